@@ -343,7 +343,7 @@ def _predict_by_blocks(
     map_slices: Any = on_all_cores if in_parallel else map
     parts = list(map_slices(predict_rows, row_slices(design.n, size)))
     values = zip(*(p.arrays_and_pairs for p in parts))
-    return Prediction(*map(_concatenate, values), parts[0].kind)
+    return Prediction(*map(_concatenate, values), kind=parts[0].kind)  # type: ignore[misc]
 
 
 def _concatenate(parts: tuple[Any, ...]) -> Any:

@@ -352,10 +352,12 @@ def test_findings_are_those_of_the_library_and_a_problem_has_its_code(folder):
     said = json.loads(well("diagnose", "stackloss", "stack_loss ~ .", "--json"))
     assert [f["check"] for f in said["findings"]] == [f.check for f in pr.diagnose(fit)]
     assert said["worst"] == "note"
-    found = table_of(well("check", "stackloss", "stack_loss ~ .", "--csv"))
-    assert found["check"].tolist() == [f.check for f in pr.check(fit.model)]
+    found = json.loads(well("check", "stackloss", "stack_loss ~ .", "--json"))
+    assert [f["check"] for f in found["findings"]] == [
+        f.check for f in pr.check(fit.model)
+    ]
     twice = "x,y,z\n1,1,2\n2,3,4\n3,3,6\n4,5,8\n"
-    assert run("check", "-", "y ~ x + z", "--csv", input=twice).exit_code == 1
+    assert run("check", "-", "y ~ x + z", input=twice).exit_code == 1
     assert run("diagnose", "-", "y ~ x + z", input=twice).exit_code == 1
 
 
@@ -446,9 +448,7 @@ def test_data_sets_are_written_as_they_are_read(folder):
         check_dtype=False,
         check_categorical=False,
     )
-    assert [d["name"] for d in json.loads(well("datasets", "--json"))["datasets"]] == [
-        d.name for d in pr.list_datasets()
-    ]
+    assert all(d.name in well("datasets") for d in pr.list_datasets())
 
 
 def test_a_fault_of_the_program_is_one_line(monkeypatch):

@@ -24,8 +24,8 @@ from probreg.show.cli.output import command_json, show_progress, write_message
 from probreg.show.cli.values import methods_of
 from probreg.show.publication import table as publication_table
 from probreg.show.report import report
+from probreg.show.report.tables import predictions_table
 from probreg.system.disk import destination, write_whole
-from probreg.system.terminal import format_probability
 from probreg.tables.data import csv_text, records
 
 _SETTINGS_OF_A_FIT = (
@@ -35,13 +35,12 @@ _VERBOSE = "(--verbose prints every row, reason and note)"
 
 
 def fit_command(options: Namespace) -> int:
-    """Fit a model; print its table, and save it or write a report."""
+    """Fit a model; print its table, and save it."""
     if options.rows and options.save is None:
         options.usage_error("--rows needs --save, the file that keeps them")
     method, prior = _method(options), _prior(options, options.prior)
-    for path in (options.report, options.save):
-        if path is not None:
-            destination(path)
+    if options.save is not None:
+        destination(options.save)
     rows = _read(options, options.formula)
     model = _model(options, options.formula, prior, rows)
     _note_response(model)
@@ -63,8 +62,6 @@ def fit_command(options: Namespace) -> int:
         _print_fits(fits, options.prob, covariance, verbose=options.verbose)
     if options.save is not None:
         write_message(f"fit saved in {fit.save(options.save, rows=options.rows)}")
-    if options.report is not None:
-        _write_report(fits, options.report, prob=options.prob, data=rows)
     return 0
 
 
@@ -146,7 +143,7 @@ def check_command(options: Namespace) -> int:
     prior = _prior(options, options.prior)
     rows = _read(options, options.formula)
     model = _model(options, options.formula, prior, rows)
-    if not (options.json or options.csv):
+    if not options.json:
         print(model)
     findings = probreg.check(model, verbose=options.verbose)
     return _write_findings("check", findings, options)
@@ -180,16 +177,8 @@ def datasets_command(options: Namespace) -> int:
         cards = [describe_dataset(options.name)] if options.name else list_datasets()
     except ProbregError as error:
         options.usage_error(error.command_line_text)
-    if options.json:
-        content = {"datasets": [asdict(card) for card in cards]}
-        print(command_json("datasets", content), end="")
-    elif options.csv and options.name:
+    if options.csv and options.name:
         print(csv_text(load_dataset(options.name)), end="")
-    elif options.csv:
-        import pandas as pd
-
-        names = ["name", "rows", "title", "question", "response"]
-        print(csv_text(pd.DataFrame(map(asdict, cards))[names]), end="")
     else:
         print(cards[0] if options.name else cards)
     return 0
@@ -215,14 +204,11 @@ def demo_command(options: Namespace) -> int:
     print(
         "\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F"
     )
-    for name, fit in fits.items():
-        p = fit.predict({"temperature": [31.0]}).isel(obs=0)
-        quantities = ("mean", "mean_lower", "mean_upper")
-        mean, lower, upper = (format_probability(float(p[q])) for q in quantities)
-        print(f"  {name:<10} {mean:<6}  ({lower} to {upper})")
+    launch = {"the launch": {"temperature": 31}}
+    print(predictions_table(fits, launch, 0.95).table)
     _write_report(
         fits, options.output, data=rows, title=card.title, text=card.question, effects={"temperature": -10},
-        predict={"the launch": {"temperature": 31}},
+        predict=launch,
     )  # fmt: skip
     return 0
 
@@ -381,21 +367,10 @@ def _print_comparison(comparison: Comparison) -> None:
 
 def _write_findings(command: str, findings: Findings, options: Namespace) -> int:
     """Write the findings; the exit code is 1 if one is a problem."""
-    import pandas as pd
-
-    names = ["check", "sentence", "remedy", "columns", "rows", "statistic", "p_value", "applies"]  # fmt: skip
-    cells = [
-        {"verdict": f.verdict.name.lower()} | {name: getattr(f, name) for name in names}
-        for f in findings
-    ]
     if options.json:
+        entries = [asdict(f) | {"verdict": f.verdict.name.lower()} for f in findings]
         content = {"worst": findings.worst.name.lower(), "passed": findings.passed}
-        print(command_json(command, content | {"findings": cells}), end="")
-    elif options.csv:
-        for row in cells:
-            row["columns"] = "; ".join(map(str, row["columns"]))
-            row["rows"] = "; ".join(map(str, row["rows"]))
-        print(csv_text(pd.DataFrame(cells)), end="")
+        print(command_json(command, content | {"findings": entries}), end="")
     else:
         print(findings)
     return int(findings.worst is Verdict.PROBLEM)

@@ -64,11 +64,10 @@ def build_parser() -> OneLineParser:
     _add_file_and_formula(fit)
     _add_model(fit)
     _add_method(fit)
-    _add_output(fit, "prob", "verbose", "format")
+    _add_output(fit, "prob", "verbose", "json", "csv")
     fit.add_argument(
         "--covariance", type=_option_type(parse_covariance), help=COVARIANCE
     )
-    fit.add_argument("--report", type=Path, help="Write an HTML report here.")
     fit.add_argument("--save", type=Path, help="Write the fit here, as netCDF.")
     fit.add_argument(
         "--rows", action="store_true", help="Keep the rows in the saved fit."
@@ -79,7 +78,7 @@ def build_parser() -> OneLineParser:
     predict.add_argument("saved", metavar="SAVED", help="A fit that --save wrote.")
     predict.add_argument("file", metavar="FILE", help=FILE)
     _add_reading(predict)
-    _add_output(predict, "prob", "format")
+    _add_output(predict, "prob", "json", "csv")
     predict.add_argument(
         "--groups", type=_option_type(parse_groups), help="known, new or typical, or one for each factor: s=known,s:c=new."
     )  # fmt: skip
@@ -94,18 +93,18 @@ def build_parser() -> OneLineParser:
     compare.add_argument("formulas", metavar="FORMULA", nargs="+", help=FORMULA)
     _add_model(compare, several=True)
     _add_method(compare, several=True)
-    _add_output(compare, "prob", "format")
+    _add_output(compare, "prob", "json", "csv")
 
     check = add("check", commands.check_command, "Check a model before the fit; the exit code is 1 for a problem.",
                 'challenger "damage ~ temperature" --likelihood bernoulli')  # fmt: skip
     _add_file_and_formula(check)
     _add_model(check)
-    _add_output(check, "verbose", "format")
+    _add_output(check, "verbose", "json")
 
     diagnose = add("diagnose", commands.diagnose_command, "Diagnose a saved fit, or the fit of a table; the exit code is 1 for a problem.",
                    'stackloss "stack_loss ~ ."')  # fmt: skip
     _add_source(diagnose)
-    _add_output(diagnose, "verbose", "format")
+    _add_output(diagnose, "verbose", "json")
 
     report = add("report", commands.report_command, "Write an analysis as one HTML page.",
                  'stackloss "stack_loss ~ ." --output stackloss.html')  # fmt: skip
@@ -117,7 +116,7 @@ def build_parser() -> OneLineParser:
     datasets = add("datasets", commands.datasets_command, "List the bundled data sets, or print the card of one.",
                    "challenger --csv > orings.csv")  # fmt: skip
     datasets.add_argument("name", metavar="NAME", nargs="?", help="A data set.")
-    _add_output(datasets, "format")
+    _add_output(datasets, "csv")
 
     demo = add("demo", commands.demo_command, "Analyse a bundled data set, from table to report.", "--quick")  # fmt: skip
     demo.add_argument("--output", type=Path, default=Path("probreg-demo.html"))
@@ -208,12 +207,13 @@ def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
         )  # fmt: skip
     if "verbose" in names:
         group.add_argument("--verbose", action="store_true", help="Print everything.")
-    if "format" in names:
-        formats = group.add_mutually_exclusive_group()
-        formats.add_argument(
-            "--json", action="store_true", help="Write unrounded JSON."
-        )
-        formats.add_argument("--csv", action="store_true", help="Write unrounded CSV.")
+    formats = [name for name in ("json", "csv") if name in names]
+    if not formats:
+        return
+    exclusive = group.add_mutually_exclusive_group()
+    for name in formats:
+        text = f"Write unrounded {name.upper()}."
+        exclusive.add_argument(f"--{name}", action="store_true", help=text)
 
 
 def _parse_prob(text: str) -> float:
