@@ -1,6 +1,7 @@
 """The answer of a report is true on data that make it doubtful, short, and made of what was asked for."""
 
 import re
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,6 @@ import pytest
 
 import probreg as pr
 from probreg.model.prior_words import prior_line
-from probreg.show.report import render
 from probreg.show.report.answer import answer
 from probreg.show.report.tables import predictions_table
 from tests.examples.test_report import read
@@ -207,6 +207,11 @@ def test_every_page_says_a_prior_in_the_same_words():
     )
     assert any(f"prior {said}." in note for note in pr.table({"mode": fit}).notes)
     assert prior_line(model) == f"{said}"
+
+
+def render(fits, **settings) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return pr.report(fits, f"{folder}/page.html", **settings).read_text("utf-8")
 
 
 # ---- the page ----------------------------------------------------------------------------------------------------------

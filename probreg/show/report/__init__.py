@@ -19,8 +19,8 @@ from probreg.comparison.rendering import (
 )
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
-from probreg.diagnostics.after import DIAGNOSTICS, diagnose
-from probreg.diagnostics.before import Finding, Findings, check
+from probreg.diagnostics.after import diagnose
+from probreg.diagnostics.before import Finding, check
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.report.answer import answer
@@ -126,65 +126,52 @@ def report(
     ...     "the odds of damage = 1 are 10.2 times as large" in where.read_text(encoding="utf-8")
     True
     """
-    destination(path)
-    with progress_bar("report", show=progress):
-        page = render(
-            fits, prob=prob, title=title, text=text, sections=sections, effects=effects, predict=predict, data=data, guarantee=guarantee
-        )  # fmt: skip
-        return write_whole(path, page.encode("utf-8"))
-
-
-def render(
-    fits: Any,
-    *,
-    prob: float = 0.95,
-    title: str | None = None,
-    text: str | None = None,
-    sections: Any = None,
-    effects: Any = None,
-    predict: Any = None,
-    data: Any = None,
-    guarantee: Mapping[str, object] | None = None,
-) -> str:
-    """The page of `report` as text."""
     import datetime
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    destination(path)
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
     chosen = _parse_sections(sections, predict, len(several))
-    comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
-    # Only what is shown is computed.
-    rendered: dict[str, Any] = {
-        "answer": lambda: _answer(several, comparison, effects, data),
-        "predictions": lambda: predictions_table(several, predict, prob),
-        "model": lambda: {
-            "texts": model_texts(several),
-            "pictures": influence_picture(several),
-        },
-        "checks": lambda: findings(
-            {name: _before(fit) for name, fit in several.items()}
-        ),
-        "comparison": lambda: _comparison(comparison),
-        "diagnostics": lambda: _diagnostics(several),
-        "method": lambda: {"texts": fit_texts(several), "notes": comparison.notes},
-        "versions": versions,
-    }
     home = Environment(
         loader=PackageLoader("probreg.show.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
-    return home.get_template("page.html").render(
-        title=title or f"Regression of {first.design.response}",
-        rows_absent=first.design.rows_absent,
-        models=first.likelihood.describe(first.design.response),
-        paragraphs=[p.strip() for p in (text or "").split("\n\n") if p.strip()],
-        prob=f"{100 * prob:g}",
-        names=list(several),
-        sections=[(name, SECTIONS[name]) for name in chosen],
-        made={name: rendered[name]() for name in chosen},
-        date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-    )
+    with progress_bar("report", show=progress):
+        comparison = compare(several, prob, guarantee=guarantee)
+        # only the chosen sections are computed
+        content: dict[str, Any] = {
+            "answer": lambda: _answer(several, comparison, effects, data),
+            "predictions": lambda: predictions_table(several, predict, prob),
+            "model": lambda: {
+                "texts": model_texts(several),
+                "pictures": influence_picture(several),
+            },
+            "checks": lambda: findings(several, _check),
+            "comparison": lambda: _comparison(comparison),
+            "diagnostics": lambda: {
+                "findings": findings(several, _diagnose),
+                "pictures": diagnostic_pictures(several),
+            },
+            "method": lambda: {
+                "texts": fit_texts(several),
+                "notes": comparison.notes,
+            },
+            "versions": versions,
+        }
+        now = datetime.datetime.now().astimezone()
+        page = home.get_template("page.html").render(
+            title=title or f"Regression of {first.design.response}",
+            rows_absent=first.design.rows_absent,
+            models=first.likelihood.describe(first.design.response),
+            paragraphs=[p.strip() for p in (text or "").split("\n\n") if p.strip()],
+            prob=f"{100 * prob:g}",
+            names=list(several),
+            sections=[(name, SECTIONS[name]) for name in chosen],
+            made={name: content[name]() for name in chosen},
+            date=now.strftime("%Y-%m-%d %H:%M %Z").strip(),
+        )
+        return write_whole(path, page.encode("utf-8"))
 
 
 def _parse_sections(sections: Any, predict: Any, n_fits: int) -> list[str]:
@@ -268,44 +255,21 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _diagnostics(fits: Mapping[str, Fit]) -> dict[str, Any]:
-    return {
-        "findings": findings({name: _after(fit) for name, fit in fits.items()}),
-        "pictures": diagnostic_pictures(fits),
-    }
-
-
 _LARGE = 50_000  # rows above which only the cheap checks run
 _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
-def _has_diagnostics(fit: Fit) -> bool:
-    """Return whether the fit has diagnostics by row: not very many rows, and no pseudo-likelihood."""
-    return fit.model.design.n <= _MANY and fit.model.design.weight_kind != "sampling"
-
-
-def _after(fit: Fit) -> list[Finding]:
-    """Return the findings of the diagnostics of a fit."""
-    if _has_diagnostics(fit):
-        return [f for f in fit.once(_diagnosis) if f.applies]
-    return []
-
-
-def _diagnosis(fit: Fit) -> Findings:
-    return diagnose(fit, before=False)
-
-
-def _before(fit: Fit) -> list[Finding]:
-    """Return the checks of the model, except the checks that a diagnostic of the fit replaces."""
+def _check(fit: Fit) -> list[Finding]:
+    """Return the checks of the model that apply."""
     if not fit.model.design.n:
         return []
-    check_findings = check(fit.model, cheap=fit.model.design.n > _LARGE)
-    replaced = {
-        cls.replaces
-        for name, cls in DIAGNOSTICS.items()
-        if any(f.check == name for f in _after(fit))
-    }
-    return [f for f in check_findings if f.check not in replaced and f.applies]
+    cheap = fit.model.design.n > _LARGE
+    return [f for f in check(fit.model, cheap=cheap) if f.applies]
 
 
-__all__ = ["render", "report"]
+def _diagnose(fit: Fit) -> list[Finding]:
+    """Return the diagnostics by row that apply; none for very many rows or a pseudo-likelihood."""
+    design = fit.model.design
+    if design.n > _MANY or design.weight_kind == "sampling":
+        return []
+    return [f for f in diagnose(fit, before=False) if f.applies]

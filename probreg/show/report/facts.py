@@ -1,6 +1,6 @@
 """Texts and findings of several fits, equal ones together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from probreg.diagnostics.before import Finding
@@ -40,17 +40,19 @@ class Folded(NamedTuple):
     passed: list[tuple[str, Finding]]
 
 
-def findings(by_fit: Mapping[str, Sequence[Finding]]) -> Folded:
-    """Findings of several fits, equal ones together."""
+def findings(
+    fits: Mapping[str, Fit], run: Callable[[Fit], Sequence[Finding]]
+) -> Folded:
+    """Run the checks of several fits, and put equal findings together."""
     names: dict[tuple[str, str], list[str]] = {}
     first: dict[tuple[str, str], Finding] = {}
-    for name, items in by_fit.items():
-        for finding in items:
+    for name, fit in fits.items():
+        for finding in run(fit):
             key = finding.check, finding.sentence
             names.setdefault(key, []).append(name)
             first.setdefault(key, finding)
     pairs = [
-        ("" if len(names[key]) == len(by_fit) else ", ".join(names[key]), finding)
+        ("" if len(names[key]) == len(fits) else ", ".join(names[key]), finding)
         for key, finding in sorted(first.items(), key=lambda item: -item[1].verdict)
     ]
     return Folded(
