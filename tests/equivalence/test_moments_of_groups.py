@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.arrow_draws import ArrowLaw
+from probreg.inference.exact.arrow_draws import NodeNormal
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 
 
@@ -16,8 +16,9 @@ def test_the_mean_at_given_scales_is_moved_from_the_mode_towards_that_of_a_grid(
     )
     surface = EvidenceProblem(model, per_column=False).surface
     sd = 0.8
-    law = ArrowLaw.of(surface, np.log([sd]))
-    first = law.points(np.zeros((1, law.width)))[1].ravel()
+    found = surface.mode(np.log([sd]))
+    normal = NodeNormal(surface, found, surface.shift(found))
+    first = normal.points(np.zeros((1, normal.width)))[1].ravel()
     # log p(y, b0, b) on a grid: flat b0, b ~ N(0, sd^2)
     b0, a, b = np.meshgrid(*[np.linspace(-7.0, 5.0, 121)] * 3, indexing="ij")
     eta = [b0 + a, b0 + b]

@@ -11,7 +11,7 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
-from probreg.inference.exact.laplace_surface import log_det_gradient
+from probreg.inference.modes.arrow_rows import Inverse
 from tests.reference.chains import moments_of_chains
 
 data = np.random.default_rng(5)
@@ -122,16 +122,13 @@ def test_nodes_of_many_rows_take_modes_that_weights_do_not_tell_from_better_ones
     np.testing.assert_allclose(
         surface.values(theta), [again(t).value for t in theta], atol=1e-6
     )
+    shift = surface.shift(surface.mode(theta[0]))[1]
     for t in theta:
-        whole, near = (
-            again.conditional(t),
-            surface.conditional(t, surface.shift(theta[0])),
-        )
-        sd = np.sqrt(np.square(whole.root).sum(1))
-        np.testing.assert_allclose((near.mean - whole.mean) / sd, 0.0, atol=3e-3)
-        np.testing.assert_allclose(
-            near.root @ near.root.T, whole.root @ whole.root.T, rtol=1e-4, atol=1e-12
-        )
+        whole, near = again.mode(t), surface.mode(t, rough=True)
+        # in standard deviations
+        gap = whole.H.T.T @ (near.x[1] - whole.x[1])
+        np.testing.assert_allclose(gap + again.shift(whole)[1] - shift, 0.0, atol=3e-3)
+        np.testing.assert_allclose(near.H.T, whole.H.T, rtol=1e-4, atol=1e-4)
     found = pr.fit(model, Integrate(draws=250), seed=3).solution
     assert found.stats["k_hat_joint"] < 0.5
     mode = pr.fit(model.with_prior(pr.Normal(0.7)))
@@ -377,25 +374,26 @@ def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(
 ) -> None:
     model = model_of(likelihood, columns=3)
     surface = EvidenceProblem(model, per_column=False, method="integrate").surface
-    at = surface.mode(np.full(len(surface.priors), -0.3))
-    root = np.linalg.cholesky(np.linalg.inv(raw_curvature(at.model, at.beta, at.aux)))
-    point = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
+    problem = EvidenceProblem(model, per_column=False, method="integrate")
+    theta = np.full(len(surface.priors), -0.3)
+    at, given = surface.mode(theta), problem.model_at(theta)
+    width = surface.layout.border
+    found = surface.layout.beta_of(at.roots, at.x)[..., 0]
+    point = np.concatenate([found.ravel(), at.x[1][width:, 0]])
 
     def half_log_det(x: np.ndarray) -> float:
-        aux = dict(zip(at.aux, np.exp(x[at.beta.size :]).tolist()))
-        return (
-            0.5
-            * np.linalg.slogdet(
-                raw_curvature(at.model, x[: at.beta.size].reshape(at.beta.shape), aux)
-            )[1]
-        )
+        aux = dict(zip(model.unknown, np.exp(x[width:]).tolist()))
+        coefficients = x[:width].reshape(found.shape)
+        return 0.5 * np.linalg.slogdet(raw_curvature(given, coefficients, aux))[1]
 
     slopes = [
         (half_log_det(point + e) - half_log_det(point - e)) / 2e-4
         for e in 1e-4 * np.eye(len(point))
     ]
+    _, slopes_of_roots = surface._log_det_gradient(at, Inverse(*at.H.inverse()))
+    moves = surface.dense_rows.to_raw @ at.roots.transposed_right(np.eye(len(point))).T
     np.testing.assert_allclose(
-        log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6
+        slopes_of_roots[1][:, 0], moves.T @ slopes, rtol=1e-5, atol=1e-6
     )
 
 

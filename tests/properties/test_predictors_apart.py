@@ -91,14 +91,13 @@ def test_no_scale_of_a_predictor_can_be_moved_up(formula, criterion):
 
 def test_written_columns_and_columns_by_group_have_one_evidence():
     """The arrow and the dense surface, value and gradient."""
-    from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
     from probreg.inference.exact.evidence_problem import EvidenceProblem
     from probreg.inference.exact.laplace_surface import LaplaceSurface
 
     problem = EvidenceProblem(model("y ~ x + (1 | g) + s(z)"), False)
     arrow = problem.surface
-    assert isinstance(arrow, ArrowLaplaceSurface)
-    dense = LaplaceSurface(problem.model, problem.groups, problem.prior_at)
+    assert arrow.layout.by_group
+    dense = LaplaceSurface(problem.model, problem.groups, by_group=False)
     for theta in (np.log([0.7, 1.3, 0.4, 0.9]), np.log([1.5, 0.2, 1.0, 0.3])):
         one, other = arrow(theta), dense(theta)
         assert one.value == pytest.approx(other.value, abs=1e-7)

@@ -7,16 +7,19 @@ first order.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from probreg.inference.base import Array
-from probreg.inference.covariance import ArrowCovariance
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
+from probreg.inference.exact.laplace_rows import root_of_inverse
+from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
 from probreg.inference.exact.latent_groups import NodeMixture
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow, SparseArrow
@@ -104,11 +107,11 @@ class ArrowEstimate(NamedTuple):
     """The mean of the coefficients given the hyperparameters, and their covariance."""
 
     beta: Array  # (p, m)
-    scale: ArrowCovariance
+    scale: ArrowCovariance | DenseCovariance
 
 
 def arrow_estimate(
-    surface: ArrowSurface | ArrowLaplaceSurface, theta: Array
+    surface: ArrowSurface | LaplaceSurface, theta: Array
 ) -> ArrowEstimate:
     """Return the estimate at the hyperparameters theta."""
     layout = surface.layout
@@ -121,6 +124,10 @@ def arrow_estimate(
         beta = layout.beta_of(mode.roots, mode.x)[..., 0]
         roots, H = mode.roots, surface.factor(mode)
     axes, blocks = _axes(layout, roots, H)
+    if not layout.by_group:
+        m = layout.model.shape[1]
+        scale = DenseCovariance(layout.frame_of_all, m, root=axes[..., 0])
+        return ArrowEstimate(beta, scale)
     scale = ArrowCovariance(
         layout.frame_of_all,
         layout.model.shape[1],
@@ -172,40 +179,50 @@ def _roots_of(spread: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowLaw:
+class NodeNormal:
     """The normal distribution of the coefficients and log aux of a smooth likelihood at
     a node, with the mean to first order."""
 
-    surface: ArrowLaplaceSurface
-    at: ArrowMode
-    follow: Parts  # q
-
-    @classmethod
-    def of(cls, surface: ArrowLaplaceSurface, theta: Array) -> "ArrowLaw":
-        """Create it at the node theta."""
-        mode = surface.mode(theta)
-        return cls(surface, mode, surface.follow(mode))
+    surface: LaplaceSurface
+    mode: LaplaceMode
+    shift: Parts  # the difference of mode and mean in standard deviations
+    # (p, q): beta = columns @ the coefficients of the surface; None if they are the same
+    columns: Array | None = None
 
     @property
     def width(self) -> int:
         """The number of coordinates."""
-        G, K, r = self.at.H.shape
+        G, K, r = self.mode.H.shape
         return G * K + r
 
     @property
     def log_det(self) -> float:
         """log |J^-1|."""
-        return -0.5 * float(self.at.H.log_det())
+        return -0.5 * float(self.mode.H.log_det())
+
+    @cached_property
+    def _rotation(self) -> Array:
+        """A rotation of standard normal points after which draws of dense columns do not
+        depend on the order of the coordinates."""
+        rows = self.surface.dense_rows
+        root = rows.to_frame @ root_of_inverse(self.mode.roots, self.mode.H)
+        upper, rotation = scipy.linalg.rq(root)
+        return np.sign(np.diagonal(upper)) * rotation.T
 
     def points(self, z: Array) -> tuple[Array, Array, Array]:
         """Return the log prior (S,) of standard points z, with aux as densities of
         their logs, beta (S, p, m) and log aux."""
-        surface, (G, K, r) = self.surface, self.at.H.shape
+        surface, (G, K, r) = self.surface, self.mode.H.shape
         a, q = len(surface.model.unknown), surface.layout.shape[2]
-        H: Arrow = self.at.H
-        x = H.solve_transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
-        x = x[0] + self.at.x[0] - self.follow[0], x[1] + self.at.x[1] - self.follow[1]
-        beta = surface.layout.beta_of(self.at.roots, x)
+        H: Arrow = self.mode.H
+        if not surface.layout.by_group:
+            z = z @ self._rotation.T
+        x = H.solve_transposed(
+            z[:, : G * K].T.reshape(G, K, len(z)) - self.shift[0],
+            z[:, G * K :].T - self.shift[1],
+        )
+        x = x[0] + self.mode.x[0], x[1] + self.mode.x[1]
+        beta = np.moveaxis(surface.layout.beta_of(self.mode.roots, x), -1, 0)
         # N(u; 0, I), the other priors, and the density 1 of raw flat coefficients
         log_prior = -0.5 * (
             np.square(x[0]).sum((0, 1))
@@ -215,4 +232,6 @@ class ArrowLaw:
         log_prior += [surface.log_prior(column[:, None]) for column in x[1].T]
         if surface.layout.flat:
             log_prior += surface.model.shape[1] * np.linalg.slogdet(surface.layout.T)[1]
-        return log_prior, np.moveaxis(beta, -1, 0), x[1][r - a :].T
+        if self.columns is not None:
+            beta = self.columns @ beta
+        return log_prior, beta, x[1][r - a :].T

@@ -46,11 +46,15 @@ class ArrowLayout:
         Groups with a latent prior, known or unknown.
     known : tuple of int
         Other columns with a prior, which are not flat.
+    by_group : bool
+        Whether effects of groups are eliminated by group; if not, every column is one
+        of a dense border.
     """
 
     model: Model
     groups: LatentGroups
     known: tuple[int, ...] = ()
+    by_group: bool = True
 
     # ---- the order of the columns
     # ------------------------------------------------------------------------------------
@@ -58,6 +62,8 @@ class ArrowLayout:
     @cached_property
     def _terms(self) -> list[GroupedTerm | None]:
         """The term of varying effects of each group, if its root repeats by group."""
+        if not self.by_group:
+            return [None for _ in self.groups.groups]
         return [_repeating_term(self.model, g) for g in self.groups.groups]
 
     @cached_property
@@ -77,6 +83,8 @@ class ArrowLayout:
     def _leading_groups(self) -> list[int]:
         """The groups of the widest factor, and of the terms with the same groups."""
         terms = self._repeating_terms
+        if not terms:
+            return []
         widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
         if self.model.design.n:
             first = self._columns[widest]
@@ -146,11 +154,16 @@ class ArrowLayout:
     def shape(self) -> tuple[int, int, int]:
         """G, K of all predictors, and the number of latent border columns."""
         lead, behind = self.blocks
-        return (
-            lead[0].repeats,
-            lead[-1].place.stop,
-            behind[-1].place.stop if behind else 0,
-        )
+        q = behind[-1].place.stop if behind else 0
+        if lead:
+            return lead[0].repeats, lead[-1].place.stop, q
+        return 1, 0, q
+
+    @property
+    def border(self) -> int:
+        """The number of border coefficients of all predictors."""
+        others = len(self.known) + len(self.flat)
+        return self.shape[2] + others * self.model.shape[1]
 
     @cached_property
     def places(self) -> Array:
@@ -159,7 +172,7 @@ class ArrowLayout:
         m = self.model.shape[1]
         lead = self._first[0]
         entries = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
-        return np.hstack(entries)
+        return np.hstack(entries) if entries else np.zeros((1, 0), dtype=np.intp)
 
     @cached_property
     def flat(self) -> tuple[int, ...]:
@@ -243,13 +256,13 @@ class ArrowLayout:
         f = len(self.flat)
         if not f:
             return Frame(np.zeros(0), np.ones(0), None)
-        if design.n:
-            X = np.ascontiguousarray(
-                design.X[:, flat].T
-            )  # by column, as sums are quick
+        if design.n or not self.by_group:
+            rows = design.sample.X[:, flat]
+            X = np.ascontiguousarray(rows.T)  # by column, as sums are quick
             shift = X.mean(1)
             scale = X.std(1)
         else:
+            rows = None
             moments = design.moments_by_group or design.moments
             shift = moments.mean[flat]
             scale = moments.scale[flat]
@@ -257,9 +270,9 @@ class ArrowLayout:
         frame = Frame.of(
             shift, scale, self.flat.index(intercept) if intercept in self.flat else None
         )
-        if not design.n or frame.intercept is None:
+        if rows is None or frame.intercept is None:
             return frame
-        return frame.with_mix(np.asarray(design.X[:: max(1, design.n // 10_000), flat]))
+        return frame.with_mix(np.asarray(rows[:: max(1, len(rows) // 10_000)]))
 
     @property
     def _standardised(self) -> Array:
@@ -400,8 +413,8 @@ class ArrowLayout:
 def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
     """Raise Incompatible, before any allocation, if the matrices of the arrow need more
     memory than the machine has (or `has`)."""
-    (G, K, q), m = layout.shape, layout.model.shape[1]
-    r = q + (len(layout.known) + len(layout.flat)) * m
+    G, K, _ = layout.shape
+    r = layout.border
     need = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n)
     memory = has or physical_memory()
     if memory is None or need <= memory:

@@ -54,8 +54,8 @@ class ArrowRoots:
     @cached_property
     def lead(self) -> Array:
         """(S, K, K) of all leading effects."""
-        K = self.first[-1].block.place.stop
-        lead = np.zeros((len(self.first[0].value), K, K))
+        K = self.first[-1].block.place.stop if self.first else 0
+        lead = np.zeros((len([*self.first, *self.rest][0].value), K, K))
         for root in self.first:
             lead[:, root.block.place, root.block.place] = root.value
         return lead
@@ -150,13 +150,11 @@ class ArrowRoots:
         there. `lead` (K, K) is the sum of the leading diagonal blocks of H^-1, and
         `corner` the corner.
         """
-        G = self.first[0].block.repeats
         slopes = []
         for root in self.first:
-            place = root.block.place
-            slopes.append(
-                _solve_root(root, lead[place, place] - G * np.eye(root.block.size))
-            )
+            b = root.block
+            own = lead[b.place, b.place] - b.repeats * np.eye(b.size)
+            slopes.append(_solve_root(root, own))
         for root in self.rest:
             b = root.block
             inverse = corner[b.place, b.place]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -22,29 +22,19 @@ from probreg.inference.base import (
     bounded_aux,
     with_found_scales,
 )
-from probreg.inference.covariance import DenseCovariance, root_of_curvature
 from probreg.inference.exact.arrow_draws import ArrowEstimate, arrow_estimate
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
-from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import (
     LikelihoodCriterion,
 )
 from probreg.inference.exact.joint_covariance import joint_covariance
-from probreg.inference.exact.laplace_surface import LaplaceMode
+from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import NoMode
-from probreg.inference.exact.profiled_surface import ProfiledSurface
-from probreg.inference.modes.closed_form import (
-    PriorRows,
-    posterior_given_sigma,
-    require_full_rank,
-)
+from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
 from probreg.priors import (
     GaussianPrior,
@@ -203,7 +193,7 @@ class Evidence(Method):
         problem = EvidenceProblem(
             model, self.per_column, criterion=self.criterion, points=self.points
         )
-        self._require_solvable(problem)
+        problem.require_solvable()
         try:
             top = problem.maximise(self.max_steps)
         except NoMode:
@@ -249,23 +239,6 @@ class Evidence(Method):
             found=found_scales,
         )
 
-    def _require_solvable(self, problem: EvidenceProblem) -> None:
-        """Raise an error if the matrices are too large, or the columns collinear."""
-        surface = problem.surface
-        model = problem.model
-        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
-            require_memory(surface.layout, self.name)
-            require_flat_rank(surface.layout, self.name)
-        elif (
-            not problem.moving and model.design.moments.rank.dropped
-        ):  # otherwise every column has a proper prior
-            start = PriorRows.of(problem.starting_model.joint)
-            require_full_rank(
-                posterior_given_sigma(model.design.moments, start, 1.0),
-                model,
-                self.name,
-            )
-
     def _resolve_at(
         self, problem: EvidenceProblem, theta: Array, rng: np.random.Generator
     ) -> Resolved:
@@ -273,21 +246,16 @@ class Evidence(Method):
         surface = problem.surface
         model = problem.model_at(theta)
         if self._by_arrow(problem.model):
-            assert isinstance(
-                surface, ArrowSurface | ArrowLaplaceSurface
-            )  # only designs with groups have unwritten columns
+            assert isinstance(surface, ArrowSurface | LaplaceSurface)
             solution = _solution(problem.model, arrow_estimate(surface, theta))
-            inner = Resolved(model, self._solver(problem.model), solution=solution)
-        else:
-            inner = self._inner.resolve(model, rng)
-        if inner.method.target != "mode":
+            return Resolved(model, self._solver(problem.model), solution=solution)
+        inner = self._inner.resolve(model, rng)
+        if inner.method.target != "mode" or self.criterion == "REML":
             return inner
-        if isinstance(surface, ProfiledSurface):
-            solution = _at_profile(_solution_of(inner, rng), surface.mode(theta))
-            return inner._replace(solution=solution)
-        if isinstance(surface, ArrowLaplaceSurface) and self.criterion == "ML":
-            solution = _solution_of(inner, rng)
-            solution = _at_estimate(solution, arrow_estimate(surface, theta))
+        if isinstance(surface, LaplaceSurface):
+            # flat coefficients maximise the likelihood of scales
+            beta, scale = arrow_estimate(surface, theta)
+            solution = replace(_solution_of(inner, rng), beta=beta, scale=scale)
             return inner._replace(solution=solution)
         return inner
 
@@ -308,21 +276,6 @@ def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
     return resolved.method.solve(resolved.model, rng)
 
 
-def _at_profile(solution: Solution, mode: LaplaceMode) -> Solution:
-    """Return the solution of another method with the coefficients that maximise the
-    likelihood, and the curvature there."""
-    # the curvature is over the raw coefficients; in the frame S'H S is well conditioned
-    frame = mode.model.design.frame
-    m = mode.model.shape[1]
-    S = map_of_columns(frame.T, m)
-    root = root_of_curvature(S.T @ mode.local.curvature @ S)
-    if root is None:
-        raise NotConverged(
-            "evidence: the curvature at the maximum is not positive definite: give a prior, or drop columns"
-        )
-    return replace(solution, beta=mode.beta, scale=DenseCovariance(frame, m, root=root))
-
-
 def _solution(model: Model, estimate: ArrowEstimate) -> Solution:
     """Return the solution from the arrow estimate only."""
     note = routine_note(
@@ -336,12 +289,6 @@ def _solution(model: Model, estimate: ArrowEstimate) -> Solution:
         stats={"n": model.design.total},
         notes=(note,),
     )
-
-
-def _at_estimate(solution: Solution, estimate: ArrowEstimate) -> Solution:
-    """Return the solution of another method with the coefficients of the arrow
-    estimate."""
-    return replace(solution, beta=estimate.beta, scale=estimate.scale)
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:

@@ -11,8 +11,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
+from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.gaussian_surface import (
     GaussianSurface,
@@ -27,13 +26,18 @@ from probreg.inference.exact.latent_groups import (
     as_groups,
 )
 from probreg.inference.exact.process_surface import ProcessSurface
-from probreg.inference.exact.profiled_surface import ProfiledSurface
+from probreg.inference.exact.quadrature_surface import QuadratureSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import (
     HELD,
     EvidenceMaximum,
     maximise_log_scales,
     with_held,
+)
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    posterior_given_sigma,
+    require_full_rank,
 )
 from probreg.inference.notes import (
     SCALES_AS_KNOWN,
@@ -252,13 +256,29 @@ class EvidenceProblem:
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
         if self.by_groups and self.points > 1:
-            return ArrowQuadratureSurface(self.model, self.groups, self.points)
+            return QuadratureSurface(self.model, self.groups, self.points)
+        return LaplaceSurface(
+            self.model,
+            self.groups,
+            self.criterion,
+            self.outer,
+            by_group=self.by_groups,
+        )
+
+    def require_solvable(self) -> None:
+        """Raise an error if the matrices are too large, or the columns collinear."""
+        if self.moving:
+            return
         if self.by_groups:
-            return ArrowLaplaceSurface(
-                self.model, self.groups, self.criterion, self.outer
-            )
-        surface_class = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
-        return surface_class(self.model, self.groups, self.prior_at, self.outer)
+            surface = self.surface
+            assert isinstance(surface, ArrowSurface | LaplaceSurface)
+            require_memory(surface.layout, self.method)
+            require_flat_rank(surface.layout, self.method)
+        elif self.model.design.moments.rank.dropped:
+            # otherwise every column has a proper prior
+            start = PriorRows.of(self.starting_model.joint)
+            given = posterior_given_sigma(self.model.design.moments, start, 1.0)
+            require_full_rank(given, self.model, self.method)
 
     def _rebased_surface(self, values: Array, chosen: Array) -> EvidenceSurface:
         """Return the surface over the other hyperparameters, given `values` of those in

@@ -23,9 +23,6 @@ from probreg.inference.base import (
     improper_aux,
     with_proper_correlations,
 )
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence import scales_obstacle
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.exact.node_draws import solution_at_nodes
@@ -35,11 +32,6 @@ from probreg.inference.exact.nodes import (
     proposal_about,
     proposal_of,
     weight_nodes,
-)
-from probreg.inference.modes.closed_form import (
-    PriorRows,
-    posterior_given_sigma,
-    require_full_rank,
 )
 from probreg.inference.sampling.importance import (
     reliable,
@@ -159,15 +151,7 @@ class Integrate(Method):
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
-        surface = problem.surface
-        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
-            require_memory(surface.layout, self.name)
-            require_flat_rank(surface.layout, self.name)
-        elif not problem.moving:
-            start = posterior_given_sigma(
-                model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0
-            )
-            require_full_rank(start, model, self.name)
+        problem.require_solvable()
         nodes = self._weighed(problem, rng)
         if self.max_k is None:
             limit = reliable(nodes.log_weight.size)

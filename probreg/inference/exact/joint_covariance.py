@@ -20,8 +20,8 @@ from probreg.data.rows import times_weights
 from probreg.errors import warn_caller
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.varying import FoundScales
 from probreg.kernels.pairs import RowPairs
@@ -90,9 +90,8 @@ def _flat_derivatives(problem: EvidenceProblem) -> tuple[Array, Array]:
         tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m
     )
     surface = problem.surface
-    if isinstance(surface, ArrowLaplaceSurface):
-        return flat, surface.moves_of_flat[flat]
-    return flat, np.eye(len(flat))
+    assert isinstance(surface, LaplaceSurface)  # a Gaussian criterion has no such theta
+    return flat, surface.moves_of_flat[flat]
 
 
 def _gradient_slopes(

@@ -1,32 +1,42 @@
-"""The log evidence of a model with a smooth likelihood by Laplace's method: a normal at
-the mode of the integrated parameters.
+"""The evidence of a smooth likelihood by Laplace's method, f(theta), and its exact
+gradient.
 
-f(theta) = log p(y, mode | theta) + (k/2) log 2 pi - log |H| / 2, H the curvature at the
-mode. The gradient includes the change of H with the
-mode: with P the precision of the prior, d mode / d theta = -H^-1 (dP / d theta) (mode - mu), and g = grad log |H|^(1/2) over (vec beta,
-log aux),
+With M the roots of the priors, u ~ N(0, I) the latent coordinates, x = (u, others) and H = M'X'WX M + blkdiag(I, 0) at the mode over x,
 
-    d f / d s_i = alpha_i (H^-1)_ii + alpha_i m_i^2 - 1 - 2 g'H^-1 C_i alpha_i m_i,   alpha_i = D_ii^-2, m = gamma at the mode
+    f = log p(y | mode) + log p(others) - |u|^2 / 2 - log |H| / 2 + (others / 2) log 2 pi
 
-(Tierney & Kadane 1986; Wood 2011). Along an outer coordinate o, such as the log of a nuisance parameter, with l the log density of rows
-and coefficients, d f / d o = d l / d o - g'(d (mode, o) / d o) and d mode / d o = -H^-1
-H_o. The Hessian keeps H fixed, and only guides the search.
+With s_i the score of row i over its predictors z_i, h_i the diagonal block of X M H^-1
+M'X', t_i = h_i dW_i / dz_i / 2,
+q = H^-1 M'X't and v = s - t + W X M q,
+
+    d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
+
+(Tierney & Kadane 1986; Wood 2011). Outer nuisance parameters are not integrated, and
+under ML neither are flat coefficients: the likelihood of Bates et al. 2015. The Hessian
+keeps W at the mode, and only guides the search. H is an arrow if effects vary by group;
+otherwise all columns are dense, and form its border.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from probreg.data import Block
-from probreg.data.rows import times_weights
+from probreg.data.grouped_columns import ArrowGram
+from probreg.data.rows import plus_offset
 from probreg.inference.base import Array, Status
-from probreg.inference.covariance import root_of_curvature
-from probreg.inference.exact.gaussian_surface import log_scale_derivatives
+from probreg.inference.exact.arrow_layout import ArrowLayout
+from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
+from probreg.inference.exact.gaussian_surface import (
+    LikelihoodCriterion,
+    log_scale_derivatives,
+)
+from probreg.inference.exact.laplace_rows import DenseRows, GroupedSums, RowSums
 from probreg.inference.exact.latent_groups import (
-    ConditionalNormal,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
@@ -34,61 +44,72 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
-from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_rows
+from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts
+from probreg.inference.modes.maximise import maximise
+from probreg.inference.modes.newton import bfgs_passes, rough_log_aux, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg.vec import map_of_columns, with_aux
-from probreg.model.model import LocalModel, Model
-from probreg.priors import AuxPrior, Flat, GaussianPrior, Prior, SmoothPrior, WholePrior
+from probreg.linalg import Arrow
+from probreg.model.model import Model
+from probreg.priors import (
+    AuxPrior,
+    BlockPrior,
+    Flat,
+    GaussianPrior,
+    Prior,
+    SmoothPrior,
+    WholePrior,
+)
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_KEPT = 10**7  # numbers, 80 MB, of curvatures in the cache of modes
-_TOL = 1e-10  # of a mode, in standard errors over the square root of the rows: log |H| is of first order in its error
-_ROUGH = 1e-7  # tolerance of modes for weights only, from so many rows on
+_STEPS = 100
+_TOL = 1e-6  # of a mode, in standard errors, before the last step squares it: log |H| is of first order in the error
+_ROUGH = 1e-4  # tolerance of modes for weights only, from so many rows on
 _MANY = 20_000
-_NEAR = 1e-4  # step of differences of a row's curvature, in eta and log aux
+_NEAR = (
+    0.2  # of sqrt(n) standard errors: closer to the mode the curvature hardly changes
+)
+_STEP = 1e-4  # step of differences of a prior's curvature
+_KEPT = 10**7  # numbers, 80 MB, of modes in memory
+_FAR = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
 
 
 class LaplaceMode(NamedTuple):
-    """The mode at theta of the integrated parameters."""
+    """The mode over the integrated coordinates, given the others."""
 
     theta: Array
+    roots: ArrowRoots
+    x: Parts  # (G, K m, 1) and (r m + a, 1), u and after them coefficients of standardised columns and log aux
+    rows: RowSums
+    value: float  # log p(y | mode) + log p(others) - |u|^2 / 2
+    gradient: Array  # over the integrated coordinates
+    H: Arrow
     tol: float
-    model: Model  # at theta: its unknown nuisance parameters are integrated
-    gamma: Array  # of standardised columns
-    beta: Array
-    aux: Mapping[str, float]  # integrated ones
-    local: LocalModel  # over (vec gamma, log aux)
-    evidence: float
 
 
 class LaplaceSurface(EvidenceSurface):
-    """f(logs of the hyperparameters and of outer nuisance parameters) by a normal at the mode over (beta, other log aux)."""
+    """f(logs of hyperparameters and of outer nuisance parameters), under ML followed by flat coefficients in standard errors."""
 
-    tol = 1e-4
     dear = True
 
     def __init__(
         self,
         model: Model,
         groups: LatentGroups,
-        prior_at: Callable[[Array], Any],
+        criterion: LikelihoodCriterion = "REML",
         outer: tuple[str, ...] | None = None,
+        *,
+        by_group: bool = True,
     ) -> None:
-        self.model, self.groups, self._prior_at = model, groups, prior_at
+        self.model, self.groups, self.criterion = model, groups, criterion
         self._outer = model.unknown if outer is None else outer
-        (_, m), start = model.shape, 0
-        self._repeats = groups.repeats(m)
-        self._roots = np.zeros((model.shape[0] * m, int(self._repeats.sum())))
-        self._centre = np.zeros(model.shape)
-        for g in groups.groups:
-            index = g.entries(m)
-            self._roots[index, start : start + len(index)] = map_of_columns(
-                g.root, g.width(m)
-            )
-            self._centre.ravel()[index] = np.repeat(
-                g.base.center(len(g.columns)), g.width(m)
-            )
-            start += len(index)
+        self.tol = 1e-6 if by_group else 1e-4
+        inside = {j for g in groups.groups for j in g.columns}
+        with_other_prior = [
+            j for j in np.flatnonzero(model.joint.informative) if j not in inside
+        ]
+        self.layout = ArrowLayout(
+            model, groups, tuple(int(j) for j in with_other_prior), by_group
+        )
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
 
@@ -96,171 +117,447 @@ class LaplaceSurface(EvidenceSurface):
     def outer(self) -> tuple[str, ...]:
         return self._outer
 
-    def __call__(self, theta: Array) -> EvidencePoint:
-        mode = self.mode(theta)
-        return with_priors(self._point(mode), theta, self.priors)
-
-    def _point(self, mode: LaplaceMode) -> EvidencePoint:
-        """The evidence with its slopes over theta, without the priors of theta."""
-        d = len(self.groups.priors)
-        k = mode.beta.size
-        beta = mode.beta
-        # over (vec beta, log of all unknown nuisance parameters), with zeros for
-        # parameters that are not integrated
-        integrated = self.root(mode)
-        root = np.zeros((k + len(self.model.unknown), integrated.shape[1]))
-        root[:k] = integrated[:k]
-        inner = [k + self.model.unknown.index(name) for name in mode.aux]
-        root[inner] = integrated[k:]
-        aux = {
-            name: mode.aux[name] if name in mode.aux else mode.model.fixed[name]
-            for name in self.model.unknown
-        }
-        # a group in several predictors has independent copies with the same scales
-        s, J, curvature = (
-            np.repeat(part, self._repeats, axis=0)
-            for part in self.groups.log_scales(mode.theta[:d])
-        )
-        D = np.exp(s)
-        # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
-        half = self._roots.T @ root[:k] / D[:, None]
-        S = half @ half.T
-        u = self._roots.T @ (beta - self._centre).ravel() / D
-        derivatives = log_scale_derivatives(S, u, S, 0.0, 0.0)
-        gradient, hessian = derivatives.through(J, curvature, None)
-        # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), which also changes log
-        # |H|^(1/2)
-        moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
-        model = replace(mode.model, aux=self.model.aux)
-        log_det = log_det_gradient(model, beta, aux, root)
-        trace = np.bincount(
-            np.repeat(self.groups.of, self._repeats), 1.0 - derivatives.diagonal
-        )
-        gradient = gradient - log_det @ moves
-        outer_entries = self._given
-        if len(outer_entries):
-            local = model.value_grad_hessian(beta, **aux)
-            # the derivative of the mode over the outer parameters
-            follow = -root @ (root.T @ local.curvature[:, outer_entries])
-            follow[outer_entries] += np.eye(len(outer_entries))
-            slope = local.gradient[outer_entries]
-            # `with_priors` adds the priors of nuisance parameters
-            slope[: len(self.outer)] -= [
-                model.aux_prior(name).slopes(aux[name])[0] for name in self.outer
-            ]
-            gradient = np.append(gradient, slope - log_det @ follow)
-            # the curvature of max_x l over the outer parameters, H_bb - H_bx H_xx^-1
-            # H_xb
-            cross = -local.curvature[outer_entries] @ moves
-            hessian = np.block(
-                [[hessian, cross.T], [cross, -local.curvature[outer_entries] @ follow]]
-            )
-        return EvidencePoint(
-            mode.evidence, gradient, hessian, mode.evidence, trace[self.groups.group_of]
-        )
+    # ---- which coordinates are integrated ---------------------------------------------------------------------------
 
     @property
-    def _given(self) -> Array:
-        """The positions in (vec beta, log of all unknown nuisance parameters) of theta
-        after the hyperparameters."""
-        names = self.model.unknown
-        return np.array(
-            [
-                self.model.shape[0] * self.model.shape[1] + names.index(a)
-                for a in self.outer
-            ],
-            dtype=np.intp,
+    def _latent(self) -> int:
+        """The number of border columns with a root."""
+        return self.layout.shape[2]
+
+    @property
+    def _size(self) -> int:
+        """The number of border coordinates."""
+        return self.layout.border + len(self.model.unknown)
+
+    @property
+    def _inner(self) -> int:
+        """The number of integrated border coordinates, which come first."""
+        if self.criterion == "REML":
+            return self._size - len(self.outer)
+        return self._latent + len(self.layout.known) * self.model.shape[1]
+
+    @cached_property
+    def _with_other_prior(self) -> slice:
+        return slice(
+            self._latent, self._latent + len(self.layout.known) * self.model.shape[1]
         )
 
-    def root(self, mode: LaplaceMode) -> Array:
-        """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
-        root = root_of_curvature(mode.local.curvature)
-        if root is None:
+    @cached_property
+    def _frame(self) -> tuple[Array, Array]:
+        """Flat coefficients at the start under ML, and a root of their covariance
+        there: the mode at a common scale."""
+        reml = self._integrated
+        mode = reml.mode(reml.starts()[0])
+        flat = slice(self._inner, reml._inner)
+        complement = mode.H.schur(self._inner)
+        root = solve_triangular(
+            np.linalg.cholesky(complement), np.eye(len(complement)), lower=True
+        ).T
+        theta = np.append(mode.theta, np.zeros(len(root)))
+        self._last = mode._replace(theta=theta, tol=np.inf)  # a start of later searches
+        return mode.x[1][flat, 0], root
+
+    @cached_property
+    def _integrated(self) -> "LaplaceSurface":
+        """The surface that integrates flat coefficients too."""
+        by_group = self.layout.by_group
+        return LaplaceSurface(self.model, self.groups, by_group=by_group)
+
+    @property
+    def moves_of_flat(self) -> Array:
+        """(p m, f) the derivatives of vec beta over the coordinates of theta of flat coefficients, under ML."""
+        (G, K, _), root = self.layout.shape, self._frame[1]
+        c = np.vstack([np.zeros((self._inner, len(root))), root])
+        return self.layout.coefficients(np.zeros((G, K, len(root))), c)
+
+    @cached_property
+    def _of_outer(self) -> Array:
+        """The derivatives of the coordinates that are not integrated, with log aux
+        last, over theta after the hyperparameters."""
+        a = len(self.outer)
+        if self.criterion == "REML":
+            return np.eye(a)
+        root = self._frame[1]
+        return np.block(
+            [[np.zeros((len(root), a)), root], [np.eye(a), np.zeros((a, len(root)))]]
+        )
+
+    def given(self, theta: Array) -> Array:
+        """Flat coefficients on standardised columns and log aux at theta, if they are
+        not integrated."""
+        outer = theta[len(self.groups.priors) :]
+        if self.criterion == "REML":
+            return outer
+        start = np.append(self._frame[0], np.zeros(len(self.outer)))
+        return np.asarray(start + self._of_outer @ outer)
+
+    @property
+    def _inner_aux(self) -> tuple[str, ...]:
+        """Nuisance parameters that are integrated."""
+        return tuple(name for name in self.model.unknown if name not in self.outer)
+
+    # ---- the mode -----------------------------------------------------------------------------------------------------
+
+    def mode(self, theta: Array, *, rough: bool = False) -> LaplaceMode:
+        """The mode by Newton's method with step halving from the mode at the nearest
+        theta; if this fails, from a start by the response alone. A rough one is for
+        weights only."""
+        tol = _ROUGH if rough else _TOL
+        modes = [*self._kept.values(), *([] if self._last is None else [self._last])]
+        before = min(
+            modes, key=lambda mode: np.square(mode.theta - theta).sum(), default=None
+        )
+        is_same = before is not None and np.array_equal(before.theta, theta)
+        if before is not None and is_same and before.tol <= tol:
+            return before
+        try:
+            mode = self._find_mode(theta, tol, before)
+        except NoMode:
+            if before is None:
+                raise
+            # with the coefficients of another theta the predictors may overflow
+            mode = self._find_mode(theta, tol, None)
+        self._last = mode
+        numbers = mode.x[0].size + mode.H.numbers + self.model.design.n
+        if (len(self._kept) + 1) * numbers <= _KEPT:
+            self._kept[theta.tobytes()] = mode
+        return mode
+
+    def _find_mode(
+        self, theta: Array, tol: float, before: LaplaceMode | None
+    ) -> LaplaceMode:
+        roots = self.layout.roots(theta[None, : len(self.groups.priors)])
+        (G, K, _), k = self.layout.shape, self._inner
+        a, c = self._start(roots, before)
+        outer = self.given(theta)[:, None]
+
+        def evaluate(x: Array, curved: bool = True) -> LaplaceMode:
+            parts = x[: G * K].reshape(G, K, 1), np.vstack([x[G * K :, None], outer])
+            return self._at(theta, roots, parts, tol, curved=curved)
+
+        def newton_step(mode: LaplaceMode) -> tuple[Array, bool]:
+            H, exact = self._curvature(mode)
+            g = mode.gradient
+            step = H.solve(g[: G * K].reshape(G, K, 1), g[G * K :, None], k)
+            return np.concatenate([part.ravel() for part in step]), exact
+
+        def slope(x: Array) -> Array:
+            return evaluate(x, False).gradient
+
+        def refine(x: Array, mode: LaplaceMode, decrement: float) -> Array:
+            if decrement >= _NEAR * np.sqrt(self.model.design.total):
+                return x
+            T = self._curvature(mode)[0].T
+            return bfgs_passes(slope, x, mode.gradient, T @ T.T, tol)
+
+        x = np.concatenate([a.ravel(), c[:k].ravel()])
+        top = maximise(
+            evaluate,
+            newton_step,
+            x,
+            evaluate(x),
+            tol=tol,
+            max_steps=_STEPS,
+            refine=refine if self.many_rows and not self.layout.by_group else None,
+        )
+        H, exact = self._curvature(top.point)
+        if top.status is not Status.CONVERGED or not exact:
             raise NoMode(
-                "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix nuisance "
-                "parameters, or give them and the scales proper priors"
+                f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
             )
-        return np.asarray(
-            with_aux(
-                map_of_columns(mode.model.design.frame.T, mode.model.shape[1]),
-                len(mode.aux),
-            )
-            @ root
-        )
+        return top.point._replace(H=H)
 
-    def mode(self, theta: Array, tol: float = _TOL) -> LaplaceMode:
-        """The mode by Newton's method, from the cached mode nearest to theta."""
-        cached = self._kept.get(theta.tobytes())
-        if cached is not None and cached.tol <= tol:
-            return cached
-        model = self.model_at(theta)
-        start, curvature = self._warm_start(theta)
-        mode = find_mode(model, tol=tol, start=start, curvature=curvature)
-        if mode.status is not Status.CONVERGED:
-            raise NoMode(
-                f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
-            )
-        basis = model.design.frame
-        local = mode.local
-        beta = basis.T @ mode.gamma
-        aux = dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))
-        # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, plus
-        # the log of |T|^m for beta = T gamma.
-        shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
-        log_det = np.linalg.slogdet(local.curvature)[1]
-        evidence = (
-            local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
-        )
-        result = self._last = LaplaceMode(
-            theta, tol, model, mode.gamma, beta, aux, local, evidence
-        )
-        if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
-            self._kept[theta.tobytes()] = result
-        return result
+    def _start(self, roots: ArrowRoots, before: LaplaceMode | None) -> Parts:
+        """The coefficients of another mode in the coordinates of these roots; without
+        one, a start by the response alone."""
+        G, K, _ = self.layout.shape
+        if before is None:
+            return np.zeros((G, K, 1)), self._of_response()
+        u = before.x[0].copy(), before.x[1].copy()
+        for leads, new, old in (
+            (True, roots.first, before.roots.first),
+            (False, roots.rest, before.roots.rest),
+        ):
+            for root, root_before in zip(new, old):
+                b = root.block
+                if not b.repeated:
+                    u[1][b.place, 0] *= np.clip(
+                        root_before.value[0] / np.maximum(root.value[0], 1e-300),
+                        0.0,
+                        _FAR,
+                    )
+                    continue
+                if (
+                    np.diagonal(root.value[0]).min() * _FAR
+                    < np.diagonal(root_before.value[0]).max()
+                ):
+                    continue
+                map_of_u = np.linalg.solve(root.value[0], root_before.value[0])
+                if leads:
+                    u[0][:, b.place, 0] = u[0][:, b.place, 0] @ map_of_u.T
+                else:
+                    u[1][b.place, 0] = (
+                        u[1][b.place, 0].reshape(b.repeats, b.size) @ map_of_u.T
+                    ).ravel()
+        return u
 
-    def model_at(self, theta: Array) -> Model:
-        """The model with the plain priors and the outer nuisance parameters at theta."""
-        d = len(self.groups.priors)
-        held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
-        return self.model.with_prior(self._prior_at(np.exp(theta[:d]))).with_aux(**held)
-
-    def _warm_start(
-        self, theta: Array
-    ) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
-        """Return a warm start from the cached mode nearest to theta and its Hessian, or
-        None."""
-        cached = [*self._kept.values(), *([] if self._last is None else [self._last])]
-        if not cached:
-            return None, None
-        nearest = min(
-            cached, key=lambda mode: float(np.square(mode.theta - theta).sum())
-        )
-        if nearest.aux:
-            return tuple(map(tuple, nearest.beta.tolist())), None
-        # J, the information of the rows, is nearly constant: mode - c = (J + P)^-1 (J +
-        # P_0) (mode_0 - c), P_0 the precision at theta_0
-        before = self._precision(nearest.theta)
-        T = nearest.model.design.frame.T
-        H = nearest.local.curvature - before + (after := self._precision(theta))
-        difference = nearest.gamma - np.linalg.solve(T, self._centre)
-        gamma = nearest.gamma - np.linalg.solve(
-            H, (after - before) @ difference.ravel()
-        ).reshape(nearest.gamma.shape)
-        return tuple(map(tuple, (T @ gamma).tolist())), H
-
-    def _precision(self, theta: Array) -> Array:
-        """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
+    def _of_response(self) -> Array:
+        """(r m + a, 1): least squares of a rough eta on flat columns, and rough nuisance parameters."""
+        layout = self.layout
         m = self.model.shape[1]
+        design = self.model.design.sample
+        likelihood = self.model.likelihood
+        assert isinstance(likelihood, SmoothLikelihood)  # checked in `scales_obstacle`
+        coordinates = np.zeros((self._size, 1))
+        offset = plus_offset((design.X @ layout.centre)[:, None], design.offset)
+        eta = likelihood.initial_eta(design.observed)[0] - offset
+        X = layout.frame.rows(np.asarray(design.X[:, list(layout.flat)]))
+        end = layout.border
+        coordinates[end - X.shape[1] * m : end, 0] = np.linalg.lstsq(X, eta)[0].ravel()
+        coordinates[end:, 0] = rough_log_aux(self.model)
+        return coordinates
+
+    @cached_property
+    def dense_rows(self) -> DenseRows:
+        return DenseRows(self.layout)
+
+    @cached_property
+    def _grouped_rows(self) -> ArrowRows:
+        layout = self.layout
+        return ArrowRows(
+            self.model, layout.columns, layout.centre, self.model.design.block
+        )
+
+    def _sums(self, a: Array, c: Array, *, curved: bool) -> RowSums:
+        """The sums over the rows at coefficients of the columns."""
+        if not self.layout.by_group:
+            return self.dense_rows.at(c, curved=curved)
+        return GroupedSums(self._grouped_rows, self._grouped_rows.at(a, c))
+
+    def _at(
+        self,
+        theta: Array,
+        roots: ArrowRoots,
+        x: Parts,
+        tol: float = np.inf,
+        *,
+        curved: bool = True,
+    ) -> LaplaceMode:
+        rows = self._sums(*_one(roots.forth(x[0][None], x[1][None])), curved=curved)
+        q = self._latent
+        value = (
+            rows.value
+            + self.log_prior(x[1])
+            - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
+        )
+        a, c = rows.score
+        lead, border = _one(roots.back(a, c + self._prior_slopes(x[1])[0][:, None]))
+        border[:q] -= x[1][:q]
+        gradient = np.concatenate([(lead - x[0]).ravel(), border[: self._inner, 0]])
+        return LaplaceMode(theta, roots, x, rows, value, gradient, None, tol)  # type: ignore[arg-type]
+
+    def _curvature(self, mode: LaplaceMode) -> tuple[Arrow, bool]:
+        """The factor of H and True; if rows are not concave, of H with the concave part
+        of each, and False."""
+        for gram, exact in ((mode.rows.gram, True), (mode.rows.concave_gram, False)):
+            inner = self._with_prior(gram(), mode).cut(self._inner)
+            with suppress(np.linalg.LinAlgError):
+                return mode.roots.arrow(inner).at(0), exact
+        raise NoMode(
+            "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
+            "nuisance parameters, or give them and the scales proper priors"
+        )
+
+    def _with_prior(self, gram: ArrowGram, mode: LaplaceMode) -> ArrowGram:
+        """X'WX plus the curvature of the other priors."""
+        return gram._replace(rest=gram.rest + self._prior_slopes(mode.x[1])[1])
+
+    # ---- priors of other coordinates --------------------------------------------------------------------------------
+
+    def _blocks(self) -> list[tuple[BlockPrior, Array]]:
+        """Smooth priors of columns without latent ones, and their positions."""
+        m = self.model.shape[1]
+        place = {j: i for i, j in enumerate(self.layout.known)}
+        blocks = []
+        for b in self.model.joint.blocks:
+            if b.columns and b.columns[0] in place:
+                blocks.append(
+                    (
+                        b,
+                        self._with_other_prior.start
+                        + replace(
+                            b, columns=tuple(place[j] for j in b.columns)
+                        ).entries(m),
+                    )
+                )
+        return blocks
+
+    def log_prior(self, c: Array) -> float:
+        """The log priors of the other coordinates, for integrated log aux as densities
+        of the logs."""
+        log_p = 0.0
+        for b, entries in self._blocks():
+            log_p += float(b.prior.log_prob(c[entries, 0].reshape(len(b.columns), -1)))
+        for name, log in zip(self._inner_aux, self._log_aux(c)):
+            log_p += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
+        return log_p
+
+    def _log_aux(self, c: Array) -> Array:
+        return c[len(c) - len(self.model.unknown) :, 0]
+
+    def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
+        """Gradient (r m + a,) and negative second derivative of the log priors of the
+        other coordinates."""
+        g = np.zeros(len(c))
+        h = np.zeros((len(c), len(c)))
+        for b, entries in self._blocks():
+            assert isinstance(b.prior, SmoothPrior)  # checked in `scales_obstacle`
+            first, second = b.prior.derivatives(
+                c[entries, 0].reshape(len(b.columns), -1)
+            )
+            g[entries], h[np.ix_(entries, entries)] = first, second
+        for i, name in enumerate(self._inner_aux):
+            k = len(c) - len(self.model.unknown) + i
+            slope, curvature = self.model.aux_prior(name).slopes(float(np.exp(c[k, 0])))
+            g[k], h[k, k] = slope, -curvature
+        return g, h
+
+    def _prior_log_det(self, c: Array, corner: Array) -> Array:
+        """The part of grad log |H|^(1/2) from the priors of the other coordinates."""
+        blocks = [
+            (b.prior, c[entries, 0].reshape(len(b.columns), -1), entries)
+            for b, entries in self._blocks()
+        ]
+        start = len(c) - len(self.model.unknown)
+        aux = [
+            (self.model.aux_prior(name), float(np.exp(c[start + i, 0])), start + i)
+            for i, name in enumerate(self._inner_aux)
+        ]
+        return prior_log_det_slopes(np.diagonal(corner), blocks, aux)
+
+    # ---- value and slopes -------------------------------------------------------------------------------------------
+
+    def _evidence(self, mode: LaplaceMode) -> float:
+        k = self._inner
+        f = len(self.layout.flat)
+        constant = 0.5 * (k - self._latent) * _LOG_2PI
+        if (
+            self.criterion == "REML" and f
+        ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
+            constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
+        return float(mode.value - 0.5 * mode.H.log_det(k) + constant)
+
+    def __call__(self, theta: Array) -> EvidencePoint:
+        mode = self.mode(theta)
+        slopes = self._slopes(mode)
+        value = self._evidence(mode)
+        return with_priors(
+            EvidencePoint(
+                value, slopes.gradient, slopes.hessian, value, slopes.settled
+            ),
+            theta,
+            self.priors,
+        )
+
+    def _slopes(self, mode: LaplaceMode) -> "_Slopes":
         d = len(self.groups.priors)
-        D = np.exp(np.repeat(self.groups.values(theta[None, :d])[0], self._repeats))
-        half = map_of_columns(self.model.design.frame.T, m).T @ self._roots / D
-        return np.asarray(half @ half.T)
+        k = self._inner
+        roots = mode.roots
+        gram_of_rows = mode.rows.gram()
+        gram = self._with_prior(gram_of_rows, mode)
+        inverse = Inverse(*mode.H.inverse(k))
+        xt, slopes = self._log_det_gradient(mode, inverse)
+        # q = H^-1 grad log |H|^(1/2), with zeros for coordinates that are given
+        q = mode.H.solve(*slopes, k)
+        q = (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
+        # X'v with v = s - t + W X M q
+        xs = mode.rows.score
+        xwq = gram_of_rows.times(*_one(roots.forth(q[0][None], q[1][None])))
+        xv = (xs[0] - xt[0] + xwq[0], xs[1] - xt[1] + xwq[1])
+        minus = (-xs[0], -xs[1])
+        pulls = roots.determinant_slopes(inverse.own.sum(0), inverse.corner)
+        gradient = (
+            roots.through(pulls)[0]
+            + roots.through(roots.paired_blocks([(xv, mode.x), (minus, q)]))[0]
+        )
+        settled = roots.settled(gram, pulls)
+        # the derivative of the mode: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2
+        # with z = X (dM u + M dM's)
+        turned, dL_s, z_slopes = roots.fit_changes(mode.x, xs, d)
+        of_both = gram.times(*z_slopes)
+        half = mode.H.half(*_one(roots.back(*of_both)), k)
+        curvature = 0.5 * (
+            inner_products(half, half) - inner_products(z_slopes, of_both)
+        )
+        if not self.layout.by_group:
+            curvature = self._second_derivatives(mode, inverse.corner)
+        if k == self._size:
+            return _Slopes(gradient, curvature, settled)
+        pushed = _one(roots.back(*gram.times(*turned)))
+        du = mode.H.solve(dL_s[0] - pushed[0], dL_s[1] - pushed[1], k)
+        follow = _one(
+            roots.forth(
+                du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]
+            )
+        )
+        across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
+        # the curvature of max_x log p over the coordinates that are not integrated
+        half = mode.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
+        profile_curvature = gram.rest[k:, k:] - inner_products(half, half)
+        root = self._of_outer
+        outer = xv[1][k:, 0]
+        hessian = np.block(
+            [
+                [curvature, (root.T @ across).T],
+                [root.T @ across, -root.T @ profile_curvature @ root],
+            ]
+        )
+        return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
+
+    def _second_derivatives(self, mode: LaplaceMode, inverse: Array) -> Array:
+        """The second derivatives (d, d) over hyperparameters of diagonal roots, with H
+        fixed."""
+        q = self._latent
+        S = inverse[:q, :q]
+        J = np.zeros((q, mode.roots.d))
+        for root in mode.roots.rest:
+            J[root.block.place, root.block.hyper] = (root.slopes / root.value[0]).T
+        derivatives = log_scale_derivatives(S, mode.x[1][:q, 0], S, 0.0, 0.0)
+        hessian = J.T @ derivatives.ss @ J
+        for root in mode.roots.rest:
+            b = root.block
+            second = b.group.log_scales(mode.theta[b.hyper]).curvature
+            s = derivatives.s[b.place].reshape(len(second), -1).sum(1)
+            hessian[b.hyper, b.hyper] += np.einsum("i,ijk->jk", s, second)
+        return hessian
+
+    def _log_det_gradient(
+        self, mode: LaplaceMode, inverse: Inverse
+    ) -> tuple[Parts, Parts]:
+        """X't, and the gradient of log |H|^(1/2) over the integrated coordinates."""
+        xt = mode.rows.log_det_slopes(mode.roots, mode.H, inverse)
+        a, c = _one(mode.roots.back(*xt))
+        of_priors = self._prior_log_det(mode.x[1], inverse.corner)[:, None]
+        return xt, (a, c[: self._inner] + of_priors)
+
+    def shift(self, mode: LaplaceMode) -> Parts:
+        """The first-order difference of mode and mean, in standard deviations: J q with
+        H = J'J (Tierney & Kadane 1986)."""
+        inverse = Inverse(*mode.H.inverse(self._inner))
+        return mode.H.half(*self._log_det_gradient(mode, inverse)[1], self._inner)
+
+    def factor(self, mode: LaplaceMode) -> Arrow:
+        """The factor of H over all coefficients, given outer nuisance parameters."""
+        k = self._size - len(self.outer)
+        if k == self._inner:
+            return mode.H
+        gram = self._with_prior(mode.rows.gram(), mode)
+        return mode.roots.arrow(gram.cut(k)).at(0)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        tol = _ROUGH if self.many_rows else _TOL
         return np.array(
-            [self.mode(t, tol).evidence for t in theta]
+            [self._evidence(self.mode(t, rough=self.many_rows)) for t in theta]
         ) + log_prior_of_logs(theta, self.priors)
 
     @property
@@ -268,90 +565,58 @@ class LaplaceSurface(EvidenceSurface):
         """Whether a pass over the rows takes longer than the work on its sums."""
         return self.model.design.count >= _MANY
 
-    def shift(self, theta: Array) -> Array:
-        """root' grad log |H|^(1/2) (r,): the first-order difference of mode and mean,
-        in standard deviations (Tierney & Kadane 1986)."""
-        mode = self.mode(theta)
-        root = self.root(mode)
-        return np.asarray(
-            root.T @ log_det_gradient(mode.model, mode.beta, mode.aux, root)
-        )
-
-    def conditional(
-        self, theta: Array, shift: Array | None = None
-    ) -> ConditionalNormal:
-        """Return N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux).
-
-        With a known `shift` in standard deviations, return N(mode - H^-1/2 shift, H^-1)
-        about a mode accurate enough for weights.
-        """
-        mode = self.mode(theta, _TOL if shift is None else _ROUGH)
-        root = self.root(mode)
-        centre = np.concatenate([mode.beta.ravel(), np.log(list(mode.aux.values()))])
-        return ConditionalNormal(
-            centre - root @ (self.shift(theta) if shift is None else shift), root
-        )
+    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
+        return self.layout.beyond(theta, vanished, start)
 
     def starts(self) -> list[Array]:
         """The best of a few common scales around the balance of prior and data, at each
         start of the other hyperparameters."""
-        model, (p, m) = self.model, self.model.shape
-        J = replace(model, prior=Flat()).information(
-            np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0)
-        )
-        log_aux = [
-            dict(zip(model.unknown, rough_log_aux(model)))[name] for name in self.outer
-        ]
-        index = (self._roots != 0).any(1)
-        L = np.linalg.inv(self._roots[index])
+        if self.criterion == "ML":
+            first = self._integrated.starts()[0]
+            return [np.append(first, np.zeros(len(self._frame[0])))]
         points = []
+        log_aux = self._log_aux(self._of_response())[len(self._inner_aux) :]
         for other_hyper in self.groups.starts():
-            # Where tau^-2 is the mean of the diagonal of D L^-1 J L'^-1 D, J the information of the rows at beta = 0.
-            half = (
-                np.repeat(
-                    np.exp(self.groups.log_scales(other_hyper).value), self._repeats
-                )[:, None]
-                * L
-            )
-            typical = (
-                float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
-            )
+            weights = self._information_at(self.layout.roots(other_hyper[None]))
             points += [
                 np.append(
-                    self.groups.at_scales(other_hyper, -0.5 * np.log(typical * r), 0.0),
+                    self.groups.at_scales(other_hyper, -0.5 * np.log(weights * r), 0.0),
                     log_aux,
                 )
                 for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
-        sample = sample_of_rows(model)
+        sample = None if self.layout.by_group else sample_of_rows(self.model)
         sampled = self
         if sample is not None:
             sampled = LaplaceSurface(
-                replace(model, design=sample), self.groups, self._prior_at, self.outer
+                replace(self.model, design=sample),
+                self.groups,
+                outer=self.outer,
+                by_group=False,
             )
-        return [points[int(np.argmax(sampled.values(np.array(points))))]]
+        values = sampled.values(np.array(points))
+        return [points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]]
 
-
-def log_det_gradient(
-    model: Model, beta: Array, aux: Mapping[str, float], root: Array
-) -> Array:
-    """Return grad log |H|^(1/2) over (vec beta, log aux), with root root' = H^-1.
-
-    With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
-    sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2, of the rows. Independent entries of the priors, with curvature c_j, add
-    (H^-1)_jj d c_j / 2; a normal prior has a constant one.
-    """
-    parts = model.design.fold(
-        partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root)
-    )
-    gradient = np.concatenate([np.ravel(part) for part in parts])
-    m, k = beta.shape[1], beta.size
-    blocks = [(b.prior, b.take(beta), b.entries(m)) for b in model.joint.blocks]
-    logs = [
-        (model.aux_prior(name), value, k + i)
-        for i, (name, value) in enumerate(aux.items())
-    ]
-    return gradient + prior_log_det_slopes(np.square(root).sum(1), blocks, logs)
+    def _information_at(self, roots: ArrowRoots) -> Array | float:
+        """The information of the rows at scales of 1, on average over the coordinates
+        of each hyperparameter, or of all dense columns."""
+        if self.layout.by_group:
+            x = np.zeros((*self.layout.shape[:2], 1)), self._of_response()
+            rows = self._at(np.zeros(0), roots, x).rows
+            assert isinstance(rows, GroupedSums)
+            return roots.weights_of(rows.rows.gram(np.maximum(rows.local.W, 0.0)))
+        q = self._latent
+        model = self.dense_rows.model
+        J = model.information(
+            np.zeros(model.shape), **dict.fromkeys(model.unknown, 1.0)
+        )
+        A = self.dense_rows.to_raw[: len(J), :q]
+        D = np.zeros(q)
+        for root in roots.rest:
+            D[root.block.place] = root.value[0]
+        return (
+            float(np.einsum("ij,ik,kj,j->", A, J, A, D * D, optimize=True)) / q or 1.0
+        )
 
 
 def prior_log_det_slopes(
@@ -370,55 +635,24 @@ def prior_log_det_slopes(
         if isinstance(prior, SmoothPrior) and not isinstance(
             prior, GaussianPrior | Flat | WholePrior
         ):
-            h = _NEAR * np.sqrt(S[entries]).reshape(x.shape)
+            h = _STEP * np.sqrt(S[entries]).reshape(x.shape)
             change = prior.slopes(x - h)[1] - prior.slopes(x + h)[1]
             slopes[entries] = S[entries] * (change / (4 * h)).ravel()
     for aux_prior, value, k in aux:
         up, down = (
             -aux_prior.slopes(value * float(np.exp(step)))[1]
-            for step in (_NEAR, -_NEAR)
+            for step in (_STEP, -_STEP)
         )
-        slopes[k] = S[k] * (up - down) / (4 * _NEAR)
+        slopes[k] = S[k] * (up - down) / (4 * _STEP)
     return slopes
 
 
-def _log_det_sums(
-    block: Block, *, model: Model, beta: Array, aux: Mapping[str, float], root: Array
-) -> tuple[Array, ...]:
-    (p, m), likelihood = beta.shape, model.likelihood
-    assert isinstance(likelihood, SmoothLikelihood)
-    pick = [*range(m), *(m + likelihood.aux.index(name) for name in aux)]
+class _Slopes(NamedTuple):
+    gradient: Array
+    hessian: Array
+    settled: Array  # (d,) parameters that each scale adds
 
-    def curvature(y: Array, eta: Array, precision: Array | None, z: Array) -> Array:
-        """W (n, m + a, m + a) at (eta, log aux) plus z (m + a,)."""
-        aux_moved = {
-            name: v * float(np.exp(h)) for (name, v), h in zip(aux.items(), z[m:])
-        }
-        values = likelihood.at_rows({**model.fixed, **aux_moved}, precision)
-        return likelihood.value_grad_hessian(y, eta + z[:m], **values).curvature[
-            :, pick
-        ][:, :, pick]
 
-    def part(block_part: Block) -> tuple[Array, Array]:
-        eta = block_part.eta(beta)
-        # J_i root, J_i = d z_i / d (vec beta, log aux): (n, m + a, r).
-        of_eta = (block_part.X @ root[: p * m].reshape(p, -1)).reshape(len(eta), m, -1)
-        J = np.concatenate(
-            [
-                of_eta,
-                np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1])),
-            ],
-            1,
-        )
-        V = J @ J.transpose(0, 2, 1)
-        t = np.empty((len(eta), m + len(aux)))
-        for k, e in enumerate(_NEAR * np.eye(m + len(aux))):
-            # d W_i / d z_ik by a central difference
-            slope = curvature(block_part.y, eta, block_part.precision, e) - curvature(
-                block_part.y, eta, block_part.precision, -e
-            )
-            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
-        t = times_weights(t, block_part.weights)
-        return block_part.X.T @ t[:, :m], t[:, m:].sum(0)
-
-    return block.sweep(part, width=root.shape[1] * (m + len(aux)))
+def _one(parts: Parts) -> Parts:
+    """The parts of the only node."""
+    return parts[0][0], parts[1][0]

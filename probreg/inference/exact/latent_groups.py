@@ -317,6 +317,11 @@ class EvidenceSurface(ABC):
         the coordinates."""
         return 1.0
 
+    def inner_at(self, theta: Array) -> tuple["EvidenceSurface", Array]:
+        """The surface of the columns at theta, and theta without coordinates that
+        change the columns."""
+        return self, theta
+
     def choose_at(self, theta: Array) -> bool:
         """Reselect at theta the anchors that are fixed during a search; False if there
         are none."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.errors import Incompatible
 from probreg.inference.base import (
     Array,
     Draws,
@@ -24,22 +23,19 @@ from probreg.inference.covariance import (
     ParameterCovariance,
     root_of_square,
 )
-from probreg.inference.exact.arrow_draws import ArrowLaw, posterior_by_arrow
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_draws import NodeNormal, posterior_by_arrow
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
-    ConditionalNormal,
-    EvidenceSurface,
     LatentGroup,
     NodeMixture,
     log_prior_of_logs,
 )
 from probreg.inference.exact.nodes import Nodes
 from probreg.inference.exact.process_surface import ProcessSurface
-from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
     all_proper,
@@ -332,75 +328,36 @@ def _mixture_of_process(
     return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
 
 
-class NodeLaw(NamedTuple):
-    """The normal distribution of (vec beta, log aux) at a node of a model with plain
-    priors, and the map to the fit's coefficients."""
-
-    normal: ConditionalNormal
-    model: Model
-    columns: (
-        Array | None
-    )  # (p, q): beta = columns @ those of `model`; None if they are the same
-
-    @property
-    def width(self) -> int:
-        """The number of coordinates."""
-        return self.normal.root.shape[1]
-
-    @property
-    def log_det(self) -> float:
-        """log |root|."""
-        return float(np.linalg.slogdet(self.normal.root)[1])
-
-    def points(self, z: Array) -> tuple[Array, Array, Array]:
-        """Return the log prior (S,) of standard points z, with aux as densities of
-        their logs, beta (S, p, m) of the fit, and log aux."""
-        point = self.normal.mean + z @ self.normal.root.T
-        k = self.model.shape[0] * self.model.shape[1]
-        beta = point[:, :k].reshape(-1, *self.model.shape)
-        log_aux = point[:, k:]
-        aux = dict(zip(self.model.unknown, np.exp(log_aux).T))
-        log_prior = self.model.log_prior(beta, **aux) + log_aux.sum(1)
-        return log_prior, beta if self.columns is None else self.columns @ beta, log_aux
+def _normals(
+    model: Model, problem: EvidenceProblem, theta: Array, shift: Parts | None = None
+) -> list[NodeNormal]:
+    """Return the normal distribution at each node, with the `shift` of the mean if it
+    is known."""
+    normals = []
+    for surface, at in map(problem.surface.inner_at, theta):
+        assert isinstance(surface, LaplaceSurface)  # the likelihood is not Gaussian
+        mode = surface.mode(at, rough=shift is not None)
+        shift_here = surface.shift(mode) if shift is None else shift
+        columns = _columns_of_values(model, problem, surface.model)
+        normals.append(NodeNormal(surface, mode, shift_here, columns))
+    return normals
 
 
-Law = NodeLaw | ArrowLaw
-
-
-def _laws(
-    model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None
-) -> list[Law]:
-    """Return the law at each node, with the `shift` of the mean if it is known."""
-    surface = problem.surface
-    if isinstance(surface, ArrowLaplaceSurface):
-        return [ArrowLaw.of(surface, t) for t in theta]
-    if isinstance(surface, LaplaceSurface):
-        return [
-            NodeLaw(surface.conditional(t, shift), surface.model_at(t), None)
-            for t in theta
-        ]
-    assert isinstance(surface, RebasedSurface)
-    return [_law_of_values(model, problem, *surface.inner_at(t)) for t in theta]
-
-
-def _law_of_values(
-    model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array
-) -> NodeLaw:
-    """Return the law for processes in the columns of a node, with values at the
-    distinct rows as coefficients of the fit."""
-    if not isinstance(inner, LaplaceSurface):
-        raise Incompatible(
-            "draws of a process of unknown length are not available together with effects that vary by a group"
-        )
-    design_of_node = inner.model.design
-    place = {c: j for j, c in enumerate(design_of_node.columns)}
-    columns = np.zeros((model.shape[0], inner.model.shape[0]))
+def _columns_of_values(
+    model: Model, problem: EvidenceProblem, inner: Model
+) -> Array | None:
+    """Return the map (p, q) of the coefficients of processes with columns at a node to
+    their values at the distinct rows; None without such processes."""
+    if not problem.moving:
+        return None
+    place = {c: j for j, c in enumerate(inner.design.columns)}
+    columns = np.zeros((model.shape[0], inner.shape[0]))
     process_columns = set[int]()
     for g, prior in problem.moving:
         term = model.design.process_of(g.columns)
         assert term is not None  # its prior is bound to one
         assert isinstance(prior, FunctionValues)
-        process = design_of_node.recipe.processes[term.key]
+        process = inner.design.recipe.processes[term.key]
         columns[np.ix_(g.columns, [place[c] for c in process.columns])] = (
             process.basis.phi(prior.basis.anchors)
         )
@@ -408,7 +365,7 @@ def _law_of_values(
     for j, name in enumerate(model.design.columns):
         if j not in process_columns:
             columns[j, place[name]] = 1.0
-    return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
+    return columns
 
 
 def _draw_approximately(
@@ -423,32 +380,37 @@ def _draw_approximately(
     surface = problem.surface
     count = model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    if isinstance(surface, LaplaceSurface) and surface.many_rows and count <= _JOINT:
+    if (
+        isinstance(surface, LaplaceSurface)
+        and not surface.layout.by_group
+        and surface.many_rows
+        and count <= _JOINT
+    ):
         # use the shift of the mean, in standard deviations, of the node with the
         # largest weight; the weights check it
-        shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
+        shift = surface.shift(surface.mode(theta[int(np.argmax(nodes.log_weight))]))
         result = _weight_jointly(
-            model, problem, nodes, _laws(model, problem, theta, shift), draws, rng
+            model, problem, nodes, _normals(model, problem, theta, shift), draws, rng
         )
         if result.stats["k_hat_joint"] <= reliable(len(result.weight)):
             return result
-    laws = _laws(model, problem, theta)
-    width = max(law.width for law in laws)
+    normals = _normals(model, problem, theta)
+    width = max(normal.width for normal in normals)
     if width > _JOINT:
         return _laplace_mixture(
             model,
             nodes,
-            laws,
+            normals,
             draws,
             rng,
             f"{width} coefficients, and at most {_JOINT} are weighed",
         )
-    result = _weight_jointly(model, problem, nodes, laws, draws, rng)
+    result = _weight_jointly(model, problem, nodes, normals, draws, rng)
     k = result.stats["k_hat_joint"]
     if not k <= reliable(len(result.weight)):
         reason = f"weighed jointly with the scales they have k-hat {k:.2f}"
         return _laplace_mixture(
-            model, nodes, laws, draws, rng, reason, {"k_hat_joint": k}
+            model, nodes, normals, draws, rng, reason, {"k_hat_joint": k}
         )
     return result
 
@@ -457,7 +419,7 @@ def _weight_jointly(
     model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
-    laws: list[Law],
+    normals: list[NodeNormal],
     draws: int,
     rng: np.random.Generator,
 ) -> _NodeResult:
@@ -468,12 +430,12 @@ def _weight_jointly(
     log_prior = np.empty(len(node_of_point))
     log_q = np.empty(len(node_of_point))
     points = list[Array]()
-    for s, law in enumerate(laws):
+    for s, normal in enumerate(normals):
         mine = slice(s * n_each, (s + 1) * n_each)
-        k = law.width
+        k = normal.width
         z, log_z = student_points(rng, n_each, k, max(_DF_BETA, k))
-        log_q[mine] = log_z - law.log_det
-        log_prior[mine], beta, log_aux = law.points(z)
+        log_q[mine] = log_z - normal.log_det
+        log_prior[mine], beta, log_aux = normal.points(z)
         points.append(np.column_stack([beta.reshape(n_each, -1), log_aux]))
     point = np.concatenate(points)
     beta, aux = _split(model, point)
@@ -514,7 +476,7 @@ def _weight_jointly(
 
 
 def _laplace_mixture(
-    model: Model, nodes: Nodes, laws: list[Law], draws: int, rng: np.random.Generator, reason: str,
+    model: Model, nodes: Nodes, normals: list[NodeNormal], draws: int, rng: np.random.Generator, reason: str,
     stats: dict[str, float] | None = None,
 ) -> _NodeResult:  # fmt: skip
     """Return draws of the normal at each node, with nodes weighted by their Laplace
@@ -524,8 +486,8 @@ def _laplace_mixture(
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
-        _, beta, log_aux = laws[s].points(
-            rng.standard_normal((len(mine), laws[s].width))
+        _, beta, log_aux = normals[s].points(
+            rng.standard_normal((len(mine), normals[s].width))
         )
         point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
     beta, aux = _split(model, point)

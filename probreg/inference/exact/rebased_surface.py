@@ -89,7 +89,6 @@ class RebasedSurface(EvidenceSurface):
         return self._at(theta[self.inside])(theta[~self.inside])
 
     def inner_at(self, theta: Array) -> tuple[EvidenceSurface, Array]:
-        """The surface of the columns at theta, and the other coordinates."""
         return self._at(theta[self.inside]), theta[~self.inside]
 
     def __call__(self, theta: Array) -> EvidencePoint:

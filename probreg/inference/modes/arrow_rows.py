@@ -66,6 +66,11 @@ class ArrowRows:
         return len(self.model.unknown)
 
     @property
+    def size(self) -> int:
+        """The number of border coefficients and nuisance parameters."""
+        return self.columns.width * self.m + self.a
+
+    @property
     def likelihood(self) -> SmoothLikelihood:
         assert isinstance(
             self.model.likelihood, SmoothLikelihood

@@ -8,6 +8,7 @@ rule is the Newton decrement
 sqrt(g' H^-1 g), the distance to the maximum in standard errors.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -101,15 +102,16 @@ def find_mode(
     (p, m), n = model.shape, model.design.total
     has_many_rows = model.design.count >= _SMALL
     tol = tol * max(1.0, np.sqrt(n))
+    slope = partial(_slope, model)
 
     def refine(x: Array, local: LocalModel, decrement: float) -> Array:
         if decrement < _NEAR * np.sqrt(n):
-            return _bfgs_passes(model, x, local.gradient, local.curvature, tol)
+            return bfgs_passes(slope, x, local.gradient, local.curvature, tol)
         return x
 
     # from many rows the last step needs no new curvature, which is most of the cost
     top = maximise(
-        partial(_evaluate, model),
+        partial(evaluate, model),
         newton_step,
         *_first_evaluation(model, start, curvature, log_aux, tol),
         tol=tol,
@@ -140,11 +142,12 @@ def _first_evaluation(
         H = curvature
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
-        point = _bfgs_passes(model, point, _slope(model, point), H, tol)
-    local = _evaluate(model, point)
+        slope = partial(_slope, model)
+        point = bfgs_passes(slope, point, slope(point), H, tol)
+    local = evaluate(model, point)
     if H is not None and _bad_start(local, model.design.total):
         point = np.concatenate([part.ravel() for part in _initial_point(model)])
-        local = _evaluate(model, point)
+        local = evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
             "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
@@ -220,13 +223,13 @@ def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
     Newton's steps."""
 
     def negative(x: Array) -> tuple[float, Array]:
-        point = _evaluate(model, x)
+        point = evaluate(model, x)
         return -point.value, -point.gradient
 
     found = scipy.optimize.minimize(
         negative, top.x, jac=True, method="BFGS", options={"gtol": 0.01 * tol}
     )
-    point = _evaluate(model, found.x)
+    point = evaluate(model, found.x)
     if not np.isfinite(point.value):  # a scale of noise goes to 0
         return top
     step, convex = newton_step(point)
@@ -237,11 +240,15 @@ def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
     return Maximum(found.x, point, decrement, steps, Status.CONVERGED)
 
 
-def _bfgs_passes(
-    model: Model, point: Array, gradient: Array, H: Array, tol: float
+def bfgs_passes(
+    slope: Callable[[Array], Array],
+    point: Array,
+    gradient: Array,
+    H: Array,
+    tol: float,
 ) -> Array:
-    """Make quasi-Newton steps from a fixed curvature, with passes that compute the
-    gradient only.
+    """Make quasi-Newton steps from a curvature H, with passes that compute only the
+    gradient, `slope`.
 
     With many rows the curvature hardly changes near the mode, and it is most of the
     cost of a pass. BFGS updates it from the steps
@@ -264,7 +271,7 @@ def _bfgs_passes(
                 point + step
             )  # the pass with curvature checks this, and continues otherwise
         before = decrement
-        new = _slope(model, point + step)
+        new = slope(point + step)
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
         # H <- H + y y' / s'y - H s s'H / s'H s, with y = -(change of g) and H s = g before, as s solves it
@@ -280,10 +287,12 @@ def _bfgs_passes(
 
 
 def _slope(model: Model, point: Array) -> Array:
-    return _evaluate(model, point, curved=False).gradient
+    return evaluate(model, point, curved=False).gradient
 
 
-def _evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
+def evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
+    """Return the log posterior at (vec gamma, log aux) on standardised columns; nan
+    where it overflows."""
     k = model.shape[0] * model.shape[1]
     with np.errstate(all="ignore"):  # too long a step gives inf or nan, and is halved
         # NumPy floats overflow to inf, where powers of Python floats raise

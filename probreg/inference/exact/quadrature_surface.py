@@ -13,21 +13,24 @@ import numpy as np
 
 from probreg.data.rows import times_weights
 from probreg.inference.base import Array
-from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
+from probreg.inference.exact.laplace_rows import GroupedSums
+from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups
 from probreg.model.model import Model
 
 _STEP = 0.01  # of the logs of scales, and of the other coordinates in standard errors
 
 
-class ArrowQuadratureSurface(ArrowLaplaceSurface):
+class QuadratureSurface(LaplaceSurface):
     """f(log sd, flat coefficients, log aux) by several points in each group."""
 
     def __init__(self, model: Model, groups: LatentGroups, points: int) -> None:
         super().__init__(model, groups, "ML")
         self.points = points
 
-    def _evidence(self, mode: ArrowMode) -> float:
+    def _evidence(self, mode: LaplaceMode) -> float:
+        sums = mode.rows
+        assert isinstance(sums, GroupedSums)  # see `points_obstacle`
         x, w = np.polynomial.hermite.hermgauss(self.points)
         lead = self.layout.columns.lead
         scale = 1.0 / mode.H.L[:, 0, 0]
@@ -35,9 +38,9 @@ class ArrowQuadratureSurface(ArrowLaplaceSurface):
         effect = mode.roots.lead[0, 0, 0] * lead.Z[:, 0]
         terms = np.empty((self.points, len(u)))
         for j, node in enumerate(np.sqrt(2.0) * x):
-            z = mode.z.copy()
+            z = sums.z.copy()
             z[:, 0] += effect * (node * scale)[lead.codes]
-            log_p = times_weights(self.rows.local(z)[0], self.model.design.weights)
+            log_p = times_weights(sums.rows.local(z)[0], self.model.design.weights)
             terms[j] = np.bincount(lead.codes, log_p, len(u)) - 0.5 * np.square(
                 u + node * scale
             )
