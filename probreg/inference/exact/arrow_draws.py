@@ -124,17 +124,11 @@ def arrow_estimate(
         beta = layout.beta_of(mode.roots, mode.x)[..., 0]
         roots, H = mode.roots, surface.factor(mode)
     axes, blocks = _axes(layout, roots, H)
+    frame, m = layout.frame_of_all, layout.model.shape[1]
+    low = axes[..., 0]
     if not layout.by_group:
-        m = layout.model.shape[1]
-        scale = DenseCovariance(layout.frame_of_all, m, root=axes[..., 0])
-        return ArrowEstimate(beta, scale)
-    scale = ArrowCovariance(
-        layout.frame_of_all,
-        layout.model.shape[1],
-        places=layout.places,
-        blocks=blocks[0],
-        low=axes[..., 0],
-    )
+        return ArrowEstimate(beta, DenseCovariance(frame, m, root=low))
+    scale = ArrowCovariance(frame, m, places=layout.places, blocks=blocks[0], low=low)
     return ArrowEstimate(beta, scale)
 
 

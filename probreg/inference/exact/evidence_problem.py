@@ -429,9 +429,18 @@ class EvidenceProblem:
                 )
             search = self._search(max_steps, upper=upper)
             tops = [search(start) for start in starts]
-            if upper is not None and not any(
-                t.ended or self._diverging_scales(t, starts[0]) for t in tops
-            ):
+
+            def is_decided(top: EvidenceMaximum) -> bool:
+                return top.ended or bool(self._diverging_scales(top, starts[0]))
+
+            if upper is not None and not any(map(is_decided, tops)):
+                # the evidence does not increase with the scale that became large
+                ends = [t.theta for t in tops]
+                for theta in ends:
+                    d = len(upper)
+                    theta[:d] = np.where(theta[:d] > upper, starts[0][:d], theta[:d])
+                tops = [search(theta) for theta in ends]
+            if upper is not None and not any(map(is_decided, tops)):
                 search = self._search(max_steps)
                 tops = [search(start) for start in starts]
             top = max(tops, key=lambda t: t.at.value)

@@ -17,6 +17,7 @@ import scipy
 from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_draws import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
@@ -369,6 +370,7 @@ def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
     surface = problem.surface
     if isinstance(surface, ArrowSurface):
         scale = arrow_estimate(surface, theta).scale
+        assert isinstance(scale, ArrowCovariance)  # effects are eliminated by group
         return scale.frame, scale.low
     given, sigma = _posterior_at(problem, theta)
     dense = unscaled_covariance(given, problem.model.design)
