@@ -35,9 +35,9 @@ def test_many_rows_give_the_answer_of_plain_newton(
 ):
     built = model(likelihood, rng)
     steps: list[int] = []
-    approach = newton._bfgs_passes
+    approach = newton.bfgs_passes
     monkeypatch.setattr(
-        newton, "_bfgs_passes", lambda *given: (steps.append(1), approach(*given))[1]
+        newton, "bfgs_passes", lambda *given: (steps.append(1), approach(*given))[1]
     )
     quick = pr.fit(built, "newton")
     assert steps, "the path for many rows was not taken"
