@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from probreg.data import Design, Frame, Moments
 from probreg.data.rows import minus_offset
@@ -33,7 +34,11 @@ from probreg.inference.covariance import (
     root_of_curvature,
     root_of_factor,
 )
-from probreg.inference.modes.level_rows import LevelSquares, least_squares_of_levels
+from probreg.inference.modes.level_rows import (
+    FreeDirections,
+    LeastSquares,
+    least_squares_of_levels,
+)
 from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
@@ -287,13 +292,6 @@ def least_norm(beta: Array, N: Array | None) -> Array:
     return beta if N is None else beta - N @ (np.linalg.pinv(N) @ beta)
 
 
-class FreeDirections(NamedTuple):
-    """Directions that dependent columns without a prior leave undetermined."""
-
-    directions: Array  # (p, k), directions that do not change X beta
-    words: str
-
-
 def open_directions(model: Model) -> FreeDirections | None:
     """Return the directions of flat columns that do not change X beta; None if all
     columns are identified."""
@@ -377,106 +375,63 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        of_levels = least_squares_of_levels(model)
-        if of_levels is not None:
-            return _solution_of_levels(model, of_levels)
-        if model.design.n < model.shape[0]:
-            wide = rotate_to_rows(model)
-        else:
-            wide = None
-        if wide is None:
-            model, unseen = (model, 0)
-        else:
-            model = wide.model
-            unseen = wide.unseen
-        prior = PriorRows.of(model.joint)
-        sigma = model.noise()
-        given = refine_solution(
-            posterior_given_sigma(model.design.moments, prior, sigma),
-            model.design,
-            prior,
-            sigma,
+        squares = least_squares_of_levels(model)
+        wide = None
+        if squares is None:
+            if model.design.n < model.shape[0]:
+                wide = rotate_to_rows(model)
+            if wide is not None:
+                model = wide.model
+            squares = _least_squares(model, 0 if wide is None else wide.unseen)
+        noise = noise_of(model, squares)
+        free = squares.free
+        solution = Solution(
+            beta=squares.beta[:, None],
+            scale=lambda: _with_log_sigma(model, squares.unscaled(), noise),  # type: ignore[arg-type]
+            aux=noise.aux,
+            df=noise.df,
+            status=Status.EXACT if free is None else Status.NOT_IDENTIFIED,
+            detail="" if free is None else free.words,
+            not_estimable=None
+            if free is None
+            else not_identified(free.directions)[:, None],
+            null_space=None if free is None else free.directions,
+            stats=noise.stats,
+            notes=sigma_note(model, noise.note),
         )
-        # coefficients outside the span of the rows equal their prior mean: they add to
-        # the count, not to the penalty
-        solution, error = solution_given(model, given, prior.size, unseen)
         if wide is None:
             return solution
-        return wide.back(solution, error if wide.relative else 1.0)
+        return wide.back(solution, noise.error if wide.relative else 1.0)
 
 
-def solution_given(
-    model: Model, given: Conditional, size: int, unseen: int = 0
-) -> tuple[Solution, float]:
-    """Return the solution at a posterior given sigma, and the noise scale of its
-    errors.
-
-    `size` columns have an informative prior, in addition to `unseen` ones outside the
-    span of the rows.
-    """
+def _least_squares(model: Model, unseen: int) -> LeastSquares:
+    """Return the penalised least squares fit from the moments; `unseen` coefficients
+    outside the span of the rows equal their prior mean."""
     moments = model.design.moments
+    prior = PriorRows.of(model.joint)
+    sigma = model.noise()
+    given = refine_solution(
+        posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma
+    )
     beta, unscaled, N = _coefficients(given, model.design)
-    rank = given.rank.rank
+    free = None
+    if given.rank.dropped:
+        free = FreeDirections(N, combinations(given.rank, model.design.columns))
     # Without prior rows, the RSS of the moments also includes the part that deficient
     # columns do not explain.
-    if size or given.exact is not None:
-        rss = given.rss
-    else:
-        rss = moments.rss
-    size_of = Sizes(
-        moments.weight, rank, size + unseen, unseen, bool(size), _mean_square(moments)
+    has_rss = prior.size or given.exact is not None
+    return LeastSquares(
+        beta,
+        unscaled,
+        given.rss if has_rss else moments.rss,
+        moments.rss,
+        # y'Wy = z'z + RSS
+        float(np.square(moments.z).sum() + moments.rss) / moments.weight,
+        given.rank.rank,
+        prior.size,
+        unseen,
+        free,
     )
-    noise = noise_of(model, rss, moments.rss, size_of)
-    deficient = bool(given.rank.dropped)
-    solution = Solution(
-        beta=beta[:, None],
-        scale=lambda: _joint(model, unscaled(), noise),  # type: ignore[arg-type]
-        aux=noise.aux,
-        df=noise.df,
-        status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
-        detail=combinations(given.rank, model.design.columns) if deficient else "",
-        not_estimable=not_identified(N)[:, None] if deficient else None,
-        null_space=N if deficient else None,
-        stats=noise.stats,
-        notes=sigma_note(model, noise.note),
-    )
-    return solution, noise.error
-
-
-def _solution_of_levels(model: Model, squares: LevelSquares) -> Solution:
-    """Return the solution of a design with coded factors if all of its columns are
-    identified."""
-    design = model.design
-    n = design.total
-    p = model.shape[0]
-    y = minus_offset(design.observed, design.offset)
-    square = float(np.average(y**2, weights=design.square_weights))
-    noise = noise_of(
-        model,
-        squares.rss,
-        squares.least,
-        Sizes(n, p, squares.size, 0, bool(squares.size), square),
-    )
-    return Solution(
-        beta=squares.beta[:, None],
-        scale=_with_noise(model, squares.unscaled, noise),
-        aux=noise.aux,
-        df=noise.df,
-        status=Status.EXACT,
-        stats=noise.stats,
-        notes=sigma_note(model, noise.note),
-    )
-
-
-class Sizes(NamedTuple):
-    """Sizes of a least-squares fit."""
-
-    n: float  # observations
-    rank: int
-    size: int  # columns with an informative prior
-    unseen: int  # columns outside the span of the rows
-    informed: bool  # whether there is a prior
-    square: float  # y'Wy / n of the response
 
 
 class NoiseFound(NamedTuple):
@@ -491,41 +446,43 @@ class NoiseFound(NamedTuple):
     note: Note
 
 
-def noise_of(model: Model, rss: float, least: float, sizes: Sizes) -> NoiseFound:
-    """Return the noise scale from the least penalised sum of squares `rss` and the
-    unpenalised one `least`."""
-    n = sizes.n
-    df = sizes.n - sizes.rank if not sizes.informed else None
+def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
+    """Return the noise scale of a least-squares fit."""
+    n = model.design.total
+    size = squares.size + squares.unseen
+    informed = squares.size > 0
+    df = None if informed else n - squares.rank
+    rss = squares.rss
     if df is not None and df <= 0:
         rss = 0.0  # in exact arithmetic; a computed value is rounding
     # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n + q).
-    ml = float(np.sqrt(rss / (n + sizes.size)))
+    ml = float(np.sqrt(rss / (n + size)))
     if df and df > 0:
         unbiased = float(np.sqrt(rss / df))
     else:
         unbiased = np.nan
     if not model.unknown:
         error = model.noise()
-    elif sizes.informed:
+    elif informed:
         error = ml
     else:
         error = unbiased
     stats = {
         "n": n,
-        "rank": float(sizes.rank + sizes.unseen),
-        "rss": least if sizes.informed else rss,
+        "rank": float(squares.rank + squares.unseen),
+        "rss": squares.least if informed else rss,
         "sigma_unbiased": unbiased,
     }
-    if sizes.informed:
+    if informed:
         note = important_note(
             Topic.SIGMA,
             "sigma is the joint mode sqrt((RSS + penalty)/(n + {size})) = {sigma:.6g}",
-            size=sizes.size,
+            size=size,
             sigma=ml,
         )
     elif df is not None and df <= 0:
         note = NO_DEGREES_OF_FREEDOM
-    elif df and model.unknown and rss <= _ROUNDING * df * sizes.square:
+    elif df and model.unknown and rss <= _ROUNDING * df * squares.mean_square:
         note = EXACT_FIT
         stats["exact_fit"] = 1.0
     else:
@@ -534,59 +491,38 @@ def noise_of(model: Model, rss: float, least: float, sizes: Sizes) -> NoiseFound
             "sigma is the maximum likelihood estimate sqrt(RSS/n) = {sigma:.6g}; the unbiased sqrt(RSS/(n - {rank})) is "
             "{unbiased:.6g}",
             sigma=ml,
-            rank=sizes.rank,
+            rank=squares.rank,
             unbiased=unbiased,
         )
     return NoiseFound(
         error=error,
         aux={model.noise_scale: ml} if model.unknown else {},
         # -d^2 / d (log sigma)^2 = 2 (n + q) there
-        log_error=float((2.0 * (n + sizes.size)) ** -0.5),
+        log_error=float((2.0 * (n + size)) ** -0.5),
         df=df if model.unknown else None,
         stats={k: v for k, v in stats.items() if not np.isnan(v)},
         note=note,
     )
 
 
-def _mean_square(moments: Moments) -> float:
-    """y'Wy / n = (z'z + RSS) / n of the response."""
-    return float((np.square(moments.z).sum() + moments.rss) / moments.weight)
-
-
-def _joint(
-    model: Model, unscaled: DenseCovariance, noise: NoiseFound
-) -> DenseCovariance:
-    """The covariance over (beta, log sigma): the two are independent."""
-    (k, r), a = unscaled.root.shape, len(noise.aux)
-    root = np.zeros((k + a, r + a))
-    root[:k, :r], root[k:, r:] = noise.error * unscaled.root, noise.log_error
-    variances = unscaled.variances
-    if variances is not None:
-        variances = noise.error**2 * variances
-    return DenseCovariance(
-        unscaled.frame, 1, log_names(model), None, variances, root=root
-    )
-
-
-def _with_noise(
-    model: Model, unscaled: ArrowCovariance, noise: NoiseFound
-) -> ArrowCovariance:
-    """The same for an arrow covariance."""
-    covariance = unscaled.scale_by(noise.error**2)
-    (k, r), a = covariance.low.shape, len(noise.aux)
-    low = np.zeros((k + a, r + a))
-    low[:k, :r], low[k:, r:] = covariance.low, noise.log_error
-    return replace(covariance, low=low, further=log_names(model))
+def _with_log_sigma(
+    model: Model, unscaled: DenseCovariance | ArrowCovariance, noise: NoiseFound
+) -> DenseCovariance | ArrowCovariance:
+    """The covariance over (beta, log sigma), which are independent, from the one of beta
+    at sigma = 1."""
+    scaled = unscaled.scale_by(noise.error**2)
+    name = "low" if isinstance(scaled, ArrowCovariance) else "root"
+    root = getattr(scaled, name)
+    log_errors = np.full((len(noise.aux),) * 2, noise.log_error)
+    joint = block_diag(root, log_errors)
+    return replace(scaled, **{name: joint}, further=log_names(model))
 
 
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     """(R'R)^-1 as a root in the frame of the design; full rank only."""
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     if len(given.R) or given.inverse is None:
-        if given.inverse is None:
-            exact = None
-        else:
-            exact = np.diagonal(given.inverse)
+        exact = None if given.inverse is None else np.diagonal(given.inverse)
         return DenseCovariance(
             frame, 1, variances=exact, root=root_of_factor(given.R, frame)
         )

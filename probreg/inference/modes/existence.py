@@ -24,10 +24,10 @@ from probreg.data import Block, Design
 from probreg.data.blocks.block import join_blocks
 from probreg.inference.base import Array, Status, sigma_note
 from probreg.inference.modes.closed_form import (
-    FreeDirections,
     not_identified,
     null_space,
 )
+from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import newton_step
 from probreg.inference.modes.separation import (
     Separation,

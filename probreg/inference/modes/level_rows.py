@@ -18,6 +18,7 @@ sqrt(l_g) (-m_g, b_g - m_g^y)
 has the covariance 1 / (d_g + l_g) + m_g (R'R)^-1 m_g'.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -37,7 +38,7 @@ from probreg.data.rows import minus_offset
 from probreg.data.unwritten import MOST as UNWRITTEN_MOST, LazyColumns
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.inference.covariance import ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.modes.normal_columns import NormalColumns, normal_columns
 from probreg.linalg import Arrow, inverse_upper, merge, rank_of, solve_upper
 from probreg.model.model import Model
@@ -213,17 +214,28 @@ def _means_and_sds(X: Array) -> tuple[Array, Array]:
     return sample.mean(0), sample.std(0)
 
 
-class LevelSquares(NamedTuple):
-    """Least squares of a design with coded factors."""
+class FreeDirections(NamedTuple):
+    """Directions that dependent columns without a prior leave undetermined."""
+
+    directions: Array  # (p, k), directions that do not change X beta
+    words: str
+
+
+class LeastSquares(NamedTuple):
+    """A fit by penalised least squares."""
 
     beta: Array  # (p,)
-    unscaled: ArrowCovariance  # at sigma = 1
+    unscaled: Callable[[], DenseCovariance | ArrowCovariance]  # at sigma = 1
     rss: float  # the least penalised sum of squares
     least: float  # without the penalty
+    mean_square: float  # y'Wy / n of the response
+    rank: int
     size: int  # columns with an informative prior
+    unseen: int = 0  # columns outside the span of the rows
+    free: FreeDirections | None = None
 
 
-def least_squares_of_levels(model: Model) -> LevelSquares | None:
+def least_squares_of_levels(model: Model) -> LeastSquares | None:
     """Return the least-squares fit, or None if the design needs dense columns.
 
     This is so without a coded factor, with unidentified columns, or with a prior other
@@ -252,13 +264,18 @@ def least_squares_of_levels(model: Model) -> LevelSquares | None:
         flat = _within(rows, model, np.zeros_like(precision))
         least = np.nan if flat is None else _least(flat[1])
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
-    return LevelSquares(
+    covariance = ArrowCovariance(
+        rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low
+    )
+    design = model.design
+    y = minus_offset(design.observed, design.offset)
+    return LeastSquares(
         beta,
-        ArrowCovariance(
-            rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low
-        ),
+        lambda: covariance,
         rss,
         least,
+        float(np.average(y**2, weights=design.square_weights)),
+        len(beta),
         rows.prior.size,
     )
 

@@ -34,7 +34,6 @@ from probreg.inference.covariance import (
     root_of_pseudo_inverse,
 )
 from probreg.inference.modes.closed_form import (
-    FreeDirections,
     combinations,
     least_norm,
     null_space,
@@ -49,6 +48,7 @@ from probreg.inference.modes.existence import (
     proves_maximum,
     verdict_on,
 )
+from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
 from probreg.likelihoods import SmoothLikelihood

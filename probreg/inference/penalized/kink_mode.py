@@ -231,9 +231,6 @@ def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
     return np.where(np.abs(D) > 1e-10 * np.abs(D).max(axis=0, initial=0.0), D, 0.0)
 
 
-Array = NDArray[np.float64]
-
-
 def _solve_by_sides(problem: KinkProblem, tol: float, max_steps: int) -> Solved | None:
     """Minimise over many rows by the problem of few of them; None if this does not save
     time or does not converge."""
