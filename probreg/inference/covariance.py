@@ -52,6 +52,19 @@ class ParameterCovariance(ABC):
         """(R, r) of gradients G (R, k) over (gamma, further parameters)."""
 
     @abstractmethod
+    def _errors(self) -> Array:
+        """(k,) standard errors, also of missing parameters."""
+
+    def _with_columns(self, root: Array) -> Self:
+        """The covariance plus root root', root (k, r) over (gamma, further parameters)."""
+        raise NotImplementedError
+
+    def condition_on(self, entries: Array) -> Self:
+        """The covariance given some coefficients: with the rows B of the root R, it has
+        the root R N, B N = 0, N'N = I."""
+        raise NotImplementedError
+
+    @abstractmethod
     def scale_by(self, factor: float) -> Self:
         """The same with the covariance of the coefficients times a factor."""
 
@@ -71,16 +84,6 @@ class ParameterCovariance(ABC):
     def size(self) -> int:
         """k, the number of parameters."""
         return self.coefficients + len(self.further)
-
-    def names(
-        self, columns: tuple[str, ...], predictors: tuple[str, ...] = ()
-    ) -> tuple[str, ...]:
-        """The k parameters: "x", or "x[b]" for predictor b, and then the further ones."""
-        if predictors:
-            coefficients = [f"{c}[{b}]" for c in columns for b in predictors]
-        else:
-            coefficients = list(columns)
-        return (*coefficients, *self.further)
 
     def half(self, G: Array) -> Array:
         """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
@@ -117,49 +120,20 @@ class ParameterCovariance(ABC):
         if self.variances is not None:
             errors[: self.coefficients] = np.sqrt(self.variances)
         if self.missing is not None:
-            errors[self.missing] = np.nan
-        if self.variances is not None:
-            errors[: self.coefficients][np.isinf(self.variances)] = np.inf
+            errors[self.missing & ~np.isinf(errors)] = np.nan
         return errors
 
-    def with_spread(self, spread: Array) -> "ParameterCovariance":
+    def with_spread(self, spread: Array) -> Self:
         """The covariance plus spread spread', spread (p m, r) over raw coefficients."""
-        in_frame = self.frame.from_raw(
-            spread.reshape(len(self.frame.scale), -1)
-        ).reshape(self.coefficients, -1)
-        columns = np.vstack([in_frame, np.zeros((len(self.further), spread.shape[1]))])
-        return self._with_columns(columns)
-
-    def _with_columns(self, root: Array) -> "ParameterCovariance":
-        own_root = self.raw_root()
-        own_root = np.vstack(
-            [
-                self.frame.from_raw(
-                    own_root[: self.coefficients].reshape(len(self.frame.scale), -1)
-                ).reshape(self.coefficients, -1),
-                own_root[self.coefficients :],
-            ]
-        )
-        return DenseCovariance(
-            self.frame,
-            self.m,
-            self.further,
-            self.missing,
-            root=np.hstack([own_root, root]),
-        )
-
-    def condition_on(self, entries: Array) -> "ParameterCovariance":
-        """The covariance given some coefficients: with the rows B of the root R, it has
-        the root R N, B N = 0, N'N = I."""
-        raise NotImplementedError
+        zeros = np.zeros((len(self.further), spread.shape[1]))
+        return self._with_columns(np.vstack([_from_raw(self.frame, spread), zeros]))
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same with infinite variances of some coefficients (p m,) bool; their
         combinations have the variance nan."""
-        if self.missing is None:
-            missing = np.zeros(self.size, dtype=bool)
-        else:
-            missing = self.missing.copy()
+        missing = np.zeros(self.size, dtype=bool)
+        if self.missing is not None:
+            missing |= self.missing
         missing[: self.coefficients] |= entries
         variances = np.where(entries, np.inf, self.diagonal())
         return replace(self, missing=missing, variances=variances)
@@ -172,21 +146,6 @@ class ParameterCovariance(ABC):
         return np.linalg.norm(
             np.stack([self.half(np.kron(np.eye(p), d)) for d in D], 1), axis=2
         )
-
-    def _errors(self) -> Array:
-        parts = [
-            np.arange(i, min(i + 500, self.size)) for i in range(0, self.size, 500)
-        ]
-        return np.concatenate(
-            [np.linalg.norm(self._half_of_units(block), axis=1) for block in parts]
-        )
-
-    def _half_of_units(self, entries: Array) -> Array:
-        if self.missing is None:
-            complete = self
-        else:
-            complete = replace(self, missing=None)
-        return complete.half(self._unit(entries))
 
     @property
     def has_errors(self) -> bool:
@@ -234,52 +193,34 @@ class ParameterCovariance(ABC):
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """(size, k) of N(0, V); parameters without a standard error stay at 0."""
         root = np.nan_to_num(self.raw_root())
+        root = root[:, root.any(0)]
         return rng.standard_normal((size, root.shape[1])) @ root.T
 
-    def log_det(self, entries: Array | None = None) -> float:
-        """log |V| of some parameters, or of all coefficients."""
-        if entries is None:
-            places = np.arange(self.coefficients)
-        else:
-            places = np.asarray(entries)
-        B = self.half(self._unit(places))
-        if B.shape[1] < B.shape[0]:
-            return -np.inf
-        d = np.linalg.norm(B, axis=1)
-        if not ((d > 0) & np.isfinite(d)).all():
-            return np.nan
-        return float(
-            2.0
-            * (
-                np.log(d).sum()
-                + np.log(
-                    np.abs(np.diagonal(np.linalg.qr((B / d[:, None]).T, mode="r")))
-                ).sum()
-            )
-        )
+    def log_det(self) -> float:
+        """log |V| of the coefficients; nan if V has no inverse."""
+        R, d = self._scaled_factor()
+        return float(2.0 * np.log(d * np.abs(np.diagonal(R))).sum())
 
     def precision(self) -> Array:
         """(p m, p m), the inverse covariance of the coefficients. DataError if it does
         not exist."""
-        B = self.half(self._unit(np.arange(self.coefficients)))
-        d = np.linalg.norm(B, axis=1)
-        if not ((d > 0) & np.isfinite(d)).all() or B.shape[1] < B.shape[0]:
+        R, d = self._scaled_factor()
+        if not np.isfinite(R).all():
             raise DataError(
                 "the covariance of the coefficients is not finite and positive definite, so it has no inverse"
             )
-        # V = D (R'R) D with (B / d)' = Q R, and V^-1 = A A', A = D^-1 R^-1
-        A = inverse_upper(np.linalg.qr((B / d[:, None]).T, mode="r")) / d[:, None]
+        # V^-1 = A A', A = D^-1 R^-1
+        A = inverse_upper(R) / d[:, None]
         return A @ A.T
 
-    def transform(self, A: Array) -> "DenseCovariance":
-        """The covariance of (A kron I_m) vec beta, A (p', p), with the further parameters."""
-        k = self.coefficients
-        q = len(A) * self.m
-        L = np.zeros((q + len(self.further), self.size))
-        L[:q, :k], L[q:, k:] = np.kron(A, np.eye(self.m)), np.eye(len(self.further))
-        return DenseCovariance(
-            Frame.of_raw(len(A)), self.m, self.further, root=self.half(L)
-        )
+    def _scaled_factor(self) -> tuple[Array, Array]:
+        """R upper triangular and d with V = D R'R D, D = diag(d), over the coefficients;
+        nan if V is singular or not finite."""
+        B = self.half(self._unit(np.arange(self.coefficients)))
+        d = np.linalg.norm(B, axis=1)
+        if not ((d > 0) & np.isfinite(d)).all() or B.shape[1] < len(B):
+            return np.full((len(B), len(B)), np.nan), d
+        return np.linalg.qr((B / d[:, None]).T, mode="r"), d
 
     def matrix(self) -> Array:
         """(p m, p m) of the coefficients. DataError if it takes more than half of the
@@ -394,18 +335,9 @@ class DenseCovariance(ParameterCovariance):
         The matrix must be accurate: the matrix of raw columns far from zero has lost
         its digits.
         """
-        V = np.asarray(V, dtype=float)
-        p = len(frame.scale)
-        missing = np.isnan(np.diagonal(V))
-        root = root_of_square(np.where(missing[:, None] | missing, 0.0, V))
-        of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
-        return cls(
-            frame,
-            m,
-            further,
-            missing if missing.any() else None,
-            root=np.vstack([of_gamma, root[p * m :]]),
-        )
+        complete, missing = _split_missing(np.asarray(V, dtype=float))
+        covariance = cls.of_raw_root(frame, m, root_of_square(complete), further)
+        return replace(covariance, missing=missing)
 
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
@@ -422,9 +354,9 @@ class DenseCovariance(ParameterCovariance):
         cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()
     ) -> "DenseCovariance":
         """From a root over (vec beta, further parameters)."""
-        p = len(frame.scale)
-        of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
-        return cls(frame, m, further, root=np.vstack([of_gamma, root[p * m :]]))
+        k = len(frame.scale) * m
+        in_frame = np.vstack([_from_raw(frame, root[:k]), root[k:]])
+        return cls(frame, m, further, root=in_frame)
 
     @classmethod
     def of_sample(
@@ -500,15 +432,9 @@ class DenseCovariance(ParameterCovariance):
 
     def raw_root(self) -> Array:
         k = self.coefficients
-        of_beta = self.frame.to_raw(
-            self.root[:k].reshape(len(self.frame.scale), -1)
-        ).reshape(k, -1)
-        if self.further:
-            root = np.vstack([of_beta, self.root[k:]])
-        else:
-            root = of_beta
+        root = np.vstack([_to_raw(self.frame, self.root[:k]), self.root[k:]])
         if self.missing is not None:
-            root = np.where(self.missing[:, None], np.nan, root)
+            root[self.missing] = np.nan
         return root
 
     def _errors(self) -> Array:
@@ -520,45 +446,17 @@ class DenseCovariance(ParameterCovariance):
 
 
 @dataclass(frozen=True, eq=False)
-class NoCovariance(ParameterCovariance):
-    """All parameters without a standard error."""
+class NoCovariance(DenseCovariance):
+    """All parameters without a standard error; files name it."""
 
-    parts: ClassVar[tuple[str, ...]] = ()
     compact = True
 
     @classmethod
     def of(cls, p: int, m: int, further: tuple[str, ...] = ()) -> "NoCovariance":
         """Of p m coefficients."""
-        return cls(Frame.of_raw(p), m, further)
-
-    @property
-    def _arrays(self) -> dict[str, Array | None]:
-        return {}  # files name it
-
-    def half(self, G: Array) -> Array:
-        G = np.atleast_2d(G)
-        return np.where((G != 0).any(1), np.nan, 0.0)[:, None]
-
-    def _half(self, G: Array) -> Array:
-        return self.half(G)
-
-    def errors(self) -> Array:
-        return np.full(self.size, np.nan)
-
-    def scale_by(self, factor: float) -> "NoCovariance":
-        return self
-
-    def of_rows(self, X: Any) -> Array:
-        return np.full((X.shape[0], self.m, self.m), np.nan)
-
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
-        return np.zeros((size, self.size))
-
-    def raw_root(self) -> Array:
-        return np.full((self.size, 1), np.nan)
-
-    def _matrix(self) -> Array:
-        return np.full((self.coefficients, self.coefficients), np.nan)
+        k = p * m + len(further)
+        missing = np.ones(k, dtype=bool)
+        return cls(Frame.of_raw(p), m, further, missing, root=np.zeros((k, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -574,18 +472,13 @@ class MatrixCovariance(ParameterCovariance):
     @classmethod
     def of(cls, V: Array, columns: tuple[str, ...], m: int) -> "MatrixCovariance":
         """From a symmetric matrix, nan in rows and columns that are missing."""
-        missing = np.isnan(np.diagonal(V))
-        V_complete = np.where(missing[:, None] | missing, 0.0, V)
-        frame = Frame.of_raw(len(columns))
+        complete, missing = _split_missing(V)
         return cls(
-            frame,
-            m,
-            (),
-            missing if missing.any() else None,
-            np.diagonal(V),
-            columns=columns,
-            given=V_complete,
+            Frame.of_raw(len(columns)), m, (), missing, columns=columns, given=complete
         )
+
+    def _errors(self) -> Array:
+        return np.sqrt(np.diagonal(self.given))
 
     @property
     def _arrays(self) -> dict[str, Array | None]:
@@ -612,11 +505,7 @@ class MatrixCovariance(ParameterCovariance):
         return G @ self._root
 
     def scale_by(self, factor: float) -> "MatrixCovariance":
-        if self.variances is None:
-            variances = None
-        else:
-            variances = self.variances * factor
-        return replace(self, given=self.given * factor, variances=variances)
+        return replace(self, given=self.given * factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -792,10 +681,7 @@ class ArrowCovariance(ParameterCovariance):
         return np.hstack([in_groups.reshape(len(G), -1), G @ self.low])
 
     def _errors(self) -> Array:
-        W = self._raw_low()
-        variances = np.concatenate(
-            [np.square(W).sum(1), np.square(self.low[self.coefficients :]).sum(1)]
-        )
+        variances = np.square(self._raw_low()).sum(1)
         variances[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
         return np.sqrt(variances)
 
@@ -821,14 +707,12 @@ class ArrowCovariance(ParameterCovariance):
         return V
 
     def _raw_low(self) -> Array:
-        """(p m, r), W over the raw coefficients."""
+        """(k, r), W over the raw coefficients and further parameters."""
         k = self.coefficients
-        return self.frame.to_raw(
-            self.low[:k].reshape(len(self.frame.scale), -1)
-        ).reshape(k, -1)
+        return np.vstack([_to_raw(self.frame, self.low[:k]), self.low[k:]])
 
     def _matrix(self) -> Array:
-        low = self._raw_low()
+        low = self._raw_low()[: self.coefficients]
         V = low @ low.T
         V[self.places[:, :, None], self.places[:, None]] += (
             self.blocks @ self.blocks.swapaxes(1, 2)
@@ -837,7 +721,7 @@ class ArrowCovariance(ParameterCovariance):
 
     def times(self, B: Array) -> Array:
         B = np.asarray(B)
-        low = self._raw_low()
+        low = self._raw_low()[: self.coefficients]
         columns = B.reshape(len(B), -1)
         product = low @ (low.T @ columns)
         product[self.places] += self.blocks @ (
@@ -899,11 +783,29 @@ class ArrowCovariance(ParameterCovariance):
         )
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
-        low = np.vstack([self._raw_low(), self.low[self.coefficients :]])
+        low = self._raw_low()
         draws = rng.standard_normal((size, low.shape[1])) @ low.T
         z = rng.standard_normal((size, *self.places.shape))
         draws[:, self.places] += np.einsum("gkl,sgl->sgk", self.blocks, z)
         return np.nan_to_num(draws)
+
+
+def _from_raw(frame: Frame, root: Array) -> Array:
+    """(p m, r) over gamma of a root over vec beta."""
+    return frame.from_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
+
+
+def _to_raw(frame: Frame, root: Array) -> Array:
+    """(p m, r) over vec beta of a root over gamma."""
+    return frame.to_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
+
+
+def _split_missing(V: Array) -> tuple[Array, Array | None]:
+    """V with 0 for nan, and which rows are nan; None if there are none."""
+    missing = np.isnan(np.diagonal(V))
+    if not missing.any():
+        return V, None
+    return np.where(missing[:, None] | missing, 0.0, V), missing
 
 
 def _in_frame(frame: Frame, beta: Array) -> Array:

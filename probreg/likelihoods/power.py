@@ -103,7 +103,7 @@ class PowerNoise(LocationScaleLikelihood):
             return p * size ** (p - 1.0) * np.sign(r), p * (p - 1.0) * size ** (p - 2.0)
 
     @property
-    def obstacle_to_search(self) -> str:
+    def obstacle_to_search(self) -> str:  # type: ignore[override]
         if self.p >= 1.5:
             return ""
         return f"residuals of nearly 0 have an unbounded curvature for p = {self.p:g}; AbsoluteLoss() is p = 1, or take a p of at least 1.5"

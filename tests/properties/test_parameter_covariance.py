@@ -95,12 +95,6 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     np.testing.assert_allclose(
         V.errors_of(D).ravel(), np.sqrt(np.diagonal(over @ dense @ over.T)), rtol=1e-8
     )
-    A = RNG.normal(size=(2, P))
-    np.testing.assert_allclose(
-        V.transform(A).matrix(),
-        np.kron(A, np.eye(M)) @ dense @ np.kron(A, np.eye(M)).T,
-        **near,
-    )
     drawn = V.draws(np.random.default_rng(0), 100_000)
     size = np.sqrt(np.diagonal(whole))
     np.testing.assert_allclose(
