@@ -348,7 +348,7 @@ class Fit(FitStatistics):
             For a point estimate "t" (the default if least squares has degrees of freedom) or "wald", from
             `covariance` if given. "profile" and "score" invert the likelihood ratio and Rao's test: an end
             is infinite if the likelihood never falls far enough. "bootstrap" is the default after one, or
-            by name "percentile", "bca" or "studentised". For a posterior "eti" (equal-tailed, the default) or "hdi"
+            by name "percentile" or "bca". For a posterior "eti" (equal-tailed, the default) or "hdi"
             (highest density).
         covariance : str or DataArray, optional
             The name of a kind, or a result of `covariance(...)`.

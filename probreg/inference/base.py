@@ -216,7 +216,8 @@ class Solution:
             sampled = {a: self.draws[a].std().item() for a in self.aux}
             return {**sampled, **self.draws.aux_sd}
         if self.replicates is not None:
-            return {a: _error_of_replicates(self.replicates, a) for a in self.aux}
+            replicates = self.replicates
+            return {a: np.nanstd(replicates[a], ddof=1).item() for a in self.aux}
         errors = self.scale.errors()[self.scale.coefficients :]
         named = dict(zip(self.scale.further, errors.tolist()))
         return {a: v * named.get(f"log {a}", np.nan) for a, v in self.aux.items()}
@@ -284,15 +285,6 @@ class Solution:
         else:
             errors = self.scales.errors
         return {name: (value, errors[name]) for name, value in reported.items()}
-
-
-def _error_of_replicates(replicates: Mapping[str, Array], name: str) -> float:
-    """Return the standard deviation of the replicates of a nuisance parameter; the
-    estimate's own standard error if a wild bootstrap does not vary it."""
-    values = replicates[name]
-    if np.isnan(values).all():
-        return float(replicates[f"{name}_own_std_error"])
-    return float(np.nanstd(values, ddof=1))
 
 
 class Resolved(NamedTuple):

@@ -42,6 +42,7 @@ class ParameterCovariance(ABC):
     # (p m,) of coefficients, if they have more digits than the root
     variances: Array | None = None
 
+    parts: ClassVar[tuple[str, ...]] = ()  # the arrays of this structure
     compact: ClassVar[bool] = False  # far smaller than the matrix
 
     # ---- methods of each structure
@@ -67,10 +68,6 @@ class ParameterCovariance(ABC):
     @abstractmethod
     def scale_by(self, factor: float) -> Self:
         """The same with the covariance of the coefficients times a factor."""
-
-    @property
-    @abstractmethod
-    def _arrays(self) -> dict[str, Array | None]: ...
 
     # ---- methods common to all
     # ----------------------------------------------------------------------------------------
@@ -247,17 +244,14 @@ class ParameterCovariance(ABC):
     def arrays(self) -> dict[str, Array]:
         """Plain arrays for a file: `from_arrays` returns the same covariance to the last bit."""
         frame = self.frame
-        arrays = self._arrays | {"mix": frame.mix, "variances": self.variances}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in self.parts}
         arrays["frame"] = np.stack([frame.shift, frame.scale])
-        if self.missing is None:
-            arrays["missing"] = None
-        else:
+        arrays |= {"mix": frame.mix, "variances": self.variances}
+        if self.missing is not None:
             arrays["missing"] = self.missing.astype(np.int8)
-        if frame.mixed is None:
-            arrays["mixed"] = None
-        else:
+        if frame.mixed is not None:
             arrays["mixed"] = frame.mixed.astype(float)
-        return {name: v for name, v in arrays.items() if v is not None}
+        return {name: np.asarray(v) for name, v in arrays.items() if v is not None}
 
     @staticmethod
     def from_arrays(
@@ -269,34 +263,21 @@ class ParameterCovariance(ABC):
         """The covariance of `arrays`. DataError if parts are missing or their shapes
         disagree."""
         part_names = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
-        kinds = [
-            c
-            for c in (DenseCovariance, FactoredCovariance, ArrowCovariance)
-            if part_names == set(c.parts)
-        ]
-        if (
-            len(kinds) != 1
-            or "frame" not in arrays
-            or ("mix" in arrays) != ("mixed" in arrays)
-        ):
+        kinds = (DenseCovariance, FactoredCovariance, ArrowCovariance)
+        kind = next((c for c in kinds if part_names == set(c.parts)), None)
+        is_complete = "frame" in arrays and ("mix" in arrays) == ("mixed" in arrays)
+        if kind is None or not is_complete:
             raise DataError("the file lacks parts of the covariance of its parameters")
-        shift, scale = arrays["frame"]
-        if "mixed" in arrays:
-            mixed = arrays["mixed"].astype(np.intp)
-        else:
-            mixed = None
+        values: dict[str, Any] = dict(arrays)
+        for name, dtype in (("mixed", np.intp), ("places", np.intp), ("missing", bool)):
+            if name in values:
+                values[name] = values[name].astype(dtype)
+        shift, scale = values.pop("frame")
+        mixed = values.pop("mixed", None)
         if mixed is not None and not (mixed < len(scale)).all():
             raise DataError("the covariance and its frame have different columns")
-        common: dict[str, Any] = {
-            "frame": Frame(shift, scale, intercept, arrays.get("mix"), mixed), "m": m, "further": further,
-            "missing": arrays["missing"].astype(bool) if "missing" in arrays else None,
-            "variances": arrays.get("variances"),
-        }  # fmt: skip
-        values: dict[str, Any] = {
-            k: arrays[k].astype(np.intp) if k == "places" else arrays[k]
-            for k in part_names
-        }
-        covariance = kinds[0](**common, **values)
+        frame = Frame(shift, scale, intercept, values.pop("mix", None), mixed)
+        covariance = kind(frame, m, further, **values)
         covariance._check()
         return covariance
 
@@ -385,10 +366,6 @@ class DenseCovariance(ParameterCovariance):
             unit = 1.0 / np.sqrt(S - 1.0)
         # V = R'R of the QR of the centred sample
         return cls(frame, m, further, root=np.linalg.qr(gamma * unit, mode="r").T)
-
-    @property
-    def _arrays(self) -> dict[str, Array | None]:
-        return {"root": np.asarray(self.root)}
 
     def _check(self) -> None:
         if len(self.root) != self.size or (
@@ -480,10 +457,6 @@ class MatrixCovariance(ParameterCovariance):
     def _errors(self) -> Array:
         return np.sqrt(np.diagonal(self.given))
 
-    @property
-    def _arrays(self) -> dict[str, Array | None]:
-        return {"given": self.given}
-
     @cached_property
     def _root(self) -> Array:
         return root_of_square(self.given)
@@ -543,10 +516,6 @@ class FactoredCovariance(ParameterCovariance):
             axes=axes,
             inner=inner,
         )
-
-    @property
-    def _arrays(self) -> dict[str, Array | None]:
-        return {"spread": self.spread, "axes": self.axes, "inner": self.inner}
 
     def _check(self) -> None:
         if len(self.inner) != self.axes.shape[1] + len(self.further):
@@ -656,10 +625,6 @@ class ArrowCovariance(ParameterCovariance):
         return cls(
             Frame.of_raw(len(low) // m), m, places=places, blocks=blocks, low=low
         )
-
-    @property
-    def _arrays(self) -> dict[str, Array | None]:
-        return {"places": self.places, "blocks": self.blocks, "low": self.low}
 
     def _with_columns(self, root: Array) -> "ArrowCovariance":
         return replace(self, low=np.hstack([self.low, root]))

@@ -1,6 +1,5 @@
 """Intervals of an estimate against what defines them: roots of the likelihood ratio, closed forms, other routes."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -336,10 +335,7 @@ def test_a_weight_is_a_number_of_copies(kind):
             rtol=1e-6,
             atol=1e-9,
         )
-    c, d = (
-        pr.fit(f.model, Bootstrap(reps=20, interval="studentised"), seed=3)
-        for f in (a, b)
-    )
+    c, d = (pr.fit(f.model, Bootstrap(reps=20, interval="bca"), seed=3) for f in (a, b))
     for name in ("bootstrap", "bca"):  # the same observations are drawn
         np.testing.assert_allclose(
             c.interval(0.8, name).to_array(),
@@ -411,7 +407,6 @@ def noisy(n: int = 400) -> pr.Model:
     covering(
         [
             ("pairs", "HC0"),
-            ("wild", "HC2"),
             ("residual", "classical"),
             ("parametric", "ml"),
         ]
@@ -509,19 +504,6 @@ def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     assert fit.interval().attrs["ends"] == "bca"
 
 
-def test_studentised_ends_are_those_of_t():
-    fit = pr.fit(noisy(50), Bootstrap(interval="studentised", reps=199), seed=1)
-    r = fit.solution.replicates
-    t = (r["coef"][:, 1, 0] - fit.coef.values[1]) / r["std_error"][:, 1, 0]
-    own = np.sqrt(np.diagonal(pr.fit(noisy(50)).covariance("HC0")))[1]
-    assert r["own_std_error"][1, 0] == pytest.approx(own)
-    low, high = np.quantile(t, [0.025, 0.975], method="weibull")
-    expected = fit.coef.values[1] - np.array([high, low]) * own
-    np.testing.assert_allclose(
-        fit.interval().sel(coef="x1").to_array(), expected, rtol=1e-9
-    )
-
-
 @pytest.mark.slow
 def test_replicates_without_an_estimate_are_counted_and_count():
     """A rare event that some resamples miss: there the coefficient is at minus infinity."""
@@ -574,14 +556,10 @@ def test_draws_of_an_estimator_are_no_posterior(tmp_path):
 def test_sigma_has_intervals_of_every_kind():
     m = model("student")
     plain = pr.fit(m)
-    fit = pr.fit(m, Bootstrap(interval="studentised", reps=199), seed=2)
-    for kind in ("bootstrap", "percentile", "bca", "studentised", "profile", "score"):
+    fit = pr.fit(m, Bootstrap(reps=199), seed=2)
+    for kind in ("bootstrap", "percentile", "bca", "profile", "score"):
         lower, upper = fit.aux_interval("sigma", 0.9, kind)
         assert 0 < lower < plain.aux["sigma"] < upper < 3 * plain.aux["sigma"]
-    wild = pr.fit(m, dataclasses.replace(fit.method, kind="wild", reps=20), seed=2)
-    assert np.isnan(
-        wild.aux_interval("sigma")
-    ).all()  # flipped residuals are as large as they were
 
 
 def test_intervals_of_draws_are_their_quantiles_and_the_shortest_that_hold_as_many():

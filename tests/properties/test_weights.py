@@ -603,7 +603,7 @@ def test_passes_end_at_the_mode(method):
     assert np.abs((fit.coef - mode.coef) / mode.std_error).max() < 0.1
 
 
-@pytest.mark.parametrize("kind", ["pairs", "residual", "parametric", "wild"])
+@pytest.mark.parametrize("kind", ["pairs", "residual", "parametric"])
 def test_replicates_have_the_noise_of_their_rows(kind):
     """The spread of a bootstrap is near that of the model, whose errors are right here; equal noise would be far off."""
     w = np.where(np.arange(200) % 2, 100.0, 0.5)

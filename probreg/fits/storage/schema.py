@@ -241,8 +241,6 @@ ROWS = (
 )
 REPLICATE_SHAPES = {
     "coef": "r p o",
-    "std_error": "r p o",
-    "own_std_error": "p o",
     "acceleration": "p o",
 }
 

@@ -23,15 +23,12 @@ from probreg.inference.base import (
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.notes import Note, Topic, important_note, without_topic
-from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.system.progress import each_of
-
-INTERVALS = ("percentile", "bca", "studentised")
 
 
 class Replicate(NamedTuple):
@@ -63,19 +60,16 @@ class Bootstrap(Method):
     ----------
     method : str or Method
         The point estimate.
-    kind : {"pairs", "residual", "parametric", "wild"}
+    kind : {"pairs", "residual", "parametric"}
         "pairs" draws observations (valid for any variance), and whole groups if effects
         vary by a group. "residual" draws residuals (Gaussian and StudentT, equal
-        variances). "wild" flips their signs (Gaussian and StudentT, any variances; no
-        interval for sigma). "parametric" draws responses from the likelihood at the
+        variances). "parametric" draws responses from the likelihood at the
         estimate (valid if the model is), and new effects of groups.
     reps : int
         Number of replicates.
-    interval : {"percentile", "bca", "studentised"}
+    interval : {"percentile", "bca"}
         Meaning of kind="bootstrap" in later intervals. "bca" corrects for bias and
-        skewness, with the acceleration from the infinitesimal jackknife. "studentised"
-        divides by each replicate's standard error: a sandwich for pairs and wild, the
-        method's own otherwise.
+        skewness, with the acceleration from the infinitesimal jackknife.
     workers : int, optional
         Threads; None is one per core. Each has its own copy of the resampled rows.
     progress : bool, optional
@@ -95,9 +89,9 @@ class Bootstrap(Method):
     """
 
     method: MethodName | str | Method = "auto"
-    kind: Literal["pairs", "residual", "parametric", "wild"] = "pairs"
+    kind: Literal["pairs", "residual", "parametric"] = "pairs"
     reps: Several = 999
-    interval: Literal["percentile", "bca", "studentised"] = "percentile"
+    interval: Literal["percentile", "bca"] = "percentile"
     workers: Workers | None = 1
     progress: Flag | None = None
 
@@ -121,11 +115,9 @@ class Bootstrap(Method):
         inner = _resolve_auto(method, model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
-        if self.kind in ("residual", "wild") and not isinstance(
-            model.likelihood.support, str
-        ):
-            return f"a {self.kind} bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
-        if self.kind in ("residual", "wild"):
+        if self.kind == "residual" and not isinstance(model.likelihood.support, str):
+            return f"a residual bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
+        if self.kind == "residual":
             return Newton().obstacle(model)  # its derivatives give the leverages
         return None
 
@@ -184,22 +176,16 @@ class Bootstrap(Method):
             warm_started = replace(
                 inner, start=tuple(map(tuple, estimate.beta.tolist()))
             )
-        errors = self.interval == "studentised"
-        robust = (
-            errors
-            and self.kind in ("pairs", "wild")
-            and Newton().obstacle(model) is None
-        )
         source = Source(model, estimate)
         sampler = SAMPLERS[self.kind]
-        if self.kind in ("residual", "wild"):
+        if self.kind == "residual":
             _ = source.residuals  # once, before threads need them
 
         def run(seed: np.random.Generator) -> Replicate:
             resampled = sampler(source, seed)
             if model_to_fit is not None:
                 resampled = replace(model_to_fit, design=resampled.design)
-            return _replicate(warm_started, resampled, estimate, seed, (errors, robust))
+            return _replicate(warm_started, resampled, estimate, seed)
 
         with one_blas_thread():
             runs = each_of(
@@ -209,14 +195,14 @@ class Bootstrap(Method):
                 workers=self.workers,
                 show=self.progress,
             )
-        return _gather_replicates(self, inner, model, estimate, runs, (errors, robust))
+        return _gather_replicates(self, inner, model, estimate, runs)
 
 
 def _group_obstacle(kind: str, model: Model) -> str | None:
     """Return why this kind cannot resample effects that vary by a group, or None."""
     groups = {term.group for term in model.design.recipe.grouped.values()}
-    if kind in ("residual", "wild"):
-        return f"a {kind} bootstrap does not resample the effects of groups; use pairs, which draws groups, or parametric, which draws effects"
+    if kind == "residual":
+        return "a residual bootstrap does not resample the effects of groups; use pairs, which draws groups, or parametric, which draws effects"
     if kind == "pairs" and len(groups) > 1:
         return f"a bootstrap of groups needs a single grouping, and this model has {', '.join(sorted(groups))}; use parametric"
     if not all(
@@ -264,15 +250,12 @@ def _replicate(
     model: Model,
     base: Solution,
     rng: np.random.Generator,
-    error_kinds: tuple[bool, bool],
 ) -> Replicate:
     D = model.likelihood.contrast_matrix
     missing = np.full((model.shape[0], len(D)), np.nan)
-    values = {"coef": missing} | ({"std_error": missing} if error_kinds[0] else {})
+    values = {"coef": missing}
     try:
         s = method.solve(model, rng)
-        if error_kinds[0]:
-            values["std_error"] = _errors(model, s, robust=error_kinds[1])
     except (ProbregError, np.linalg.LinAlgError) as error:
         return Replicate(values, failure=type(error).__name__)
     if s.status.is_unfinished:
@@ -292,8 +275,6 @@ def _replicate(
         coef = np.where(base.not_estimable, np.nan, coef)
     values["coef"] = coef
     values |= {a: np.array(v) for a, v in s.aux.items()}
-    if error_kinds[0]:
-        values |= {f"{a}_std_error": np.array(v) for a, v in s.aux_sd.items()}
     scales = {} if s.effect_scales is None else s.effect_scales.values
     values |= {name: np.array(v) for name, v in scales.items()}
     failed = newly_missing.any()
@@ -305,25 +286,12 @@ def _replicate(
     )
 
 
-def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
-    """Return standard errors of the reported coefficients, (p, D)."""
-    missing = solution.status is Status.NO_MAXIMUM
-    if robust and not missing:
-        scale = covariance_of_kind(model, solution, "HC0").matrix
-    else:
-        scale = solution.scale
-    D = model.likelihood.contrast_matrix
-    with np.errstate(invalid="ignore"):
-        return scale.errors_of(D)
-
-
 def _gather_replicates(
     method: Bootstrap,
     inner: Method,
     model: Model,
     estimate: Solution,
     runs: list[Replicate],
-    error_kinds: tuple[bool, bool],
 ) -> Solution:
     """Return the estimate with its replicates, their covariance, and the number of
     replicates without an estimate."""
@@ -336,25 +304,9 @@ def _gather_replicates(
             "or resample by kind='parametric'"
         )
     scales = next((list(r.scales) for r in runs if r.scales), [])
-    names = ["coef", *scales]
-    of_aux = list(model.unknown)
-    if error_kinds[0]:
-        names.append("std_error")
-        of_aux += [f"{a}_std_error" for a in model.unknown]
-    # Flipping the signs of residuals keeps their size, so a wild bootstrap does not
-    # vary a noise scale.
-    if method.kind != "wild":
-        names += of_aux
     replicates = {
         name: np.stack([r.values.get(name, np.array(np.nan)) for r in runs])
-        for name in names
-    }
-    if method.kind == "wild":
-        replicates |= dict.fromkeys(of_aux, np.full(len(runs), np.nan))
-    if error_kinds[0]:
-        replicates["own_std_error"] = _errors(model, estimate, robust=error_kinds[1])
-    replicates |= {
-        f"{a}_own_std_error": np.array(v) for a, v in estimate.aux_sd.items()
+        for name in ("coef", *scales, *model.unknown)
     }
     if Newton().obstacle(model) is None:
         replicates |= _acceleration(model, estimate)
@@ -367,7 +319,7 @@ def _gather_replicates(
         logs = [
             [np.log(r.values.get(a, np.nan)) for a in model.unknown] for r in estimated
         ]
-    joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
+    joint = bool(model.unknown) and np.isfinite(logs).all()
     return replace(
         estimate,
         scale=_covariance(

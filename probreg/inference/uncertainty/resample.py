@@ -125,14 +125,6 @@ def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
     )
 
 
-def flip_residuals(source: Source, rng: np.random.Generator) -> Model:
-    """y* = fitted + v e, e the residual over sqrt(1 - leverage), v = -1 or 1 with equal odds (Liu 1988)."""
-    e = source.residuals
-    return source.with_response(
-        source.fitted[:, 0] + np.where(rng.random(len(e)) < 0.5, -e, e) / source.root
-    )
-
-
 def draw_responses(source: Source, rng: np.random.Generator) -> Model:
     """Draw y* from the likelihood at the estimate; effects that vary by a group are
     drawn from their prior."""
@@ -168,5 +160,4 @@ SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {
     "pairs": resample_pairs,
     "residual": resample_residuals,
     "parametric": draw_responses,
-    "wild": flip_residuals,
 }

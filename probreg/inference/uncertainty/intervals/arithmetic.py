@@ -201,46 +201,20 @@ def bca(
     return ends[0], ends[1]
 
 
-def studentised_interval(
-    replicates: Array, errors: Array, estimate: float, error: float, prob: float
-) -> tuple[float, float]:
-    """Return estimate - error t*, t* the (1 +- prob)/2 quantiles of (replicate -
-    estimate) / its standard error (Efron 1982).
-
-    >>> studentised_interval(np.arange(1.0, 1000.0), np.full(999, 2.0), 500.0, 2.0, 0.95)
-    (25.0, 975.0)
-    """
-    with np.errstate(all="ignore"):
-        t = (replicates - estimate) / errors
-    upper, lower = percentile(t[np.isfinite(t)], prob)
-    return estimate - lower * error, estimate - upper * error
-
-
 def ends_of_replicates(
-    kind: str,
-    values: Array,
-    estimate: float,
-    prob: float,
-    *,
-    acceleration: Array | None,
-    errors: Array | None,
-    error: Array | None,
+    kind: str, values: Array, estimate: float, prob: float, acceleration: Array | None
 ) -> tuple[float, float]:
-    """Return ends of one kind from replicates (R,) of an estimate; `errors` are their standard errors and `error` its own.
+    """Return ends of one kind from replicates (R,) of an estimate.
 
-    Incompatible if the kind needs one that is missing.
+    Incompatible if bca has no acceleration.
     """
-    missing = {"bca": acceleration is None, "studentised": errors is None}
-    if missing.get(kind):
+    if kind != "bca":
+        return percentile(values, prob)
+    if acceleration is None:
         raise Incompatible(
-            f"these replicates lack the numbers that a {kind} interval needs: fit with Bootstrap(interval={kind!r}) "
-            "a model with two derivatives of the log posterior"
+            "a bca interval needs a model with two derivatives of the log posterior: use 'percentile'"
         )
-    if kind == "bca":
-        return bca(values, estimate, float(acceleration), prob)  # type: ignore[arg-type]
-    if kind == "studentised":
-        return studentised_interval(values, errors, estimate, float(error), prob)  # type: ignore[arg-type]
-    return percentile(values, prob)
+    return bca(values, estimate, float(acceleration), prob)
 
 
 def of_replicates(
@@ -248,19 +222,16 @@ def of_replicates(
 ) -> tuple[Array, Array]:
     """Return ends of one kind for each coefficient (p, D)."""
     ends = np.empty((2, *estimate.shape))
+    accelerations = replicates.get("acceleration")
     for entry in np.ndindex(estimate.shape):
         every = (slice(None), *entry)
-        acceleration, errors, error = (
-            replicates[name][place] if name in replicates else None
-            for name, place in (
-                ("acceleration", entry),
-                ("std_error", every),
-                ("own_std_error", entry),
-            )
-        )
         ends[every] = ends_of_replicates(
-            kind, replicates["coef"][every], float(estimate[entry]), prob, acceleration=acceleration, errors=errors, error=error
-        )  # fmt: skip
+            kind,
+            replicates["coef"][every],
+            float(estimate[entry]),
+            prob,
+            None if accelerations is None else accelerations[entry],
+        )
     return ends[0], ends[1]
 
 
@@ -268,13 +239,12 @@ def of_positive_replicates(
     replicates: Mapping[str, Array], kind: str, name: str, estimate: float, prob: float
 ) -> tuple[float, float]:
     """Return ends of one kind for a positive parameter, computed on its log scale."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = replicates.get(f"{name}_std_error")
-        if errors is not None:
-            # a replicate with an exact fit has sigma = 0, and no t
-            errors = errors / replicates[name]
+    with np.errstate(divide="ignore"):
         ends = ends_of_replicates(
-            kind, np.log(replicates[name]), float(np.log(estimate)), prob, errors=errors,
-            acceleration=replicates.get(f"{name}_acceleration"), error=replicates[f"{name}_own_std_error"] / estimate,
-        )  # fmt: skip
+            kind,
+            np.log(replicates[name]),
+            float(np.log(estimate)),
+            prob,
+            replicates.get(f"{name}_acceleration"),
+        )
     return float(np.exp(ends[0])), float(np.exp(ends[1]))

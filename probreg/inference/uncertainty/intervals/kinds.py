@@ -317,7 +317,7 @@ class ReplicatedInterval(IntervalKind):
         scales = self.of.solution.scales
         if scales is not None and name in scales.values:
             replicates = self._replicates().get(name)
-            if replicates is None or self.name in ("bca", "studentised"):
+            if replicates is None or self.name == "bca":
                 return (np.nan, np.nan)
             return percentile(replicates, prob)
         return of_positive_replicates(
@@ -391,9 +391,7 @@ class PosteriorInterval(IntervalKind):
 INTERVAL_KINDS: Mapping[str, type[IntervalKind]] = {
     **dict.fromkeys(("t", "wald"), SymmetricInterval),
     **dict.fromkeys(STATISTICS, InvertedInterval),
-    **dict.fromkeys(
-        ("bootstrap", "percentile", "bca", "studentised"), ReplicatedInterval
-    ),
+    **dict.fromkeys(("bootstrap", "percentile", "bca"), ReplicatedInterval),
     **dict.fromkeys(("eti", "hdi"), PosteriorInterval),
 }
 # The kinds of each target.
@@ -409,5 +407,5 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
     "log-wald": "Wald on the log scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
-    "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
+    "percentile": "bootstrap percentile", "bca": "bootstrap BCa",
 }  # fmt: skip
