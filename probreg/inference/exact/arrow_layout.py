@@ -97,7 +97,6 @@ class ArrowLayout:
         """The leading blocks, and those of the border: other factors, then diagonal
         roots."""
         m = self.model.shape[1]
-        hyper_starts = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         leading = list[LatentBlock]()
         rest = list[LatentBlock]()
         k = 0
@@ -121,8 +120,7 @@ class ArrowLayout:
         )  # nested factors are eliminated one after the other
         order += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading_groups, *order]:
-            g = self.groups.groups[i]
-            hyper = slice(int(hyper_starts[i]), int(hyper_starts[i + 1]))
+            g, hyper = self.groups.with_hyper[i]
             (G, K), repeats = (1, len(g.columns)), (term := self._terms[i]) is not None
             if term is not None:
                 G, K = term.shape
@@ -353,12 +351,7 @@ class ArrowLayout:
         relative = bool(g.base.sigma_units)
         unit = unit if relative else np.ones(len(logs))
         if not b.repeated:
-            q = len(g.columns)
-            if g.prior is None:
-                D = np.ones((len(logs), q))
-            else:
-                D = np.exp(g.prior.log_scales_at(logs, q))
-            D = unit[:, None] * D
+            D = unit[:, None] * np.exp(g.log_scales_at(logs))
             slopes = g.log_scales(logs[0]).slopes.T * D[0]
             return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(slopes, m, 1))
         root = _root_of_each(g, logs, b.size // m)

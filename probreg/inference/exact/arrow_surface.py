@@ -183,20 +183,7 @@ class ArrowSurface(EvidenceSurface):
             self.criterion == "REML"
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
             constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.T)[1]
-        return 0.5 * (fit - np.exp(nodes.log_noise) * sum(self._left(nodes))) + constant
-
-    def _left(self, nodes: ArrowNodes) -> list[Array]:
-        """left tau^2 (S,) of each block with a basis of few anchors, which leaves
-        variance at the rows: a lower bound (Titsias 2009)."""
-        bases = [(root.block.group.left, root.value) for root in nodes.roots.rest]
-        return [
-            np.zeros(len(nodes.log_noise)),
-            *(
-                variance_left * np.square(value[:, 0])
-                for variance_left, value in bases
-                if variance_left
-            ),
-        ]
+        return 0.5 * fit + constant
 
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
@@ -215,7 +202,7 @@ class ArrowSurface(EvidenceSurface):
         values = np.empty(len(theta))
         for part in self.blocks_of(theta):
             values[part] = self._values(theta[part])
-        return values + log_prior_of_logs(theta, self.priors)
+        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
 
     def _values(self, theta: Array) -> Array:
         try:
@@ -268,7 +255,7 @@ class ArrowSurface(EvidenceSurface):
         settled = nodes.roots.settled(
             gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls
         )
-        value = float(self._evidence(nodes)[0])
+        value = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
         q = self.layout.shape[2]
         if self.model.unknown:
             # d f / d log sigma = -W + noise RSS + (columns counted) - tr (H^-1)_uu
@@ -285,10 +272,8 @@ class ArrowSurface(EvidenceSurface):
             )
             gradient = np.append(gradient, of_noise)
         hessian = -self._average_information(nodes.roots, H, noise, u, s, b)
-        gradient, hessian = self._with_left(nodes, gradient, hessian)
-        return with_priors(
-            EvidencePoint(value, gradient, hessian, value, settled), theta, self.priors
-        )
+        point = EvidencePoint(value, gradient, hessian, value, settled)
+        return with_priors(self.with_left_bound(point, theta), theta, self.priors)
 
     def _scores(self, roots: ArrowRoots, u: Parts, noise: float) -> tuple[Parts, Parts]:
         """X's with s = noise (y - X b), and the coefficients b = M u."""
@@ -332,24 +317,6 @@ class ArrowSurface(EvidenceSurface):
         )
         half = H.half(cross[0][0], cross[1][0])
         return 0.5 * (noise * square - inner_products(half, half))
-
-    def _with_left(
-        self, nodes: ArrowNodes, gradient: Array, hessian: Array
-    ) -> tuple[Array, Array]:
-        """Subtract left tau^2 / (2 sigma^2); its log has the slopes 2 d log tau - 2 d
-        log sigma."""
-        noise = float(np.exp(nodes.log_noise[0]))
-        for root in nodes.roots.rest:
-            variance_left = root.block.group.left
-            if variance_left:
-                bound = 0.5 * variance_left * noise * root.value[0, 0] ** 2
-                slope = np.zeros(len(gradient))
-                slope[root.block.hyper] = 2.0 * root.slopes[:, 0] / root.value[0, 0]
-                if self.model.unknown:
-                    slope[-1] = 2.0 * root.relative - 2.0
-                gradient = gradient - bound * slope
-                hessian = hessian - bound * np.outer(slope, slope)
-        return gradient, hessian
 
     # ---- starts of a search
     # -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ and over s_i = log D_ii, G = S o S its squared entries,
     d^2 f / ds_i ds_j = 2 G_ij + 4 m_i S_ij m_j, on the diagonal less 2 (S_ii + m_i^2)
 
 (MacKay 1992, in scales). For a single group with one scale H is diagonal in the
-singular vectors of W, and a value costs q operations (`one_scale`). This is the
+singular vectors of W, and a value costs q operations. This is the
 restricted likelihood (REML), which integrates flat columns with density 1; for the
 profiled one (ML) n includes the flat columns too, and |H| is computed before these are
 eliminated.
@@ -32,12 +32,12 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
-from probreg.inference.exact.one_scale import LOG_2PI, OneScale
 from probreg.kernels.ridge import DIGITS
 from probreg.linalg import inverse_upper, solve_upper
 from probreg.model.model import Model
 
 LikelihoodCriterion = Literal["REML", "ML"]
+_LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 16 * 2**20  # bytes of factors in memory at once
 _RATIOS = np.logspace(
     -10, 8, 19
@@ -184,8 +184,6 @@ class GaussianSurface(EvidenceSurface):
         )
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        if self.groups.scalar:
-            return self._at_one_scale(theta)
         nodes = self.at_nodes(theta[None])
         log_noise = float(self.log_noise(theta[None])[0])
         _, J, curvature = self.groups.log_scales(theta[: self.hypers])
@@ -197,76 +195,16 @@ class GaussianSurface(EvidenceSurface):
             S_before = S
         else:
             S_before = self._inverse_before(D, np.exp(log_noise))
-        evidence = float(self._evidence(nodes)[0])
+        evidence = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
         rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced.rest))
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._n)
         gradient, hessian = derivatives.through(
             J, curvature, self._relative if self.model.unknown else None
         )
-        for first, variance_left in self._left:
-            # minus left tau^2 / (2 sigma^2); its log has the slopes 2 d log tau - 2 d
-            # log sigma
-            bound = 0.5 * variance_left * D[first] ** 2 * float(np.exp(log_noise))
-            slope = np.append(2.0 * J[first], 2.0 * self._relative[first] - 2.0)[
-                : len(theta)
-            ]
-            gradient = gradient - bound * slope
-            hessian = hessian - bound * np.outer(slope, slope)
         trace = np.bincount(self.groups.of, 1.0 - derivatives.diagonal)
         effective = trace[self.groups.group_of]
-        return with_priors(
-            EvidencePoint(evidence, gradient, hessian, evidence, effective),
-            theta,
-            self.priors,
-        )
-
-    @cached_property
-    def _one_scale(self) -> OneScale:
-        """The evidence over the only scale, and the noise."""
-        d, z, _ = self._coordinates
-        square = np.square(d)
-        if self.criterion == "ML":
-            squares_before = np.square(self._before)
-        else:
-            squares_before = square
-        variance_left = sum(variance_left for _, variance_left in self._left)
-        return OneScale(
-            square,
-            np.square(z),
-            squares_before,
-            self._reduced.rest,
-            self._n,
-            self._constant,
-            variance_left,
-        )
-
-    def _ratio_and_noise(self, theta: Array) -> tuple[Array, Array]:
-        """b = log noise, and first a = log(noise D^2), if there is only one scale: (S,)
-        each at theta (S, d)."""
-        b = self.log_noise(theta)
-        # D = tau, times sigma where it is in its units
-        return 2.0 * theta[:, : self.hypers].sum(1) + (
-            1.0 - float(self._relative[0])
-        ) * b, b
-
-    def _at_one_scale(self, theta: Array) -> EvidencePoint:
-        hypers = self.hypers
-        relative = float(self._relative[0])
-        (a,), (b,) = self._ratio_and_noise(theta[None])
-        derivatives = self._one_scale.derivatives(a, b)
-        slopes = np.zeros((2, len(theta)))
-        slopes[0, :hypers] = 2.0
-        slopes[:, hypers:] = [[2.0 * relative - 2.0], [-2.0]]
-        gradient = derivatives.gradient @ slopes
-        hessian = slopes.T @ derivatives.hessian @ slopes
-        point = EvidencePoint(
-            derivatives.value,
-            gradient,
-            hessian,
-            derivatives.value,
-            np.full(hypers, derivatives.effective),
-        )
-        return with_priors(point, theta, self.priors)
+        point = EvidencePoint(evidence, gradient, hessian, evidence, effective)
+        return with_priors(self.with_left_bound(point, theta), theta, self.priors)
 
     @property
     def _n(self) -> float:
@@ -347,18 +285,9 @@ class GaussianSurface(EvidenceSurface):
     def _evidence(self, nodes: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2 - log |R| + sum_i log(w_i) / 2
-        fit = self._n * (nodes.log_noise - LOG_2PI) - self._log_det(nodes) - nodes.size
+        fit = self._n * (nodes.log_noise - _LOG_2PI) - self._log_det(nodes) - nodes.size
         noise = np.exp(nodes.log_noise)
-        # a basis of few anchors: minus sum_g left_g tau_g^2 / (2 sigma^2), a lower
-        # bound (Titsias 2009)
-        bound = sum(
-            (left * np.square(nodes.D[:, first]) for first, left in self._left),
-            np.zeros(len(noise)),
-        )
-        return (
-            0.5 * (fit - noise * (nodes.rss + self._reduced.rest + bound))
-            + self._constant
-        )
+        return 0.5 * (fit - noise * (nodes.rss + self._reduced.rest)) + self._constant
 
     @property
     def _constant(self) -> float:
@@ -367,13 +296,6 @@ class GaussianSurface(EvidenceSurface):
         else:
             flat = 0.0
         return 0.5 * self.model.design.moments.log_precision - flat
-
-    @cached_property
-    def _left(self) -> list[tuple[int, float]]:
-        """The first coordinate of each group with a basis that leaves variance at the
-        rows, and this variance."""
-        ends = np.cumsum([0, *(len(g.columns) for g in self.groups.groups)])
-        return [(int(a), g.left) for a, g in zip(ends, self.groups.groups) if g.left]
 
     def _log_det(self, nodes: GaussianNodes) -> Array:
         """log |H| (S,), under ML of the columns before flat ones are eliminated."""
@@ -413,13 +335,8 @@ class GaussianSurface(EvidenceSurface):
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         values = np.empty(len(theta))
         for part in self.blocks_of(theta):
-            if self.groups.scalar:
-                values[part] = self._one_scale.values(
-                    *self._ratio_and_noise(theta[part])
-                )
-            else:
-                values[part] = self._evidence(self.at_nodes(theta[part], spread=False))
-        return values + log_prior_of_logs(theta, self.priors)
+            values[part] = self._evidence(self.at_nodes(theta[part], spread=False))
+        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
 
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:

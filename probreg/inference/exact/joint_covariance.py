@@ -100,12 +100,10 @@ def _gradient_slopes(
     """Return (p m, d) d gradient / d theta at fixed coefficients and columns: of the
     priors, and of the rows over nuisance parameters."""
     m = model.shape[1]
-    start = 0
     d = len(problem.groups.priors)
     slopes_of_gradient = np.zeros((beta.size, d + len(problem.outer)))
     sigma = model.noise({}) if problem.exact else 1.0
-    for g in problem.groups.groups:
-        hyper = slice(start, start + len(g.hyper))
+    for g, hyper in problem.groups.with_hyper:
         entries = vec_entries(tuple(_columns_in_fit(problem.model, model, g)), m)
         if g.predictor is not None:
             entries = entries[g.predictor :: m]
@@ -117,7 +115,6 @@ def _gradient_slopes(
             # at the mode the gradient of the rows equals the gradient of all priors,
             # and in units of sigma both scale together
             slopes_of_gradient[entries, d] = -2.0 * pull.ravel()
-        start = hyper.stop
     if problem.outer and not problem.exact:
         of_rows = partial(_score_slopes, model=model, beta=beta, names=problem.outer)
         slopes_of_gradient[:, d:] = model.design.fold(of_rows).reshape(beta.size, -1)

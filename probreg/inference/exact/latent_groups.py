@@ -83,6 +83,13 @@ class LatentGroup:
             return LogScales(np.zeros(q), np.zeros((q, 0)), np.zeros((q, 0, 0)))
         return self.prior.log_scales(logs, q)
 
+    def log_scales_at(self, logs: Array) -> Array:
+        """log D (S, q) at each of logs (S, d)."""
+        q = len(self.columns)
+        if self.prior is None:
+            return np.zeros((len(logs), q))
+        return self.prior.log_scales_at(logs, q)
+
 
 @dataclass(frozen=True)
 class LatentGroups:
@@ -94,6 +101,14 @@ class LatentGroups:
     def priors(self) -> list[AuxPrior]:
         """The priors of the hyperparameters, in the order of theta."""
         return [prior for g in self.groups for prior in g.hyper.values()]
+
+    @cached_property
+    def with_hyper(self) -> list[tuple[LatentGroup, slice]]:
+        """Each group with the places of its hyperparameters in theta."""
+        ends = np.cumsum([len(g.hyper) for g in self.groups]).tolist()
+        return [
+            (g, slice(end - len(g.hyper), end)) for g, end in zip(self.groups, ends)
+        ]
 
     @cached_property
     def of(self) -> Array:
@@ -202,30 +217,20 @@ class LatentGroups:
             return self.groups[0].log_scales(logs)
         q = len(self.of)
         d = len(self.priors)
-        start = 0
         value = np.zeros(q)
         slopes = np.zeros((q, d))
         curvature = np.zeros((q, d, d))
-        for k, g in enumerate(self.groups):
+        for k, (g, hyper) in enumerate(self.with_hyper):
             rows = np.flatnonzero(self.of == k)
-            hyper = slice(start, start + len(g.hyper))
             scales = g.log_scales(logs[hyper])
             value[rows], slopes[rows, hyper], curvature[rows, hyper, hyper] = scales
-            start = hyper.stop
         return LogScales(value, slopes, curvature)
 
     def values(self, logs: Array) -> Array:
         """log D (S, q) at each of logs (S, d)."""
-        values = np.zeros((len(logs), len(self.of)))
-        start = 0
-        for k, g in enumerate(self.groups):
-            hyper = slice(start, start + len(g.hyper))
-            if g.prior is not None:
-                values[:, self.of == k] = g.prior.log_scales_at(
-                    logs[:, hyper], len(g.columns)
-                )
-            start = hyper.stop
-        return values
+        return np.hstack(
+            [g.log_scales_at(logs[:, hyper]) for g, hyper in self.with_hyper]
+        )
 
 
 class EvidencePoint(NamedTuple):
@@ -291,6 +296,37 @@ class EvidenceSurface(ABC):
     @abstractmethod
     def dear(self) -> bool:
         """Whether one value needs a mode, or the factor of a large matrix."""
+
+    def left_bound(self, theta: Array) -> Array:
+        """sum_g left_g tau_g^2 / (2 sigma^2) (S,) at theta (S, d), of bases of few
+        anchors, which leave variance at the rows; subtracted from f it gives a lower
+        bound (Titsias 2009)."""
+        total = np.zeros(len(theta))
+        for g, hyper in self.groups.with_hyper:
+            if g.left:
+                log_tau = g.log_scales_at(theta[:, hyper])[:, 0]
+                power = 1.0 - bool(g.base.sigma_units)
+                log_ratio = 2.0 * log_tau + power * self.log_noise(theta)
+                total += 0.5 * g.left * np.exp(log_ratio)
+        return total
+
+    def with_left_bound(self, point: EvidencePoint, theta: Array) -> EvidencePoint:
+        """The point with the slopes of `left_bound` too."""
+        gradient = point.gradient
+        hessian = point.hessian
+        for g, hyper in self.groups.with_hyper:
+            if g.left:
+                log_tau, slopes, _ = g.log_scales(theta[hyper])
+                power = 1.0 - bool(g.base.sigma_units)
+                log_noise = float(self.log_noise(theta[None])[0])
+                bound = 0.5 * g.left * np.exp(2.0 * log_tau[0] + power * log_noise)
+                slope = np.zeros(len(theta))
+                slope[hyper] = 2.0 * slopes[0]
+                if self.model.unknown:
+                    slope[-1] = -2.0 * power
+                gradient = gradient - bound * slope
+                hessian = hessian - bound * np.outer(slope, slope)
+        return point._replace(gradient=gradient, hessian=hessian)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
         """The Hessian at theta; if the one of `__call__` is approximate, by central

@@ -151,11 +151,8 @@ def scales_given_coefficients(
     """
     theta_new = theta.copy()
     m = beta.shape[2]
-    start = 0
     spread = theta.std(0)
-    for g in problem.unknown:
-        hyper = slice(start, start + len(g.hyper))
-        start = start + len(g.hyper)
+    for g, hyper in problem.groups.with_hyper:
         if g.prior is None or g.prior.in_columns or not g.hyper:
             continue
         inside = problem.model.joint.blocks[g.block].take(beta)

@@ -151,11 +151,9 @@ class ProcessSurface(EvidenceSurface):
         V = np.zeros((n, n))
         slopes_of_V = list[Array]()
         relative = np.zeros((n, n))
-        start = 0
-        for k, g in enumerate(self.groups.groups):
-            logs = theta[start : start + len(g.hyper)]
+        for k, (g, hyper) in enumerate(self.groups.with_hyper):
+            logs = theta[hyper]
             unit = sigma if g.base.sigma_units else 1.0
-            start += len(g.hyper)
             if isinstance(g.prior, UnknownLength):
                 V_of_group, slopes_of_group = _of_process(
                     g.prior,
@@ -263,11 +261,9 @@ class ProcessSurface(EvidenceSurface):
         # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or L'^-1 D
         roots = list[Array]()
         centre = np.zeros(p)
-        start = 0
-        for g in self.groups.groups:
-            logs = theta[start : start + len(g.hyper)]
+        for g, hyper in self.groups.with_hyper:
+            logs = theta[hyper]
             q = len(g.columns)
-            start += len(g.hyper)
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
                 values = dict(zip(g.hyper, np.exp(logs).tolist()))
