@@ -106,10 +106,6 @@ class ColumnRecipe(ABC):
         """Return the number of the only column that uses the variable, if the column is the variable itself; else None."""
         return None
 
-    def own_levels(self, name: str) -> tuple[int, ...]:
-        """Return the columns of a category that no other column uses."""
-        return ()
-
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "ColumnRecipe":

@@ -4,10 +4,9 @@ The averaged quantity is h_k(x_i, beta): the mean of the response (class k), or 
 in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -31,63 +30,47 @@ class RowGroup:
     rows: Array
     share: Array
 
-    def select(self, values: Array) -> Array:
-        """Return the rows (b, ...) of this group from values (n, ...), without a copy if these are all rows in order."""
-        if len(self.rows) == len(values):
+    def select(self, values: Array, axis: int = 0) -> Array:
+        """Return the rows of this group from values, without a copy if these are all rows in order."""
+        if len(self.rows) == values.shape[axis]:
             return values
-        return values[self.rows]
+        return values[(slice(None),) * axis + (self.rows,)]
 
 
-class Target(Protocol):
+class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
+    @abstractmethod
     def values(
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
     ) -> Array:
         """Return h; `residual` (..., n, m) each are the additions to the linear predictors of `sums`, if there are any."""
-        ...
 
-    def averages(
-        self, model: Model, draws: "DrawsAtOnce", groups: Sequence[RowGroup]
-    ) -> Array:
-        """The averages over groups at some draws, (s, G, K)."""
-        ...
-
+    @abstractmethod
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         """Pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl = sum over pairs of L_ikl x_ij."""
-        ...
 
+    @abstractmethod
     def sums(self) -> list[Mapping[str, RowSums]]:
         """For each pair, in the same order, a mapping from each process to the sums over rows that x has in its columns."""
-        ...
+
+    def values_at(self, model: Model, draws: "DrawsAtOnce") -> Array:
+        """Return h at some draws (s, n, K)."""
+        return self.values(model, draws.beta, draws.aux, draws.residual)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawsAtOnce:
-    """Some draws, beta (s, p, m) and aux (s, 1), with the additions to the predictors of a target, and the means and slopes
-    that several targets share."""
+    """Some draws, beta (s, p, m) and aux (s, 1), with the additions to the predictors of a target."""
 
     beta: Array
     aux: Aux
     residual: Sequence[Array]
-    means: dict[int, Array]  # (s, n, K), by the identity of the rows
-    slopes: dict[int, Array]  # d mean / d eta (s, n, K, m)
-
-    def mean_at(self, model: Model, mean: "AverageMean") -> Array:
-        if id(mean) not in self.means:
-            self.means[id(mean)] = mean.values(
-                model, self.beta, self.aux, self.residual
-            )
-        return self.means[id(mean)]
-
-    def slope_at(self, model: Model, mean: "AverageMean") -> Array:
-        if id(mean) not in self.slopes:
-            self.slopes[id(mean)] = jacobian(model.likelihood, mean.eta(self.beta))
-        return self.slopes[id(mean)]
+    jacobians: dict[int, Array]  # of the mean (s, n, K, m), by the identity of the rows
 
 
 @dataclass(frozen=True, eq=False)
-class AverageMean:
+class AverageMean(Target):
     """E[y | x] at the rows X (n, p), with offset (n, 1) or (n, m)."""
 
     X: Array
@@ -105,11 +88,6 @@ class AverageMean:
             model.likelihood, eta + residual[0] if residual else eta, aux
         )
 
-    def averages(
-        self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]
-    ) -> Array:
-        return _group_averages(draws.mean_at(model, self), groups)
-
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
 
@@ -126,7 +104,7 @@ class AverageMean:
 
 
 @dataclass(frozen=True, eq=False)
-class AverageSlope:
+class AverageSlope(Target):
     """d E[y | x] / d v along one variable v: J(eta) (D beta), with D (n, p) the slopes of the columns in v."""
 
     at: AverageMean
@@ -146,38 +124,15 @@ class AverageSlope:
             v = v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
 
-    def averages(
-        self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]
-    ) -> Array:
+    def values_at(self, model: Model, draws: DrawsAtOnce) -> Array:
         if draws.residual:
-            return _group_averages(
-                self.values(model, draws.beta, draws.aux, draws.residual), groups
-            )
-        J = draws.slope_at(model, self.at)
-        if self.one is not None:
-            # sum_i s_i J_i beta_j: the slope of eta is the same in every row
-            return np.stack(
-                [
-                    np.einsum(
-                        "skm,sm->sk", _group_average(J, g), draws.beta[:, self.one]
-                    )
-                    for g in groups
-                ],
-                1,
-            )
-        return _group_averages(
-            np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups
-        )
-
-    @cached_property
-    def one(self) -> int | None:
-        """The column with slope 1 in every row if all other slopes are 0, otherwise None."""
-        if not isinstance(self.D, np.ndarray) or not len(self.D):
-            return None
-        moving = np.flatnonzero(self.D.any(0))
-        if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all():
-            return int(moving[0])
-        return None
+            return super().values_at(model, draws)
+        # slopes in several variables have the same Jacobian
+        if id(self.at) not in draws.jacobians:
+            eta = self.at.eta(draws.beta)
+            draws.jacobians[id(self.at)] = jacobian(model.likelihood, eta)
+        J = draws.jacobians[id(self.at)]
+        return np.einsum("snkm,snm->snk", J, self.D @ draws.beta)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
@@ -264,20 +219,6 @@ def _outer(L: Array, X: Array) -> Array:
     )
 
 
-def _group_average(h: Array, g: RowGroup) -> Array:
-    """sum_i s_i h_i of (s, n, ...)."""
-    # einsum of one row of numbers and a stack is no product of matrices; tensordot is
-    return np.asarray(
-        np.tensordot(
-            h if len(g.rows) == h.shape[1] else h[:, g.rows], g.share, ((1,), (0,))
-        )
-    )
-
-
-def _group_averages(h: Array, groups: Sequence[RowGroup]) -> Array:
-    return np.stack([_group_average(h, g) for g in groups], 1)
-
-
 def averages_of_draws(
     model: Model,
     quantities: Sequence[tuple[Target, list[RowGroup]]],
@@ -286,34 +227,27 @@ def averages_of_draws(
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
     some atoms."""
-    n = max(
-        (g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups),
-        default=1,
-    )
-
-    def part(atoms: slice) -> list[Array]:
-        auxiliary = {k: v[atoms] for k, v in draws.items()}
-        beta = auxiliary.pop("beta")
-        means: dict[int, Array] = {}
-        slopes: dict[int, Array] = {}
-        return [
-            target.averages(
-                model,
-                DrawsAtOnce(beta, auxiliary, residual(target, atoms), means, slopes),
-                groups,
-            )
-            for target, groups in quantities
-        ]
-
-    blocks = on_all_cores(part, _split_draws(len(draws["beta"]), n, model))
-    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
-
-
-def _split_draws(S: int, n: int, model: Model) -> list[slice]:
-    """Split S draws into slices that fit in the processor's cache."""
-    if isinstance(model.likelihood, UnivariateLikelihood):
-        classes = 1
-    else:
+    n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
+    classes = 1
+    if not isinstance(model.likelihood, UnivariateLikelihood):
         classes = len(model.likelihood.levels)
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
-    return [slice(i, min(i + size, S)) for i in range(0, S, size)]
+
+    def part(start: int) -> list[Array]:
+        atoms = slice(start, start + size)
+        aux = {k: v[atoms] for k, v in draws.items()}
+        beta = aux.pop("beta")
+        jacobians: dict[int, Array] = {}
+        averages = []
+        for target, groups in quantities:
+            some = DrawsAtOnce(beta, aux, residual(target, atoms), jacobians)
+            h = target.values_at(model, some)
+            # einsum of one row of numbers and a stack is no product of matrices; tensordot is
+            means = [
+                np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
+            ]
+            averages.append(np.stack(means, 1))
+        return averages
+
+    blocks = on_all_cores(part, range(0, len(draws["beta"]), size))
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]

@@ -64,9 +64,6 @@ class Population:
     )  # of new groups: their numbers (n,), by the term
     # means at moved rows, which contrasts share
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
-    coded: dict[str, dict[Any, Array]] = field(
-        default_factory=dict
-    )  # of a category the columns of each level
     as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
     # (n,) of rows of the model the units in each row, copies or trials, independent of one another
     units: Array | None = None
@@ -90,45 +87,20 @@ class Population:
         to = np.asarray(to)
         key = name, to.tobytes()  # of the same numbers, or of the same objects
         if key not in self.met:
-            self.met[key] = self._set_variable(name, to)
+            column = self._own_column(name)
+            if (
+                column is None
+                or to.dtype.kind not in "iuf"
+                or not np.isfinite(to).all()
+            ):
+                self.met[key] = self._rebuild_rows({name: to})
+            elif np.array_equal(to, self.here.X[:, column]):
+                self.met[key] = self.here
+            else:
+                X = self.here.X.copy()
+                X[:, column] = to
+                self.met[key] = replace(self.here, X=X, kept={})
         return self.met[key]
-
-    def _set_variable(self, name: str, to: Array) -> AverageMean:
-        column = self._own_column(name)
-        if column is None or not _finite(to):
-            return self._at_level(name, to) or self._rebuild_rows({name: to})
-        if np.array_equal(to, self.here.X[:, column]):
-            return self.here
-        X = self.here.X.copy()
-        X[:, column] = to
-        return replace(self.here, X=X, kept={})
-
-    def _at_level(self, name: str, to: Array) -> AverageMean | None:
-        """Return the mean with a category at one level if its columns are then the same in every row, otherwise None."""
-        if (
-            not isinstance(self.here.X, np.ndarray)
-            or not self.n
-            or self.design.recipe.grouped
-            or (to != to[0]).any()
-        ):
-            return None
-        columns = list(self.design.recipe.own_levels(name))
-        if not columns:
-            return None
-        if name not in self.coded:
-            # a matrix of one row takes as long as one of some thousand: all levels at once
-            levels = categories(self.design)[name]
-            first = {
-                key: np.repeat(np.asarray(values)[:1], len(levels))
-                for key, values in self.table.items()
-            }
-            rows = self.design.recipe.matrix({**first, name: levels})[:, columns]
-            self.coded[name] = dict(zip(levels, rows, strict=True))
-        if to[0] not in self.coded[name]:
-            return None
-        X = self.here.X.copy()
-        X[:, columns] = self.coded[name][to[0]]
-        return replace(self.here, X=X, kept={})
 
     def _own_column(self, name: str) -> int | None:
         if isinstance(self.here.X, np.ndarray):
@@ -256,11 +228,6 @@ class Population:
             key: 1 + len(term.effects)
             for key, term in self.design.recipe.grouped.items()
         }
-
-
-def _finite(x: Array) -> bool:
-    """Return whether these are finite numbers."""
-    return x.dtype.kind in "iuf" and bool(np.isfinite(x).all())
 
 
 def _no_difference(n: int, width: int) -> RowSums:

@@ -179,16 +179,6 @@ class Recipe(ColumnRecipe):
             return None
         return self.columns.index(name)
 
-    def own_levels(self, name: str) -> tuple[int, ...]:
-        """Return the columns that code the levels of a category, if no other column and no offset uses it; else none."""
-        text = self._only_factor(name)
-        if text is None or text not in self.state["levels"]:
-            return ()
-        if self.layout.factors[text].category != name:
-            return ()
-        start = f"{self.layout.called(text)}["
-        return tuple(j for j, c in enumerate(self.columns) if c.startswith(start))
-
     def _only_factor(self, name: str) -> str | None:
         """Return the only factor that uses a variable, if it is a term by itself; else None."""
         parts = self.layout
