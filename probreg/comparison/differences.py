@@ -224,42 +224,31 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         b
     ):  # the priors of the effects are the priors of their standard deviations
         return _head_priors(a) == _head_priors(b)
-    ends = [
-        np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0)
-        for f in (base, fit)
-    ]
     rows = _common_rows(a, b)
-    informative = [
-        m.joint.informative.reshape(len(e), -1)[r]
-        for m, e, r in zip((a, b), ends, rows, strict=True)
-    ]
-    if (
-        informative[0].shape != informative[1].shape
-        or (informative[0] != informative[1]).any()
-    ):
-        return False
-    if not informative[0].any():
+    if not np.any([m.joint.informative[r].any() for m, r in zip((a, b), rows)]):
         return True
     if not (a.joint.known and b.joint.known):
         return False  # priors of processes, which have no common parametrisation
-    ends = [end[r] for end, r in zip(ends, rows, strict=True)]
+    fits = (base, fit)
+    betas = [np.nan_to_num(f.solution.beta, posinf=0.0, neginf=0.0) for f in fits]
+    ends = [beta[r] for beta, r in zip(betas, rows)]
     if ends[0].shape != ends[1].shape:
         return False
     size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
-    rng = np.random.default_rng(0)
-    places = np.array(
-        [*ends, *(ends[k % 2] + size * rng.normal(size=size.shape) for k in range(6))]
-    )
-    sigmas = {f.model.noise(f.aux) for f in (base, fit)} - {0.0}
-    wide = []  # with coefficients of 0 in the columns of one fit only, which add a constant
-    for f, r in zip((base, fit), rows, strict=True):
-        full = np.zeros((len(places), *f.solution.beta.shape))
-        full[:, r] = places
-        wide.append(full)
-    return all(
-        _is_constant(a.joint.log_prob(wide[0], s) - b.joint.log_prob(wide[1], s))
-        for s in sigmas
-    )
+    noise = size * np.random.default_rng(0).normal(size=(6, *size.shape))
+    places = np.concatenate([ends, ends[0] + noise[::2], ends[1] + noise[1::2]])
+    log_p = []
+    for model, f, r in zip((a, b), fits, rows):
+        # coefficients of 0 in the columns of one fit only add a constant
+        beta = np.zeros((len(places), *f.solution.beta.shape))
+        beta[:, r] = places
+        sigmas = [g.model.noise(g.aux) for g in fits]
+        log_p.append([model.joint.log_prob(beta, s) for s in sigmas if s > 0.0])
+    gap = np.subtract(*log_p)
+    if not np.isfinite(gap).all():
+        return False
+    bound = 1e-9 * (1.0 + np.abs(gap).max(1))
+    return bool((np.ptp(gap, axis=1) <= bound).all())
 
 
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
@@ -279,9 +268,3 @@ def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
         for b in model.joint.blocks
         if model.design.grouped_of(b.columns) is None
     }
-
-
-def _is_constant(gap: Array) -> bool:
-    return bool(
-        np.isfinite(gap).all() and np.ptp(gap) <= 1e-9 * (1.0 + np.abs(gap).max())
-    )

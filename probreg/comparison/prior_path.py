@@ -218,8 +218,11 @@ class PriorPath:
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
         """log p_t with its gradient and negative Hessian."""
-        terms = zip(self._likelihood(theta), self.prior(theta, t))
-        value, g, H = [likelihood + prior for likelihood, prior in terms]
+        likelihood = self._likelihood(theta)
+        prior = self.prior(theta, t)
+        value = likelihood.value + prior.value
+        g = likelihood.gradient + prior.gradient
+        H = likelihood.curvature + prior.curvature
         for i, name in enumerate(self.held, start=len(self.columns)):
             w, _, centre = self._holding(name, t)
             w = w if np.isfinite(w) else 0.0

@@ -1,20 +1,18 @@
 """Checks that fits can share a table (same response, levels, link and rows), and a name for each fit."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KINDS
 
 Array = np.ndarray
 _MANY = 8  # names in a sentence
-_SAME_WEIGHTS = (
-    "Give both models the same weights, or compare the summary() of each fit."
-)
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
@@ -112,36 +110,66 @@ def refuse_unlike(
     """
     d = first.model.design
     e = second.model.design
-    in_memory = bool(d is e or (d.n and e.n))
-    second_facts = _facts(second, in_memory)
-    for fact, a in _facts(first, in_memory).items():
-        b = second_facts[fact]
-        if a is not None and b is not None and a != b:
+    facts: dict[str, list[Any]] = {
+        "response": [d.response, e.response],
+        "levels": [fit.model.likelihood.levels for fit in (first, second)],
+        "levels with coefficients": [
+            fit.model.likelihood.outcomes for fit in (first, second)
+        ],
+        "link": [fit.model.likelihood.link for fit in (first, second)],
+    }
+    if d is not e and d.n and e.n:
+        X = [d.X, e.X]
+        if omitted or d.columns != e.columns:
+            common = [c for c in d.columns if c in set(e.columns) - omitted]
+            X = [g.X[:, [g.columns.index(c) for c in common]] for g in (d, e)]
+        facts |= {
+            "number of rows": [d.n, e.n],
+            "values of the response": [d.y, e.y],
+            "columns": X,
+            "offset": [full_offset(d), full_offset(e)],
+        }
+    elif d is not e:
+        # equal weights are part of the evidence that the rows are the same
+        facts |= {
+            "kinds of weights": [d.weight_kind, e.weight_kind],
+            "number of observations": [
+                number_of_observations(first),
+                number_of_observations(second),
+            ],
+        }
+    refuse_difference((base, name), facts, d)
+
+
+def refuse_difference(
+    names: tuple[str, str], facts: Mapping[str, Sequence[Any]], design: Design
+) -> None:
+    """Raise DataError with the first fact in which two fits differ; None is unknown, an array has an entry for each row of `design`."""
+    for fact, (a, b) in facts.items():
+        if a is None or b is None:
+            continue
+        difference = ""
+        if hasattr(a, "shape"):
+            row = first_difference(a, b)
+            if row is not None:
+                difference = f"row {design.row_name(row)}"
+                if len(a.shape) == 1:
+                    difference += f" has {a[row]} against {b[row]}"
+        elif isinstance(a, float) and isinstance(b, float):
+            if not np.isclose(a, b, rtol=1e-9, atol=0.0):
+                difference = f"{a:.12g} against {b:.12g}"
+        elif a != b:
+            difference = f"{_format_value(a, b)} against {_format_value(b, a)}"
+        if difference:
             raise DataError(
-                f"cannot compare {base!r} and {name!r}: they differ in their {fact}: {_format_value(a, b)} against {_format_value(b, a)}. "
-                f"{_SAME_WEIGHTS if fact == 'kinds of weights' else 'Fit both to the same rows.'}"
+                f"cannot compare {names[0]!r} and {names[1]!r}: they differ in their {fact}: {difference}. Fit both to the same rows "
+                "with the same weights; missing='drop' leaves out other rows where other columns are used"
             )
-    if d is e or not in_memory:
-        return
-    X = [d.X, e.X]
-    if omitted or d.columns != e.columns:
-        common = [c for c in d.columns if c in set(e.columns) - omitted]
-        X = [g.X[:, [g.columns.index(c) for c in common]] for g in (d, e)]
-    for fact, (x, y) in {
-        "response": (d.y, e.y),
-        "columns": X,
-        "offset": (d.offset, e.offset),
-    }.items():
-        where = "one of them has none"
-        if x is not None and y is not None:
-            row = first_difference(x, y)
-            where = "" if row is None else f"first in row {d.row_name(row)}"
-        elif x is y:
-            where = ""
-        if where:
-            raise DataError(
-                f"cannot compare {base!r} and {name!r}: their rows differ in the {fact} ({where})"
-            )
+
+
+def full_offset(design: Design) -> Array:
+    """Return the offset of rows in memory, 0 where there is none."""
+    return np.zeros((design.n, 1)) if design.offset is None else design.offset
 
 
 def first_difference(x: Array, y: Array) -> int | None:
@@ -151,27 +179,6 @@ def first_difference(x: Array, y: Array) -> int | None:
     if x.shape != y.shape:
         return 0
     return int(np.argmax((x != y).reshape(len(x), -1).any(1)))
-
-
-def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
-    """Return the properties that two fits of one table share; None where a saved fit does not have them.
-
-    Without the rows of both fits in memory, equal weights are part of the evidence that the rows are the same.
-    """
-    design = fit.model.design
-    likelihood = fit.model.likelihood
-    facts = {
-        "response": design.response,
-        "levels": likelihood.levels,
-        "levels with coefficients": likelihood.outcomes,
-        "link": likelihood.link,
-    }
-    if in_memory:
-        return facts | {"number of rows": design.n}
-    return facts | {
-        "kinds of weights": design.weight_kind,
-        "number of observations": number_of_observations(fit),
-    }
 
 
 def number_of_observations(fit: Fit) -> float | None:
@@ -194,8 +201,6 @@ def shorten_names(names: Iterable[str], limit: int = _MANY) -> str:
 
 def _format_value(value: Any, second: Any) -> str:
     """Format a value for a sentence; of many names, their number and those that the other fit does not have."""
-    if isinstance(value, float):
-        return f"{value:.15g}"
     if not isinstance(value, tuple):
         return str(value)
     if len(value) <= _MANY:

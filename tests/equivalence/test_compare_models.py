@@ -387,17 +387,17 @@ def test_other_observations_are_refused_by_name():
     data = rows()
     fit = fitted("line")
     refused = {
-        r"they model line and count": fitted("count", "poisson"),
-        r"40 rows against 39 rows": pr.fit(
+        "response: line against count": fitted("count", "poisson"),
+        "number of rows: 40 against 39": pr.fit(
             pr.Model.from_formula("line ~ x", data.iloc[1:])
         ),
-        r"the response of row 2 is .* against 9": pr.fit(
+        "response: row 2 has .* against 9": pr.fit(
             pr.Model.from_formula(
                 "line ~ x",
                 data.assign(line=np.where(data.index == 2, 9.0, data["line"])),
             )
         ),
-        r"40 rows against 40 rows \(weight 80\)": pr.fit(
+        "total weight: 40 against 80": pr.fit(
             pr.Model.from_formula("line ~ x", data, weights=np.full(40, 2))
         ),
     }

@@ -741,7 +741,7 @@ def test_what_cannot_be_is_refused_in_words():
         (
             lambda: tune(model, folds=[1, 2] * 20, groups=[1, 2] * 20),
             pr.DataError,
-            "already says the fold",
+            "already gives the fold",
         ),
         (lambda: tune(model, "loo", folds=5), pr.DataError, "loo deals no folds"),
         (

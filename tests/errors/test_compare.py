@@ -67,15 +67,15 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         ),
         (
             ols(X, Y + np.eye(6)[2], columns=["x"]),
-            r"rows differ in the response \(first in row 2\)",
+            "differ in their values of the response: row 2 has",
         ),
         (
             ols(X + np.eye(6)[3][:, None], Y, columns=["x"]),
-            r"rows differ in the columns \(first in row 3\)",
+            "differ in their columns: row 3",
         ),
         (
             ols(X, Y, columns=["x"], offset=np.arange(6.0)),
-            r"rows differ in the offset \(one of them has none\)",
+            "differ in their offset: row 1",
         ),
         (poisson(X, Y, columns=["x"]), "differ in their link"),
     ],

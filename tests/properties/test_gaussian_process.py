@@ -608,4 +608,4 @@ def test_processes_with_all_else_held_are_compared() -> None:
     }
     said = str(pr.compare(fits))
     assert "no intervals" in said
-    assert re.search(r"sigma .* 0\.3 +held", said)
+    assert re.search(r"sigma .* 0\.3 +fixed", said)

@@ -37,8 +37,8 @@ _STEP = (
     2.0**-10
 )  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
 # steps k, and weights of x + k h over 12 h
-_CENTRAL = ((-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0))
-_FORWARD = ((0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0))
+_CENTRAL = np.array([(-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0)])
+_FORWARD = np.array([(0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,52 +171,29 @@ class Population:
                 f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
             )
         column = self._own_column(name)
+        changes = {key: _no_difference(self.n, w) for key, w in self._widths.items()}
         if column is not None:
-            return self._slope_of_one(column)
+            D = np.zeros(self.here.X.shape)
+            D[:, column] = 1.0
+            return AverageSlope(self.here, D, changes)
         seen = np.asarray(self.origin[name], dtype=float)
         seen = seen[~np.isnan(seen)]
         spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
         h = float(2.0 ** np.round(np.log2(_STEP * spread)))
-        low = float(seen.min())
-        high = float(seen.max())
         # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
-        steps, weights = (
-            np.tile(np.array(coefficients), (self.n, 1))
-            for coefficients in (_CENTRAL[0], _CENTRAL[1])
-        )
-        below = x - 2 * h < low
-        above = x + 2 * h > high
-        for where, sign in ((below, 1.0), (above & ~below, -1.0)):
-            steps[where], weights[where] = (
-                sign * np.array(_FORWARD[0]),
-                sign * np.array(_FORWARD[1]),
-            )
-        weights /= 12.0 * h
+        below = (x - 2 * h < seen.min())[:, None, None]
+        above = (x + 2 * h > seen.max())[:, None, None]
+        inwards = np.where(below, _FORWARD, np.where(above, -_FORWARD, _CENTRAL))
+        steps, weights = inwards[:, 0], inwards[:, 1]
+        weights = weights / (12.0 * h)
         designs = [self.mean(name, x + k * h) for k in steps.T]
-        changes = {}
-        for key, width in self._widths.items():
+        for key in changes:
             rows = np.stack([design.inputs[key] for design in designs], 1)
             # a process of other variables has no slope in this one, not even by rounding
-            still = (rows == rows[:, :1]).all()
-            if still:
-                changes[key] = _no_difference(self.n, width)
-            else:
+            if (rows != rows[:, :1]).any():
                 changes[key] = RowSums(weights, rows)
-        return AverageSlope(
-            self.here,
-            combine_columns([design.X for design in designs], weights),
-            changes,
-        )
-
-    def _slope_of_one(self, column: int) -> AverageSlope:
-        """The derivative along a column itself: 1 there, 0 elsewhere."""
-        D = np.zeros(self.here.X.shape)
-        D[:, column] = 1.0
-        return AverageSlope(
-            self.here,
-            D,
-            {key: _no_difference(self.n, w) for key, w in self._widths.items()},
-        )
+        D = combine_columns([design.X for design in designs], weights)
+        return AverageSlope(self.here, D, changes)
 
     @property
     def _widths(self) -> dict[str, int]:
@@ -232,17 +209,13 @@ class Population:
 
 def _no_difference(n: int, width: int) -> RowSums:
     """Return zeros for the differences of a stencil in n rows."""
-    n_steps = len(_CENTRAL[0])
+    n_steps = _CENTRAL.shape[1]
     return RowSums(np.zeros((n, n_steps)), np.zeros((n, n_steps, width)))
 
 
 def _repeat_value(value: Any, n: int) -> Array:
     """Return an array of n copies of a value; text stays text."""
-    repeated = np.empty(n, dtype=object)
-    repeated[:] = [value] * n
-    if isinstance(value, str):
-        return repeated
-    return np.array(repeated.tolist())
+    return np.array([value] * n, dtype=object if isinstance(value, str) else None)
 
 
 def population(
@@ -414,13 +387,10 @@ def row_groups(
             raise DataError(
                 f"by={name!r} is no variable of these rows; there are: {', '.join(population_rows.table)}"
             )
+    weights = population_rows.weights
     if not by:
-        return [{}], [
-            RowGroup(
-                np.arange(population_rows.n),
-                population_rows.weights / population_rows.weights.sum(),
-            )
-        ]
+        everything = RowGroup(np.arange(len(weights)), weights / weights.sum())
+        return [{}], [everything]
     columns = [np.asarray(population_rows.table[name]) for name in by]
     lists = [
         list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist()
@@ -436,10 +406,7 @@ def row_groups(
     for i, key in enumerate(keys):
         rows[key].append(i)
     row_sets = [
-        RowGroup(
-            np.array(r), population_rows.weights[r] / population_rows.weights[r].sum()
-        )
-        for r in rows.values()
+        RowGroup(np.array(r), weights[r] / weights[r].sum()) for r in rows.values()
     ]
     return [dict(zip(by, key)) for key in seen], row_sets
 
@@ -568,19 +535,15 @@ def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
             f"{name!r} names groups together with other columns; at= sets them one by one"
         )
     if levels is not None:
-        return [
-            _of_levels(rows, name, a, b) for a, b in _level_pairs(name, levels, how)
-        ]
+        contrasts = []
+        for pair in _level_pairs(name, levels, how):
+            ends = [_repeat_value(level, rows.n) for level in pair]
+            contrasts.append(Contrast(name, f"{pair[1]} against {pair[0]}", *ends))
+        return contrasts
     x = np.asarray(rows.table[name], dtype=float)
-    low, high, contrast_label = _numeric(name, x, rows.weights, how)
-    return [
-        Contrast(
-            name,
-            contrast_label,
-            np.broadcast_to(low, x.shape),
-            np.broadcast_to(high, x.shape),
-        )
-    ]
+    low, high, label = _numeric(name, x, rows.weights, how)
+    ends = [np.broadcast_to(end, x.shape) for end in (low, high)]
+    return [Contrast(name, label, *ends)]
 
 
 def level_values(rows: Population, name: str) -> list[Any] | None:
@@ -593,12 +556,6 @@ def level_values(rows: Population, name: str) -> list[Any] | None:
     if levels is None and np.asarray(rows.table[name]).dtype.kind == "b":
         return [False, True]
     return levels
-
-
-def _of_levels(rows: Population, name: str, a: Any, b: Any) -> Contrast:
-    return Contrast(
-        name, f"{b} against {a}", _repeat_value(a, rows.n), _repeat_value(b, rows.n)
-    )
 
 
 def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]]:

@@ -16,7 +16,11 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.base import reported_marginals
-from probreg.inference.exact.quadrature import log_mean_over, predictors_given_sigma
+from probreg.inference.exact.quadrature import (
+    NormalsGivenSigma,
+    log_mean_over,
+    predictors_given_sigma,
+)
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     quantile,
@@ -26,7 +30,6 @@ from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
     of_coefficients,
 )
-from probreg.priors import InverseGamma
 
 Array = np.ndarray
 
@@ -52,14 +55,18 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
     if (np.count_nonzero(L, axis=1) == 1).all():
         mean, sd = (marginals[k].reshape(len(weight), -1) for k in ("mean", "sd"))
         return {"weight": weight, "mean": mean @ L.T, "sd": sd @ np.abs(L).T}
-    if "log_sigma" not in marginals or fit.model.design.recipe.processes:
-        return None
-    conditional = predictors_given_sigma(
-        fit.model, over_own(fit, L), np.exp(marginals["log_sigma"])
-    )
+    conditional = _given_sigma(fit, over_own(fit, L))
     if conditional is None:
         return None
     return {"weight": weight, "mean": conditional.mean, "sd": conditional.sd}
+
+
+def _given_sigma(fit: Fit, internal: Array) -> NormalsGivenSigma | None:
+    """Return combinations at the nodes of sigma, where they are normal; None for other posteriors."""
+    marginals = reported_marginals(fit.model, fit.solution.posterior) or {}
+    if "log_sigma" not in marginals or fit.model.design.recipe.processes:
+        return None
+    return predictors_given_sigma(fit.model, internal, np.exp(marginals["log_sigma"]))
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
@@ -68,12 +75,9 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         # sd of a Student-t is scale (df / (df - 2))^(1/2)
-        if s.df is None:
-            wider = 1.0
-        elif s.df > 2:
-            wider = np.sqrt(s.df / (s.df - 2.0))
-        else:
-            wider = np.inf
+        wider = 1.0
+        if s.df is not None:
+            wider = np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
         half = quantile(prob, s.df) * scale
         return {
             "estimate": value,
@@ -88,11 +92,8 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
         lower, upper = of_coefficients(m, prob, "eti")
     else:
         theta = combinations_drawn(fit, L).reshape(-1, len(L))
-        value, sd, (lower, upper) = (
-            theta.mean(0),
-            sample_sd(theta),
-            equal_tail(theta, prob),
-        )
+        value, sd = theta.mean(0), sample_sd(theta)
+        lower, upper = equal_tail(theta, prob)
     return {"estimate": value, "sd": sd, "lower": lower, "upper": upper}
 
 
@@ -102,17 +103,13 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         t = sign * float((value[0] - r[0]) / scale[0])
-        if fit.model.likelihood.least_squares:
-            how = "exact"
-        else:
-            how = "of the normal posterior"
+        how = "exact" if has_exact_law(fit) else "of the normal posterior"
         return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
     m = _mixtures(fit, L)
-    if m is not None:
-        return float(
-            above_zero(m["weight"], sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])
-        ), "exact"
-    return None
+    if m is None:
+        return None
+    z = sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0]
+    return float(above_zero(m["weight"], z)), "exact"
 
 
 def combinations_drawn(fit: Fit, L: Array) -> Array:
@@ -123,15 +120,16 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
 
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
-    if len(r) == 1 and (closed := _above(fit, L, r, float(sign[0]))) is not None:
+    closed = _above(fit, L, r, float(sign[0])) if len(r) == 1 else None
+    if closed is not None:
         return Belief("P(hypothesis)", closed[0], 0.0, closed[1])
-    holds = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
-    return Belief(
-        "P(hypothesis)",
-        float(holds.mean()),
-        error_of_draws(holds.astype(float)),
-        f"share of {holds.size} draws",
-    )
+    return share_of_draws(((combinations_drawn(fit, L) - r) * sign > 0).all(-1))
+
+
+def share_of_draws(holds: Array) -> Belief:
+    """The probability of a hypothesis that holds in some of the draws (chain, draw)."""
+    how = f"share of {holds.size} draws"
+    return Belief("P(hypothesis)", float(holds.mean()), error_of_draws(holds), how)
 
 
 def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
@@ -150,20 +148,16 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
         W = s.scale.wald(internal, gap)
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
-    if q == 1 and (closed := _above(fit, L, r, 1.0)) is not None:
-        return Belief(
-            name, abs(1.0 - 2.0 * closed[0]), 0.0, f"equal-tailed interval, {closed[1]}"
-        )
+    closed = _above(fit, L, r, 1.0) if q == 1 else None
+    if closed is not None:
+        level = abs(1.0 - 2.0 * closed[0])
+        return Belief(name, level, 0.0, f"equal-tailed interval, {closed[1]}")
     theta = combinations_drawn(fit, L)
     if q == 1:
-        above = (theta[..., 0] > r[0]).astype(float)
+        above = theta[..., 0] > r[0]
         level = abs(1.0 - 2.0 * float(above.mean()))
-        return Belief(
-            name,
-            level,
-            2.0 * error_of_draws(above),
-            f"equal-tailed interval, from {above.size} draws",
-        )
+        how = f"equal-tailed interval, from {above.size} draws"
+        return Belief(name, level, 2.0 * error_of_draws(above), how)
     flat = theta.reshape(-1, q)
     centre = flat.mean(0)
     if len(flat) <= q:
@@ -174,17 +168,18 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     reach = float((centre - r) @ np.linalg.solve(V, centre - r))
     inside = (((theta - centre) @ np.linalg.inv(V)) * (theta - centre)).sum(-1) < reach
     how = f"ellipse of the posterior covariance, from {inside.size} draws"
-    return Belief(name, float(inside.mean()), error_of_draws(inside.astype(float)), how)
+    return Belief(name, float(inside.mean()), error_of_draws(inside), how)
 
 
 def error_of_draws(values: Array) -> float:
-    """Standard error of a mean of draws (chain, draw), by their effective sample size; a bound if all draws are equal."""
+    """Standard error of a share of draws (chain, draw), by their effective sample size; a bound if all draws are equal."""
     from arviz_stats.base import array_stats
 
     p = float(values.mean())
     if p in (0.0, 1.0):
         return 1.0 / values.size
-    return float(np.sqrt(p * (1.0 - p) / array_stats.ess(values, method="mean")))
+    ess = array_stats.ess(values.astype(float), method="mean")
+    return float(np.sqrt(p * (1.0 - p) / ess))
 
 
 # ---- the Bayes factor of an equality -----------------------------------------------------------------------------------
@@ -203,51 +198,17 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     informative = np.flatnonzero(model.joint.informative)
     if not set(np.flatnonzero(involved)) <= set(informative):
         return None
-    if not has_exact_law(fit):
-        posterior = _log_mixture_density(fit, L, r)
-        prior_density = _log_prior_density(fit, L, r)
-        if posterior is None or prior_density is None:
+    if has_exact_law(fit):
+        after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
+    else:
+        conditional = _given_sigma(fit, L)
+        if conditional is None:
             return None
-        return posterior - prior_density
-    unknown = bool(model.unknown)
-    V = np.linalg.inv(
-        model.joint.precision(model.noise())[np.ix_(informative, informative)]
-    )
-    df: float | None = None
-    if unknown:
-        prior = model.noise_prior
-        if (
-            not isinstance(prior, InverseGamma)
-            or not model.joint.sigma_units[informative].all()
-        ):
-            return None
-        df = 2.0 * prior.shape
-        V = V * prior.scale / prior.shape
-    after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
-    before = _log_density(
-        r, L @ model.joint.center, L[:, informative] @ np.linalg.cholesky(V), df
-    )
-    return float(after - before)
-
-
-def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
-    """Return log p(L beta = r | y) of a mixture of normals over nodes of sigma; None for other posteriors."""
-    marginals = reported_marginals(fit.model, fit.solution.posterior)
-    if (
-        marginals is None
-        or "log_sigma" not in marginals
-        or fit.model.design.recipe.processes
-    ):
-        return None
-    conditional = predictors_given_sigma(fit.model, L, np.exp(marginals["log_sigma"]))
-    if conditional is None:
-        return None
-    return float(
-        logsumexp(
-            _log_density(r, conditional.mean, conditional.half, None),
-            b=marginals["weight"],
-        )
-    )
+        at_nodes = _log_density(r, conditional.mean, conditional.half, None)
+        weight = (s.posterior.marginals or {})["weight"]
+        after = logsumexp(at_nodes, b=weight)
+    before = _log_prior_density(fit, L, r)
+    return None if before is None else float(after - before)
 
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
@@ -266,8 +227,10 @@ def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
             r, centre, (L[:, informative] * scale[:, None, :]) @ root, None
         )
 
-    if not joint.sigma_units[np.abs(L).max(0) > 0].any():
-        return float(conditional_log_density(np.zeros(1))[0])
+    in_units = joint.sigma_units[np.abs(L).max(0) > 0].any()
+    if not in_units or not fit.model.unknown:
+        log_sigma = np.log(fit.model.noise()) if in_units else 0.0
+        return float(conditional_log_density(np.array([log_sigma]))[0])
     sigma = fit.model.noise_prior
     if sigma.proper:
         return log_mean_over(sigma, conditional_log_density)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from probreg.comparison.hypotheses.posterior import error_of_draws
-from probreg.comparison.hypotheses.result import Belief, Hypothesis, Test
+from probreg.comparison.hypotheses.posterior import share_of_draws
+from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.formula.text import shown_formula
@@ -87,13 +87,8 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         "lower": lower,
         "upper": upper,
     }
-    error = error_of_draws(holds.astype(float))
-    belief = Belief(
-        "P(hypothesis)", float(holds.mean()), error, f"share of {holds.size} draws"
-    )
-    return Hypothesis(
-        text, question.words, _combination_table(question, columns), {}, (belief,)
-    )
+    table = _combination_table(question, columns)
+    return Hypothesis(text, question.words, table, {}, (share_of_draws(holds),))
 
 
 def mixture_p(statistic: float, correlations: int) -> float:

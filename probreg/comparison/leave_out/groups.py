@@ -12,6 +12,7 @@ Rabe-Hesketh 2019), by quadrature about their posterior.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -35,9 +36,8 @@ from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan
-from probreg.model.pymc_graph import hyper_at, hyper_names
+from probreg.model.pymc_graph import hyper_at
 from probreg.priors import HierarchicalPrior
-from probreg.priors.base import GaussianPrior
 
 Array = np.ndarray
 _SCALE_DRAWS = 1000  # draws of the scales that are weighted
@@ -182,7 +182,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     G = X.T @ X
     c = X.T @ (root * minus_offset(d.observed, d.offset))
     S = len(draws["beta"])
-    for s in np.unique(np.linspace(0, S - 1, min(S, _SCALE_DRAWS)).astype(int)):
+    for s in _spread_numbers(S, _SCALE_DRAWS):
         scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(
             model.noise({a: scalars[a] for a in model.unknown} | dict(model.fixed))
@@ -203,6 +203,11 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
         )
 
 
+def _spread_numbers(count: int, most: int) -> Array:
+    """Return at most so many of the numbers from 0 to count - 1, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
 def _prior_root(
     model: Model, scalars: Mapping[str, float], sigma: float
 ) -> tuple[Array, Array, Array]:
@@ -211,43 +216,28 @@ def _prior_root(
     M = np.eye(p)
     flat = np.ones(p, dtype=bool)
     centre = np.zeros(p)
-    names = hyper_names(model.joint, model.design)
     for i, b in enumerate(model.joint.blocks):
         columns = list(b.columns)
-        q = len(b.columns)
-        prior = b.prior
-        unit = sigma if b.prior.sigma_units else 1.0
-        if names.get(i):
-            hyper = hyper_at(model.joint, model.design, i, scalars)
-        else:
+        q = len(columns)
+        prior: Any = b.prior
+        if isinstance(prior, HierarchicalPrior):
             hyper = {}
-        group_root = prior.root_of_groups({k: float(v) for k, v in hyper.items()})
+            if prior.hyper:
+                hyper = hyper_at(model.joint, model.design, i, scalars)
+            prior = prior.given(**hyper)
+        sd = prior.independent(q)
+        group_root = prior.root_of_groups({})
         if group_root is not None:
-            L = block_diag(*[group_root] * (q // len(group_root)))
-        elif isinstance(prior, HierarchicalPrior):
-            values = {k: scalars[name] for k, name in names[i].items()}
-            L, prior = (
-                np.diag(
-                    np.broadcast_to(prior.spread(**values), q)
-                    * prior.base.independent(q)  # type: ignore[attr-defined]
-                ),
-                prior.base,
-            )
-        elif isinstance(prior, GaussianPrior):
-            sd = prior.independent(q)
-            if sd is not None and not np.isfinite(sd).all():
-                continue
-            if sd is not None:
-                L = np.diag(sd)
-            else:
-                L = np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
+            L = np.kron(np.eye(q // len(group_root)), group_root)
+        elif sd is None:
+            L = np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
+        elif np.isfinite(sd).all():
+            L = np.diag(sd)
         else:
             continue
-        M[np.ix_(columns, columns)], flat[columns] = unit * L, False
-        if isinstance(prior, GaussianPrior):
-            centre[columns] = prior.center(q)
-        else:
-            centre[columns] = 0.0
+        M[np.ix_(columns, columns)] = L * (sigma if b.prior.sigma_units else 1.0)
+        flat[columns] = False
+        centre[columns] = prior.center(q)
     return M, flat, centre
 
 
@@ -259,12 +249,8 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
     rng = np.random.default_rng([fit.seed, 11])
     if fit.solution.draws is not None:
         draws = fit.solution.posterior.flat
-        draw_numbers = np.unique(
-            np.linspace(
-                0, len(draws["beta"]) - 1, min(len(draws["beta"]), _EFFECT_DRAWS)
-            ).astype(int)
-        )
         beta = draws["beta"]
+        draw_numbers = _spread_numbers(len(beta), _EFFECT_DRAWS)
         aux = {a: draws[a][:, None] for a in model.unknown}
         method = "weighted over draws"
     else:

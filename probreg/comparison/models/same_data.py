@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from probreg.comparison.same_question import first_difference
+from probreg.comparison.same_question import refuse_difference
 from probreg.data import Block
 from probreg.data.rows import full_weights
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Likelihood, OfTrials
 
@@ -25,65 +25,37 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
             )
     d = first.model.design
     e = second.model.design
-    pair = f"{base!r} and {name!r} cannot be compared"
-    if d.response != e.response:
-        raise DataError(
-            f"{pair}: they model {d.response} and {e.response}. Log densities of different quantities are not comparable: "
-            "give both models the same response"
-        )
-    if d.count != e.count or not np.isclose(d.total, e.total, rtol=1e-12, atol=0.0):
-        raise DataError(
-            f"{pair}: their rows are not the same data, {_describe_size(first)} against {_describe_size(second)}. Fit both to the same rows; "
-            "missing='drop' leaves out other rows where other columns are used"
-        )
-    if d.weight_kind != e.weight_kind:
-        raise DataError(
-            f"{pair}: the weights are {d.weight_kind} and {e.weight_kind}. Fit both with weights of one kind"
-        )
+    facts: dict[str, Any] = {
+        "response": (d.response, e.response),
+        "number of rows": (d.count, e.count),
+        "total weight": (float(d.total), float(e.total)),
+        "kinds of weights": (d.weight_kind, e.weight_kind),
+    }
+    refuse_difference((base, name), facts, d)
     if d.n and e.n:
-        reason = _difference(first, second)
+        facts = {
+            "values of the response": (
+                _response_levels(first),
+                _response_levels(second),
+            ),
+            "weights": (full_weights(d.weights, d.n), full_weights(e.weights, e.n)),
+            "precisions": (
+                full_weights(d.precision, d.n),
+                full_weights(e.precision, e.n),
+            ),
+        }
     else:
-        reason = _total_difference(first, second)
-    if reason:
-        raise DataError(f"{pair}: their rows are not the same data, {reason}")
-    if isinstance(first.model.likelihood.support, str) != isinstance(
-        second.model.likelihood.support, str
-    ):
+        # of rows that are read in blocks sums are compared: another order of the rows is no difference
+        x, y = _totals(first), _totals(second)
+        facts = {key: (x.get(key, 0.0), y.get(key, 0.0)) for key in sorted({*x, *y})}
+    refuse_difference((base, name), facts, d)
+    likelihoods = [fit.model.likelihood for fit in (first, second)]
+    discrete = [isinstance(likelihood.support, str) for likelihood in likelihoods]
+    if discrete[0] != discrete[1]:
         raise Incompatible(
-            f"{pair}: {first.model.likelihood.named} and {second.model.likelihood.named} likelihood. One gives densities, "
+            f"cannot compare {base!r} and {name!r}: {likelihoods[0].named} and {likelihoods[1].named} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"
         )
-
-
-def _difference(first: Fit, second: Fit) -> str:
-    """The first row in which the responses or the weights differ."""
-    readers = {
-        "response": _response_levels,
-        "weights": lambda fit: full_weights(
-            fit.model.design.weights, fit.model.design.n
-        ),
-        "precisions": lambda fit: full_weights(
-            fit.model.design.precision, fit.model.design.n
-        ),
-    }
-    for quantity, read in readers.items():
-        x, y = read(first), read(second)
-        if x.shape != y.shape:
-            return f"the {quantity} has shape {x.shape} against {y.shape}"
-        row = first_difference(x, y)
-        if row is not None:
-            return f"the {quantity} of row {first.model.design.row_name(row)} is {x[row]} against {y[row]}"
-    return ""
-
-
-def _total_difference(first: Fit, second: Fit) -> str:
-    """The same for rows that are read in blocks, compared by sums over them; another order of the rows is no difference."""
-    x, y = _totals(first), _totals(second)
-    for name in sorted({*x, *y}):
-        a, b = x.get(name, 0.0), y.get(name, 0.0)
-        if not np.isclose(a, b, rtol=1e-9, atol=0.0):
-            return f"{name} is {a:.12g} against {b:.12g}"
-    return ""
 
 
 def _totals(fit: Fit) -> dict[str, float]:
@@ -93,8 +65,8 @@ def _totals(fit: Fit) -> dict[str, float]:
     levels = likelihood.levels
     if isinstance(likelihood, OfTrials):
         levels = likelihood.classes
-    words = [f"the weight of {str(level)!r}" for level in levels]
-    words = words or ["the sum of y", "the sum of y^2", "the sum of precisions"]
+    words = [f"weight of {str(level)!r}" for level in levels]
+    words = words or ["sum of y", "sum of y^2", "sum of precisions"]
     return dict(zip(words, sums.tolist()))
 
 
@@ -117,8 +89,3 @@ def _response_levels(fit: Fit) -> Array:
     names: Any = np.empty(len(levels), dtype=object)
     names[:] = [str(v) for v in levels]
     return names[y.astype(int)]
-
-
-def _describe_size(fit: Fit) -> str:
-    d = fit.model.design
-    return f"{d.count} rows" + ("" if d.weights is None else f" (weight {d.total:g})")

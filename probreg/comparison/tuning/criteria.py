@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.errors import NotConverged
 from probreg.inference import PathSolution, mode_path
 from probreg.likelihoods import Likelihood, OfTrials
@@ -167,9 +168,9 @@ def modes(model: Model, grid: Array) -> PathSolution:
         raise
 
 
-def has_mode(path: PathSolution, i: int) -> bool:
-    """Return whether the i-th mode was found."""
-    return path.status[i].good
+def found_modes(path: PathSolution) -> Array:
+    """Return at which scales (S,) a mode was found."""
+    return np.array([status.good for status in path.status])
 
 
 def estimated_aux_at(path: PathSolution, i: int) -> dict[str, float]:
@@ -180,6 +181,14 @@ def estimated_aux_at(path: PathSolution, i: int) -> dict[str, float]:
 def all_aux_at(path: PathSolution, i: int) -> dict[str, float]:
     """All auxiliary parameters at the i-th scale."""
     return {**path.base.fixed, **estimated_aux_at(path, i)}
+
+
+def row_losses(
+    loss: PredictionLoss, likelihood: Likelihood, rows: Design, eta: Array, aux: Any
+) -> Array:
+    """The loss of each row, (n,); a nuisance parameter is one number, or one for each row."""
+    parameters = likelihood.at_rows(aux, rows.precision)
+    return np.array(loss(likelihood, rows.observed, eta, parameters))
 
 
 def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Array]:

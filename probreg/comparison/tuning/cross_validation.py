@@ -1,6 +1,5 @@
 """K-fold cross-validation of the mode: each fold is predicted from the others, at every scale."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +15,10 @@ from probreg.comparison.tuning.criteria import (
     Request,
     all_aux_at,
     estimated_aux_at,
-    has_mode,
+    found_modes,
     mean_and_error,
     modes,
+    row_losses,
 )
 from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
@@ -42,28 +42,19 @@ def folds_of(
     >>> folds_of(model, 2)
     array([1, 0, 0, 1])
     """
-    n = model.design.n
-    model.design.need_rows("cross-validation")
+    design = model.design
+    design.need_rows("cross-validation")
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
         if groups is not None:
             raise DataError(
-                "folds= already says the fold of every row: leave groups= out, or give a number of folds"
+                "folds= already gives the fold of every row: leave groups= out, or give a number of folds"
             )
-        try:
-            values = np.asarray(folds)
-        except ValueError:
-            raise DataError(
-                "folds is a number of folds or one label per row, got rows of different lengths"
-            ) from None
-        return _folds_from_labels(
-            model.design.counted_rows(values)
-            if len(values.shape) and len(values) == model.design.rows
-            else values,
-            n,
-        )
-    if groups is None:
-        codes = np.arange(n)
-    else:
+        labels = as_array(folds, "folds")
+        if labels.ndim and len(labels) == design.rows:
+            labels = design.counted_rows(labels)
+        return _folds_from_labels(labels, design.n)
+    codes = np.arange(design.n)
+    if groups is not None:
         codes = _group_codes(groups, model)
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
@@ -71,18 +62,12 @@ def folds_of(
         raise DataError(
             f"folds is a number from 2 to the {units} {unit_name} there are, got {folds}"
         )
-    weight = full_weights(model.design.weights, n)
-    coded = (
-        model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
-    )
-    if coded:
-        stratum = model.design.observed.astype(int)
-    else:
-        stratum = np.zeros(n, int)
-    kind = stratum[np.unique(codes, return_index=True)[1]]
-    return _assign_folds(
-        np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed)
-    )[codes]
+    kind = np.zeros(units, int)
+    if model.likelihood.levels and design.observed.ndim == 1 and groups is None:
+        kind = design.observed.astype(int)
+    weight = np.bincount(codes, full_weights(design.weights, design.n))
+    rng = np.random.default_rng(seed)
+    return _assign_folds(weight, kind, int(folds), rng)[codes]
 
 
 def _folds_from_labels(labels: Any, n: int) -> Array:
@@ -91,10 +76,8 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
         raise DataError(
             f"folds is a number or one label per row ({n} rows), got shape {values.shape}"
         )
-    bad = [
-        i for i, label in enumerate(values.tolist()) if label is None or label != label
-    ]
-    if len(bad):
+    bad = [i for i, v in enumerate(values.tolist()) if v is None or v != v]
+    if bad:
         raise DataError(
             f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row"
         )
@@ -147,12 +130,10 @@ def held_out_losses(path: PathSolution, rows: Design, loss: PredictionLoss) -> A
     array([[9., 1.]])
     """
     losses = np.full((len(path.scales), rows.n), np.nan)
-    for i in range(len(losses)):
-        if has_mode(path, i):
-            eta = rows.X @ path.beta[i]
-            eta = plus_offset(eta, rows.offset)
-            aux = path.base.likelihood.at_rows(all_aux_at(path, i), rows.precision)
-            losses[i] = loss(path.base.likelihood, rows.observed, eta, aux)
+    likelihood = path.base.likelihood
+    for i in np.flatnonzero(found_modes(path)).tolist():
+        eta = plus_offset(rows.X @ path.beta[i], rows.offset)
+        losses[i] = row_losses(loss, likelihood, rows, eta, all_aux_at(path, i))
     return losses
 
 
@@ -160,27 +141,22 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) ->
     """(S, n) losses of each row at the modes without its fold; nan where there is none. Folds share the curvature of smooth
     likelihoods and the moments of Gaussian rows if possible; otherwise, and where a mode is in doubt, each fold is fitted alone."""
     model = solution.base
-    losses = np.full((len(solution.scales), solution.base.design.n), np.nan)
-    if solution.closed:
-        parts = None
-    else:
-        parts = LeftOutParts.of(model, fold)
+    losses = np.full((len(solution.scales), model.design.n), np.nan)
+    doubt = np.ones((len(losses), int(fold.max()) + 1), bool)
+    parts = None if solution.closed else LeftOutParts.of(model, fold)
     if parts is not None:
         doubt = _by_shared_curvature(solution, parts, loss, losses)
-    else:
-        doubt = np.ones((len(solution.scales), int(fold.max()) + 1), bool)
-    refit_folds = np.flatnonzero(doubt.any(0))
-    trained = trainings(model, fold, refit_folds)
+    frozen = model.with_prior_frozen
 
     def fit_fold(k: int) -> None:
-        scale_indices = np.flatnonzero(doubt[:, k])
-        rows_of_fold = np.flatnonzero(fold == k)
-        path = modes(next(trained), solution.scales[scale_indices])
-        losses[np.ix_(scale_indices, rows_of_fold)] = held_out_losses(
-            path, model.design.take(rows_of_fold), loss
-        )
+        scales = np.flatnonzero(doubt[:, k])
+        rows = np.flatnonzero(fold == k)
+        others = replace(frozen, design=model.design.take(fold != k))
+        path = modes(others, solution.scales[scales])
+        held_out = held_out_losses(path, model.design.take(rows), loss)
+        losses[np.ix_(scales, rows)] = held_out
 
-    each_of(fit_fold, refit_folds.tolist(), "folds")
+    each_of(fit_fold, np.flatnonzero(doubt.any(0)).tolist(), "folds")
     return losses
 
 
@@ -191,50 +167,20 @@ def _by_shared_curvature(
     model = parts.rows.model
     missing = None
     doubt = np.ones((len(path.scales), len(parts.slices)), bool)
+    fold = np.repeat(
+        np.arange(doubt.shape[1]), [s.stop - s.start for s in parts.slices]
+    )
     with progress_bar("scales", len(path.scales)) as bar:
-        for i in bar.over(range(len(path.scales))):
-            if not has_mode(path, i):
-                continue
+        for i in bar.over(np.flatnonzero(found_modes(path)).tolist()):
             point = parts.rows.point(path.beta[i], estimated_aux_at(path, i))
             deleted, missing = parts.without(path.model(i), point, missing)
             doubt[i] = ~deleted.good
-            for k in (
-                np.flatnonzero(deleted.good)
-                if model.unknown
-                else [0] * bool(deleted.good.any())
-            ):
-                if model.unknown:
-                    rows_of_fold = parts.slices[k]
-                else:
-                    rows_of_fold = slice(None)
-                aux = {
-                    **model.fixed,
-                    **{a: float(v[k]) for a, v in deleted.aux.items()},
-                }
-                aux = model.likelihood.at_rows(
-                    aux,
-                    None
-                    if model.design.precision is None
-                    else model.design.precision[rows_of_fold],
-                )
-                losses[i, parts.order[rows_of_fold]] = loss(
-                    model.likelihood,
-                    model.design.observed[rows_of_fold],
-                    deleted.eta[rows_of_fold],
-                    aux,
-                )
+            good = deleted.good[fold]
+            aux = model.fixed | {a: v[fold[good]] for a, v in deleted.aux.items()}
+            losses[i, parts.order[good]] = row_losses(
+                loss, model.likelihood, model.design.take(good), deleted.eta[good], aux
+            )
     return doubt
-
-
-def trainings(model: Model, fold: Array, numbers: Array) -> Iterator[Model]:
-    """The models without each of some folds, under the prior that all rows of `model` bound."""
-    for k in numbers:
-        yield training_model(model, fold != k)
-
-
-def training_model(model: Model, rows: Array) -> Model:
-    """Return the model of these rows under the prior fixed by all rows of `model`."""
-    return replace(model.with_prior_frozen, design=model.design.take(rows))
 
 
 @CRITERIA.register
@@ -261,36 +207,16 @@ class CrossValidation(Criterion):
         losses = losses_by_fold(path, fold, ask.loss)
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
         sizes = np.bincount(fold, weight)
-        fold_losses = np.stack(
-            [np.bincount(fold, weight * row) / sizes for row in losses]
-        )
-        score, se = mean_and_error(fold_losses, sizes, len(sizes))
+        parts = np.stack([np.bincount(fold, weight * row) / sizes for row in losses])
+        score, se = mean_and_error(parts, sizes, len(sizes))
         description = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
+        note = f"folds dealt by lot with seed {ask.seed}"
         if not isinstance(ask.folds, int | np.integer):
-            how = "the folds are those given"
+            note = "the folds are those given"
         elif ask.groups is not None:
-            how = (
-                f"folds dealt by lot with seed {ask.seed}, the rows of a group together"
-            )
-        else:
-            how = f"folds dealt by lot with seed {ask.seed}" + (
-                ", classes spread evenly" * bool(model.likelihood.levels)
-            )
-        weight_note = "; a row of weight w counts as w observations and goes to one fold as a whole"
-        dealt = (how + (weight_note if model.design.weights is not None else ""),)
-        return Assessment(
-            score,
-            description,
-            se,
-            parts=fold_losses,
-            notes=(*dealt, *_missing_notes(score)),
-        )
-
-
-def _missing_notes(score: Array) -> tuple[str, ...]:
-    missing = int(np.isnan(score).sum())
-    if missing:
-        return (
-            f"at {missing} of {len(score)} scales some fold has no mode, so no score",
-        )
-    return ()
+            note += ", the rows of a group together"
+        elif model.likelihood.levels:
+            note += ", classes spread evenly"
+        if model.design.weights is not None:
+            note += "; a row of weight w counts as w observations and goes to one fold as a whole"
+        return Assessment(score, description, se, parts=parts, notes=(note,))

@@ -17,7 +17,7 @@ from probreg.comparison.tuning.criteria import (
     PredictionLoss,
     Request,
     estimated_aux_at,
-    has_mode,
+    found_modes,
 )
 from probreg.inference import PathSolution
 from probreg.inference.penalized.ridge_modes import RidgeModes
@@ -136,47 +136,32 @@ class EvidenceCriterion(Criterion):
         return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
-        closed = has_closed_evidence(path.base)
-        if closed:
+        model = path.base
+        if has_closed_evidence(model):
             value = evidence_along(path)
-        else:
-            value = np.array([_evidence_at(path, i) for i in range(len(path.scales))])
-        if closed:
             how = "in closed form"
         else:
+            value = np.full(len(path.scales), np.nan)
+            for i in np.flatnonzero(found_modes(path)).tolist():
+                aux = estimated_aux_at(path, i)
+                value[i] = laplace_evidence(path.model(i), path.beta[i], aux)
             how = "by the Laplace approximation about each mode"
-        over = " and sigma" if path.base.unknown else ""
+        over = " and sigma" if model.unknown else ""
         notes: tuple[str, ...] = ()
-        if not path.base.joint.informative.all():
+        if not model.joint.informative.all():
             notes = (
                 "columns with a flat prior count with density 1: the evidence compares scales, not models",
             )
-        few = path.base.likelihood.least_squares and variance_left_at_rows(path.base)
-        terms = (
-            "-log p(y | scale)"
-            + " (its lower bound for a basis of few anchors)" * bool(few)
-        )
-        description = f"the negative log evidence {terms}, coefficients{over} integrated out {how}"
-        return Assessment(
-            -value,
-            description,
-            np.full(len(value), np.nan),
-            {"log_evidence": value},
-            notes=notes,
-        )
+        bound = ""
+        if model.likelihood.least_squares and variance_left_at_rows(model):
+            bound = " (its lower bound for a basis of few anchors)"
+        description = f"the negative log evidence -log p(y | scale){bound}, coefficients{over} integrated out {how}"
+        no_error = np.full(len(value), np.nan)
+        columns = {"log_evidence": value}
+        return Assessment(-value, description, no_error, columns, notes=notes)
 
 
 def evidence_along(path: PathSolution) -> Array:
     """log p(y | scale) (S,) in closed form, from the decomposition that all scales of a path share; nan if there is no mode."""
-    if path.ridge is None:
-        ridge = RidgeModes.of(path.base, path.scales)
-    else:
-        ridge = path.ridge
-    good = np.array([has_mode(path, i) for i in range(len(path.scales))])
-    return np.where(good, log_evidence_at(ridge, path.scales), np.nan)
-
-
-def _evidence_at(path: PathSolution, i: int) -> float:
-    if not has_mode(path, i):
-        return float("nan")
-    return laplace_evidence(path.model(i), path.beta[i], estimated_aux_at(path, i))
+    ridge = path.ridge or RidgeModes.of(path.base, path.scales)
+    return np.where(found_modes(path), log_evidence_at(ridge, path.scales), np.nan)

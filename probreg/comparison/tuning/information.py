@@ -1,7 +1,6 @@
 """AIC, BIC and GCV along a path; a parameter under a prior counts by its effective degrees of freedom."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,28 +11,18 @@ from probreg.comparison.tuning.criteria import (
     Criterion,
     PredictionLoss,
     Request,
-    has_mode,
+    found_modes,
 )
 from probreg.inference import METHODS, PathSolution
 from probreg.model.model import Model
 
 
-class Criteria(NamedTuple):
-    """-2 log p(y | mode) + k penalty, with k = df + the number of unknown auxiliary parameters."""
-
-    aic: Array
-    bic: Array
-
-
-def criteria(path: PathSolution) -> Criteria:
-    """AIC and BIC (S,); nan where no mode was found."""
-    good = np.array([has_mode(path, i) for i in range(len(path.scales))])
-    # AIC = 2 k - 2 log p(y | mode), BIC = log(n) k - 2 log p(y | mode).
-    k = np.where(good, path.df + len(path.aux), np.nan)
-    return Criteria(
-        2.0 * k - 2.0 * path.log_lik,
-        np.log(path.base.design.total) * k - 2.0 * path.log_lik,
-    )
+def criteria(path: PathSolution) -> dict[str, Array]:
+    """AIC and BIC (S,): -2 log p(y | mode) + k penalty, with k = df + the number of unknown auxiliary parameters; nan where no
+    mode was found."""
+    k = np.where(found_modes(path), path.df + len(path.aux), np.nan)
+    prices = {"aic": 2.0, "bic": np.log(path.base.design.total)}
+    return {name: price * k - 2.0 * path.log_lik for name, price in prices.items()}
 
 
 class _Counted(Criterion):
@@ -47,7 +36,7 @@ class _Counted(Criterion):
         description = f"{self.name.upper()} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients"
         if path.aux:
             description += f", plus {len(path.aux)} for {', '.join(path.aux)}"
-        score = getattr(criteria(path), self.name)
+        score = criteria(path)[self.name]
         no_error = np.full(len(score), np.nan)
         columns = {"log_likelihood": path.log_lik}
         return Assessment(score, description, no_error, columns)
@@ -91,9 +80,9 @@ class GCV(Criterion):
         )  # where the closed form serves, a path is of one decomposition
         n = path.base.design.total
         rss = path.ridge.rss(path.scales)
-        good = np.array([has_mode(path, i) for i in range(len(path.scales))])
         # GCV = n RSS / (n - tr H)^2
-        score = np.where(good & (path.df < n), n * rss / np.square(n - path.df), np.nan)
+        score = n * rss / np.square(n - path.df)
+        score[~found_modes(path) | (path.df >= n)] = np.nan
         description = (
             "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
         )

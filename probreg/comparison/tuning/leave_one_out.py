@@ -3,9 +3,7 @@
 The mode without each row is exact for Gaussian models with normal priors, and one Newton step with refits of rows in doubt for others.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,8 +25,9 @@ from probreg.comparison.tuning.criteria import (
     PredictionLoss,
     Request,
     estimated_aux_at,
-    has_mode,
+    found_modes,
     mean_and_error,
+    row_losses,
 )
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, such_rows
@@ -138,14 +137,14 @@ class LeaveOneOut(Criterion):
 
 def _require_estimates(path: PathSolution, parts: Array) -> None:
     """Raise Incompatible for a row without which some coefficient has no estimate at any scale."""
-    good = [i for i in range(len(parts)) if has_mode(path, i)]
-    if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
-        return
-    labels = path.base.design.row_names
-    raise Incompatible(
-        f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
-        "or use cv with folds that keep such rows together"
-    )
+    good = found_modes(path)
+    bad = np.flatnonzero(np.isnan(parts[good]).all(0))
+    if good.any() and len(bad):
+        row = path.base.design.row_name(bad[0])
+        raise Incompatible(
+            f"loo: without row {row} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
+            "or use cv with folds that keep such rows together"
+        )
 
 
 def _losses(
@@ -153,20 +152,23 @@ def _losses(
 ) -> tuple[Array, int]:
     """Return the loss of each observation at the i-th scale, and how many modes were refitted; `exact` are known modes."""
     model = path.base
-    if not has_mode(path, i):
+    if not path.status[i].good:
         return np.full(model.design.n, np.nan), 0
     beta = path.beta[i]
     aux = estimated_aux_at(path, i)
     at_scale = path.model(i)
-    modes = exact
-    if modes is None:
-        modes = modes_without_rows(at_scale, beta, aux)
-    losses = _losses_at(model, loss, modes)
+    modes = exact or modes_without_rows(at_scale, beta, aux)
+    likelihood = model.likelihood
+    losses = row_losses(
+        loss, likelihood, model.design, modes.eta, model.fixed | modes.aux
+    )
     # with more coefficients than rows or a kink, refits are expensive
     few_rows = model.design.n <= model.shape[0] * model.shape[1]
     if exact is not None or few_rows or not model.joint.smooth:
         return losses, 0
-    full_losses = _losses_at(model, loss, RowModes(model.eta(beta), dict(aux)))  # type: ignore[arg-type]
+    full_losses = row_losses(
+        loss, likelihood, model.design, model.eta(beta), model.fixed | aux
+    )
     move = relative_move(model, beta, aux, modes)
     weight = full_weights(model.design.weights, model.design.n)
     n = weight.sum()
@@ -175,21 +177,14 @@ def _losses(
     if len(rows):
         frozen = at_scale.with_prior_frozen
         refits = refit_without_rows(frozen, beta, aux, rows, shared=True)
-        losses[rows] = _losses_at(model, loss, refits, rows)
+        losses[rows] = row_losses(
+            loss,
+            likelihood,
+            model.design.take(rows),
+            refits.eta,
+            model.fixed | refits.aux,
+        )
     return losses, len(rows)
-
-
-def _losses_at(
-    model: Model,
-    loss: PredictionLoss,
-    modes: RowModes,
-    rows: Array | slice = slice(None),
-) -> Array:
-    d = model.design
-    precision = None if d.precision is None else d.precision[rows]
-    aux: Mapping[str, Any] = {**model.fixed, **modes.aux}
-    parameters = model.likelihood.at_rows(aux, precision)
-    return np.array(loss(model.likelihood, d.observed[rows], modes.eta, parameters))
 
 
 def _describe_method(

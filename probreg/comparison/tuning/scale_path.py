@@ -16,7 +16,7 @@ from probreg.arguments.scalars import (
     read_argument,
 )
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
-from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
+from probreg.comparison.tuning.criteria import Array, all_aux_at, found_modes, modes
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
 from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
@@ -65,7 +65,7 @@ class RegularisationPath(PrintsLines):
 
         solution = self.solution
         model = self.model
-        good = np.array([has_mode(solution, i) for i in range(len(solution.scales))])
+        good = found_modes(solution)
         mode = np.where(good[:, None, None], solution.beta, np.nan)
         if model.joint.contrast is None:
             beta = reported_coefficients(model, mode)
@@ -76,7 +76,7 @@ class RegularisationPath(PrintsLines):
                     for i, v in enumerate(mode)
                 ]
             )
-        aic, bic = criteria(solution)
+        counted = criteria(solution)
         weight = penalties(solution)
         in_rss = {}
         if model.likelihood.least_squares:
@@ -88,10 +88,12 @@ class RegularisationPath(PrintsLines):
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, solution.df, np.nan), "log_likelihood": np.where(good, solution.log_lik, np.nan),
-            "AIC": aic, "BIC": bic, **({"log_evidence": evidence_along(solution)} if has_closed_evidence(model) else {}), **solution.aux,
+            "AIC": counted["aic"], "BIC": counted["bic"], **solution.aux,
             "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": solution.kkt, "status": np.array([s.value for s in solution.status]),
         }  # fmt: skip
+        if has_closed_evidence(model):
+            columns["log_evidence"] = evidence_along(solution)
         columns = {
             k: v if isinstance(v, tuple) else (("scale",), v)
             for k, v in columns.items()
