@@ -18,6 +18,7 @@ from probreg.inference import Status
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 
 Row = Mapping[str, Any]  # of one parameter and fit, every quantity of the table
+Rows = tuple[Row, Row]  # of the baseline and the other fit
 _RELATIVE = 0.25  # of the largest cause: a smaller one is not listed
 _MOST = 3  # causes of one difference with shares
 _TOLERANCE = 1e-4  # SE, to which shares are summed
@@ -45,36 +46,39 @@ class Attribution(NamedTuple):
 
 def attribute_differences(table: FitTable) -> list[Attribution]:
     """Return the causes for each parameter and fit that differs from the baseline."""
-    data = table.data.reset_coords(drop=True)
-    rows = {
-        name: data.sel(fit=name, drop=True).to_dataframe().to_dict("records")
-        for name in table.fits
-    }
-    params = tuple(map(str, table.data["param"].values))
-    coefficient = tuple(table.data["role"].values == "coefficient")
+    rows = {}
+    for name in table.fits:
+        frame = table.data.sel(fit=name, drop=True).to_dataframe().reset_index()
+        rows[name] = frame.to_dict("records")
     base = table.baseline
-    pairs = [
-        _PairCauses(
-            FitPair((base, name), table.fits[base], fit),
-            (rows[base], rows[name]), params, coefficient, table.prob, table.apart,
-        )
-        for name, fit in table.fits.items()
-        if name != base
-    ]  # fmt: skip
+    pairs = []
+    for name, fit in table.fits.items():
+        if name != base:
+            pair = FitPair((base, name), (table.fits[base], fit))
+            priors: dict[str, tuple[str, str]] = {}
+            for both in zip(rows[base], rows[name]):
+                texts = str(both[0]["prior"]), str(both[1]["prior"])
+                for key in ("coef", "param"):
+                    priors.setdefault(both[0][key], texts)
+            pairs.append(_PairCauses(pair, priors, table.prob, table.apart))
+    attributions = []
     # an SE of 0 or none: such a ratio compares as false
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = [pair.attribute(j) for j in range(len(params)) for pair in pairs]
-    return [attribution for attribution in found if attribution is not None]
+        for j, row in enumerate(rows[base]):
+            for causes in pairs:
+                both = (row, rows[causes.pair.names[1]][j])
+                attribution = causes.attribute(both)
+                if attribution is not None:
+                    attributions.append(attribution)
+    return attributions
 
 
 @dataclass(frozen=True, eq=False)
 class _PairCauses:
-    """The baseline and another fit, with the rows of both by parameter."""
+    """The causes of the differences between the baseline and another fit."""
 
     pair: FitPair
-    rows: tuple[list[Row], list[Row]]
-    params: tuple[str, ...]
-    coefficient: tuple[bool, ...]
+    priors: Mapping[str, tuple[str, str]]  # of both fits, by coefficient and column
     prob: float
     apart: float
 
@@ -92,21 +96,21 @@ class _PairCauses:
             names |= {str(param) for param, is_bad in zip(params, bad) if is_bad}
         return names
 
-    def attribute(self, j: int) -> Attribution | None:
-        """Return the causes for parameter j, None if the fits agree or do not both have it."""
-        base, fit = self.rows[0][j], self.rows[1][j]
-        param, name = self.params[j], self.pair.names[1]
+    def attribute(self, rows: Rows) -> Attribution | None:
+        """Return the causes for one parameter, None if the fits agree or do not both have it."""
+        base, fit = rows
+        param, name = base["param"], self.pair.names[1]
         if {base["kind"], fit["kind"]} & {"fixed", ""}:
             return None
-        if not self.coefficient[j] and Cause.LIKELIHOOD in self.pair.differences:
+        if base["role"] != "coefficient" and Cause.LIKELIHOOD in self.pair.differences:
             return (
                 None  # an auxiliary parameter of another likelihood is another quantity
             )
-        lost = [i for i, row in enumerate((base, fit)) if np.isnan(row["estimate"])]
+        lost = [i for i, row in enumerate(rows) if np.isnan(row["estimate"])]
         if len(lost) == 1:
             (i,) = lost
             cause, text = missing_estimate(self.pair.fits[i])
-            prior = self.rows[1 - i][j]["prior"] or "flat"
+            prior = rows[1 - i]["prior"] or "flat"
             without, with_estimate = self.pair.names[i], self.pair.names[1 - i]
             evidence = (
                 f"{without} has no estimate ({text}); prior of {with_estimate}: {prior}"
@@ -118,31 +122,31 @@ class _PairCauses:
         causes = []
         has_shares = param in self.explanation.shares["param"] and base["error"] > 0
         if has_shares and not self.explanation.without_path:
-            causes = self._causes_by_share(j)
+            causes = self._causes_by_share(rows)
         if causes:
-            sentence = self._describe_share(base, fit, causes[0])
+            sentence = self._describe_share(rows, causes[0])
         else:
-            causes = self._list_causes(j)
+            causes = self._list_causes(rows)
             sentence = _describe_difference(fit, causes)
         return Attribution(param, name, tuple(causes), f"{name}: {sentence}")
 
     def _distance(self, base: Row, fit: Row) -> float:
         """Return the largest distance between estimates and interval ends, in SE of the baseline; for an exact baseline, without
         errors, inf if the estimates differ in SE of the other fit."""
-        if exact_fit(self.pair.base):
+        if exact_fit(self.pair.fits[0]):
             gap = abs(fit["estimate"] - base["estimate"])
             return np.inf if gap > self.apart * fit["error"] else 0.0
         gaps = [abs(fit[q] - base[q]) for q in ("estimate", "lower", "upper")]
         return float(np.nanmax([0.0, *gaps]) / np.float64(base["error"]))
 
-    def _causes_by_share(self, j: int) -> list[AttributedCause]:
+    def _causes_by_share(self, rows: Rows) -> list[AttributedCause]:
         """Return the causes by their shares, the largest first; causes that are small relative to it are left out."""
-        row = self.explanation.shares.sel(param=self.params[j])
+        row = self.explanation.shares.sel(param=rows[0]["param"])
         steps = zip(row["shift"].values.tolist(), row["log_se"].values.tolist())
         shares = dict(zip(self.explanation.causes, steps))
         z = quantile(self.prob, None)
-        widening = _log_width_ratio(self.rows[0][j], self.rows[1][j])
-        of_width = self._interval_cause(j)
+        widening = _log_width_ratio(*rows)
+        of_width = self._interval_cause(rows)
         if of_width is not None and z * abs(widening) > _RELATIVE * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
         # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
@@ -154,112 +158,107 @@ class _PairCauses:
         threshold = _RELATIVE * max([self.apart, *sizes.values()])
         gap = abs(float(row["difference"]))
         effects = {cause for cause in shares if cause.cause in _EFFECT_CAUSES}
-        order = sorted(
-            sizes, key=lambda c: (bool(effects) and c == of_width, -sizes[c])
-        )
+        order = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        if effects and of_width in order:
+            order.remove(of_width)
+            order.append(of_width)
         listed = []
         for cause in order:
             shift, log_se = shares[cause]
             # a cause of most of a difference between the estimates is listed too
             dominant = self.apart < gap < 2.0 * abs(shift)
             if sizes[cause] > threshold or dominant or cause in effects:
-                evidence = self._evidence(cause, j)
+                evidence = self._evidence(cause, rows)
                 listed.append(AttributedCause(cause, evidence, shift, log_se))
         return listed[:_MOST]
 
-    def _interval_cause(self, j: int) -> SpecificCause | None:
+    def _interval_cause(self, rows: Rows) -> SpecificCause | None:
         """Return why intervals of equal errors differ in width, None if both have the same construction."""
         differ = self.pair.differences
         if Cause.SUMMARY in differ:
             integrated = all(f.model.noise_unknown for f in self.pair.fits)
-            if integrated and self.coefficient[j] and not self._is_skewed(j):
+            if (
+                integrated
+                and rows[0]["role"] == "coefficient"
+                and not self._is_skewed(rows)
+            ):
                 return SpecificCause(Cause.SMALL_SAMPLE)
             return SpecificCause(self.pair.shape_cause)
         if Cause.SMALL_SAMPLE in differ and Cause.COVARIANCE not in differ:
             return SpecificCause(Cause.SMALL_SAMPLE)
-        a, b = (rows[j]["kind"] for rows in self.rows)
-        return SpecificCause(Cause.INTERVAL) if a != b else None
+        same = rows[0]["kind"] == rows[1]["kind"]
+        return None if same else SpecificCause(Cause.INTERVAL)
 
-    def _is_skewed(self, j: int) -> bool:
+    def _is_skewed(self, rows: Rows) -> bool:
         """Return whether a posterior is skew beyond the standard error of the skewness of its draws."""
-        for fit, rows in zip(self.pair.fits, self.rows):
+        for fit, row in zip(self.pair.fits, rows):
             if summary(fit) == "posterior":
-                error = rows[j]["mcse"] / rows[j]["error"]
+                error = row["mcse"] / row["error"]
                 if not np.isfinite(error):
                     draws = fit.solution.draws
                     error = draws.count**-0.5 if draws is not None else 0.0
                 limit = max(_SKEWED, 3.0 * np.sqrt(6.0) * error)
-                return bool(abs(rows[j]["skewness"]) > limit)
+                return bool(abs(row["skewness"]) > limit)
         return False
 
-    def _describe_share(self, base: Row, fit: Row, first: AttributedCause) -> str:
+    def _describe_share(self, rows: Rows, first: AttributedCause) -> str:
         """Describe the share of the largest cause, or the widths if intervals of equal errors differ."""
-        log_ratio = np.log(fit["se_ratio"])
-        width = log_ratio + _log_width_ratio(base, fit)
+        log_ratio = np.log(rows[1]["se_ratio"])
+        width = log_ratio + _log_width_ratio(*rows)
         label = first.cause.label
         if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
             return f"{label}: interval {np.exp(width):.3g} times as wide"
         if first.cause.cause is Cause.MONTE_CARLO and not self.explanation.chance_known:
             label += " or shape of the posterior"
         return share_text(
-            label, first.shift, first.log_se, fit["difference"], log_ratio
+            label, first.shift, first.log_se, rows[1]["difference"], log_ratio
         )
 
-    def _list_causes(self, j: int) -> list[AttributedCause]:
+    def _list_causes(self, rows: Rows) -> list[AttributedCause]:
         """Return the differences between the models; also between the methods if a posterior is involved or nothing else differs."""
         differ = self.pair.differences
         fits = self.pair.fits
         causes = [SpecificCause(c, s) for c, s in differ.items() if c in MODEL]
-        if any(f.solution.status is Status.NO_MAXIMUM for f in fits):
+        if Status.NO_MAXIMUM in [f.solution.status for f in fits]:
             causes.insert(0, SpecificCause(Cause.SEPARATION))
         alone = not (self.pair.structure or causes)
         method: SpecificCause | None = None
-        if self.params[j] in self.troubled:
+        if rows[0]["param"] in self.troubled:
             method = SpecificCause(Cause.SAMPLER)
         elif Cause.SUMMARY in differ and (alone or "posterior" in map(summary, fits)):
-            method = self._interval_cause(j)
+            method = self._interval_cause(rows)
         elif alone and Cause.MONTE_CARLO in differ:
             method = SpecificCause(Cause.MONTE_CARLO)
-        elif alone and any(
-            f.target == "mode" and not f.solution.status.good for f in fits
-        ):
+        elif alone and [
+            f for f in fits if f.target == "mode" and not f.solution.status.good
+        ]:
             method = SpecificCause(Cause.CONVERGENCE)
         elif alone:
-            method = self._interval_cause(j)
+            method = self._interval_cause(rows)
         if method is not None:
             causes.append(method)
         listed = [
             AttributedCause(SpecificCause(cause), text)
             for cause, text in self.pair.structure.items()
         ]
-        return listed + [AttributedCause(c, self._evidence(c, j)) for c in causes]
+        return listed + [AttributedCause(c, self._evidence(c, rows)) for c in causes]
 
-    def _evidence(self, cause: SpecificCause, j: int) -> str:
+    def _evidence(self, cause: SpecificCause, rows: Rows) -> str:
         """Return the settings of both fits that a cause concerns, the baseline's last."""
         subject = cause.subject or self.pair.differences.get(cause.cause, "")
         cause = cause._replace(subject=subject)
-        texts = [
-            setting_text(cause, fit, rows[j])
-            for fit, rows in zip(self.pair.fits, self.rows)
-        ]
-        if cause.cause is Cause.PRIOR and self.coefficient[j]:
-            name = subject or self.params[j]
-            columns = [param.split(": ")[0] for param in self.params]
-            for k, column in enumerate(columns):
-                if name in (column, self.params[k]):
-                    priors = [str(rows[k]["prior"]) for rows in self.rows]
-                    if priors[0] != priors[1]:
-                        texts = [own or text for own, text in zip(priors, texts)]
-                    break
+        texts = [setting_text(cause, *both) for both in zip(self.pair.fits, rows)]
+        if cause.cause is Cause.PRIOR and rows[0]["role"] == "coefficient":
+            priors = self.priors.get(subject or rows[0]["param"], ("", ""))
+            if priors[0] != priors[1]:
+                texts = [own or text for own, text in zip(priors, texts)]
         base, name = self.pair.names
         return f"{texts[1]} in {name}, {texts[0]} in {base}"
 
 
 def _log_width_ratio(base: Row, fit: Row) -> float:
     """Return the log of the ratio of (width / error) between the fit's and the baseline's interval; 0 if one has none."""
-    a, b = (
-        np.float64(row["upper"] - row["lower"]) / row["error"] for row in (base, fit)
-    )
+    a, b = [np.float64(r["upper"] - r["lower"]) / r["error"] for r in (base, fit)]
     ratio = np.log(b / a)
     return float(ratio) if np.isfinite(ratio) else 0.0
 

@@ -40,7 +40,7 @@ from probreg.comparison.scale_steps import scale_steps
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.tables import Column, PrintsTable, Table
+from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
 _EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
@@ -137,17 +137,17 @@ class Explanation(PrintsTable):
 
     def _describe(self, param: str) -> str:
         row = self.shares.sel(param=param)
-        values = dict(zip(self.names, (row["baseline"], row["other"])))
-        errors = dict(zip(self.names, (row["baseline_se"], row["other_se"])))
         missing = [
             f"{name} has no estimate ({self.missing.get(name, '')})"
-            for name, value in values.items()
-            if np.isnan(value)
+            for name, end in zip(self.names, ("baseline", "other"))
+            if np.isnan(row[end])
         ]
         if missing:
             return "; ".join(missing)
         without = [
-            f"no standard error of {n}" for n, se in errors.items() if not se > 0
+            f"no standard error of {name}"
+            for name, end in zip(self.names, ("baseline_se", "other_se"))
+            if not row[end] > 0
         ]
         if not row["baseline_se"] > 0:
             gap = float(row["other"] - row["baseline"])
@@ -177,26 +177,23 @@ class Explanation(PrintsTable):
     @property
     def _display_table(self) -> Table:
         """The shares of the parameters that differ most, by size, with their sums; the sentences of the largest are notes."""
+        import pandas as pd
+
         order = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index
-        rows = []
+        rows: dict[tuple[str, str], list[float]] = {}
         for param in [p for p in self.sizes.index if p in order[:_LONG]]:
             row = self.shares.sel(param=param)
             sizes = self.sizes.loc[param].sort_values(ascending=False, kind="stable")
             causes = sizes.index[sizes >= SMALLEST_SHARE]
-            for cause in causes[:_CAUSES]:
-                share = row.sel(cause=cause)
-                rows.append((param, cause, share["shift"], share["log_se"]))
+            shares = {cause: row.sel(cause=cause) for cause in causes[:_CAUSES]}
             if len(causes) > _CAUSES:
-                others = row.sel(cause=causes[_CAUSES:]).sum("cause")
-                rows.append((param, "others", others["shift"], others["log_se"]))
-            rows.append((param, "sum", row["difference"], row["log_se_ratio"]))
-        shift, log_se = [[float(row[i]) for row in rows] for i in (2, 3)]
-        columns = (
-            Column("parameter", [str(row[0]) for row in rows]),
-            Column("cause", [str(row[1]) for row in rows]),
-            Column(f"shift, SE of {self.names[0]}", shift, "estimate", format_share),
-            Column("log SE ratio", log_se, "estimate", format_share),
-        )
+                shares["others"] = row.sel(cause=causes[_CAUSES:]).sum("cause")
+            for cause, share in shares.items():
+                rows[param, cause] = [float(share["shift"]), float(share["log_se"])]
+            rows[param, "sum"] = [float(row["difference"]), float(row["log_se_ratio"])]
+        names = [f"shift, SE of {self.names[0]}", "log SE ratio"]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+        table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "cause"])
         a, b = self.names
         title = f"{b} less {a}, cause by cause"
         if self.without_path:
@@ -206,7 +203,13 @@ class Explanation(PrintsTable):
         notes = [self.sentences[str(p)] for p in first]
         if len(order) > _LONG:
             notes.append(f"{len(order) - _LONG} more parameters in .shares")
-        return Table(columns, 2, head=(title,), notes=tuple(notes), source=".shares")
+        return Table.from_pandas(
+            table,
+            number=format_share,
+            head=(title,),
+            notes=tuple(notes),
+            source=".shares",
+        )
 
 
 def format_share(value: float) -> str:
@@ -282,19 +285,23 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None) -> Explanation:
     refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
     for fit in (base, second_fit):
         refuse_written_out(fit.solution, "explain")
-    return explain_fits(FitPair((first, second), base, second_fit), _EXACT)
+    return explain_fits(FitPair((first, second), (base, second_fit)), _EXACT)
 
 
 def explain_fits(pair: FitPair, tol: float) -> Explanation:
     """Explain the difference of two fits of the same rows, with shares that are summed to `tol` SE."""
     a, b = pair.fits
-    aux = tuple(
-        name
-        for name in a.solution.aux
-        if name in b.solution.aux and a.model.likelihood == b.model.likelihood
-    )
+    aux: tuple[str, ...] = ()
+    if a.model.likelihood == b.model.likelihood:
+        aux = tuple([name for name in a.solution.aux if name in b.solution.aux])
     estimates = [Estimates.of(fit, aux) for fit in pair.fits]
-    places = [_places(fit, aux) for fit in pair.fits]
+    # the place of each parameter in the order of the table, and the column of a coefficient
+    places = []
+    for fit in pair.fits:
+        names = [*map(str, by_outcome(fit.model, fit.parameter_names)), *aux]
+        outcomes = fit.model.likelihood.outcomes or ("",)
+        columns = [*fit.model.design.head_columns * len(outcomes), *[""] * len(aux)]
+        places.append(dict(zip(names, enumerate(columns))))
     differing = differing_terms(pair.fits)
     common = [
         param
@@ -336,14 +343,6 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
             missing[name] = f"{lost.value}: {text}"
     data = _shares_dataset(common, shares, first, second)
     return Explanation(pair.names, data, tuple(shares), reason, missing, chance_known)
-
-
-def _places(fit: Fit, aux: tuple[str, ...]) -> dict[str, tuple[int, str]]:
-    """Return the place of each parameter in the order of the table, and the column of each coefficient."""
-    names = map(str, by_outcome(fit.model, fit.parameter_names))
-    outcomes = fit.model.likelihood.outcomes or ("",)
-    columns = [*fit.model.design.head_columns * len(outcomes), *[""] * len(aux)]
-    return dict(zip((*names, *aux), enumerate(columns)))
 
 
 def _joint_label(pair: FitPair, first: Estimates, second: Estimates) -> str:

@@ -38,10 +38,9 @@ def share_text(
     >>> share_text("skewness", 0.2, 0.0001, 0.25, -0.1), share_text("covariance", 0.0, 0.1, 0.25, 0.1)
     ('skewness: shift +0.2 of +0.25 SE', 'covariance: SE ratio 1.11')
     """
-    shifts = dict.fromkeys(f"{v:+.2g}" for v in (shift, difference))
-    ratios = dict.fromkeys(
-        f"{np.exp(v):.3g}" for v in (log_se, log_ratio) if np.isfinite(v)
-    )
+    shifts = dict.fromkeys([f"{v:+.2g}" for v in (shift, difference)])
+    logs = [v for v in (log_se, log_ratio) if np.isfinite(v)]
+    ratios = dict.fromkeys([f"{np.exp(v):.3g}" for v in logs])
     parts = []
     if abs(log_se) >= SMALLEST_SHARE:
         parts.append(f"SE ratio {' of '.join(ratios)}")

@@ -26,20 +26,15 @@ class FitPair:
     """Two fits of the same rows, the baseline first, with their names and their differences."""
 
     names: tuple[str, str]
-    base: Fit
-    fit: Fit
-
-    @property
-    def fits(self) -> tuple[Fit, Fit]:
-        return self.base, self.fit
+    fits: tuple[Fit, Fit]
 
     @cached_property
     def differences(self) -> dict[Cause, str]:
-        return find_differences(self.base, self.fit)
+        return find_differences(*self.fits)
 
     @cached_property
     def structure(self) -> dict[Cause, str]:
-        return structural_differences(self.base, self.fit, self.names)
+        return structural_differences(*self.fits, self.names)
 
     @property
     def shape_cause(self) -> Cause:
@@ -224,7 +219,9 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         b
     ):  # the priors of the effects are the priors of their standard deviations
         return _head_priors(a) == _head_priors(b)
-    rows = _common_rows(a, b)
+    places = [{c: j for j, c in enumerate(m.design.columns)} for m in (a, b)]
+    common = [c for c in places[0] if c in places[1]]
+    rows = [[place[c] for c in common] for place in places]
     if not np.any([m.joint.informative[r].any() for m, r in zip((a, b), rows)]):
         return True
     if not (a.joint.known and b.joint.known):
@@ -236,30 +233,19 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         return False
     size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
     noise = size * np.random.default_rng(0).normal(size=(6, *size.shape))
-    places = np.concatenate([ends, ends[0] + noise[::2], ends[1] + noise[1::2]])
+    points = np.concatenate([ends, ends[0] + noise[::2], ends[1] + noise[1::2]])
     log_p = []
     for model, f, r in zip((a, b), fits, rows):
         # coefficients of 0 in the columns of one fit only add a constant
-        beta = np.zeros((len(places), *f.solution.beta.shape))
-        beta[:, r] = places
+        beta = np.zeros((len(points), *f.solution.beta.shape))
+        beta[:, r] = points
         sigmas = [g.model.noise(g.aux) for g in fits]
         log_p.append([model.joint.log_prob(beta, s) for s in sigmas if s > 0.0])
-    gap = np.subtract(*log_p)
+    gap = np.subtract(log_p[0], log_p[1]).reshape(-1, len(points))
     if not np.isfinite(gap).all():
         return False
     bound = 1e-9 * (1.0 + np.abs(gap).max(1))
     return bool((np.ptp(gap, axis=1) <= bound).all())
-
-
-def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
-    """Return the indices of common columns in each of two models."""
-    first = a.design.columns
-    second = b.design.columns
-    if first == second:
-        return list(range(len(first))), list(range(len(second)))
-    places = {c: j for j, c in enumerate(second)}
-    common = [c for c in first if c in places]
-    return [j for j, c in enumerate(first) if c in places], [places[c] for c in common]
 
 
 def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:

@@ -36,13 +36,11 @@ class Estimates:
     def of(cls, fit: Fit, aux: tuple[str, ...]) -> "Estimates":
         """Coefficients, outcome by outcome, then these nuisance parameters; without errors if these are rounding."""
         s = fit.solution
-        value, error = (
-            by_outcome(fit.model, np.asarray(v.values, dtype=float).ravel())
-            for v in (fit.coef, fit.std_error)
-        )
+        value = by_outcome(fit.model, fit.coef.values.astype(float).ravel())
+        error = by_outcome(fit.model, fit.std_error.values.astype(float).ravel())
         value = np.append(value, [s.aux[name] for name in aux])
         error = np.append(error, [s.aux_sd[name] for name in aux])
-        return cls(value, np.full(error.shape, np.nan) if exact_fit(fit) else error)
+        return cls(value, error * np.nan if exact_fit(fit) else error)
 
     def take(self, places: list[int]) -> "Estimates":
         """Some of the parameters."""
@@ -71,10 +69,11 @@ def method_steps(
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
-    if integrated:
-        small = _degrees_of_freedom(fit.model, mode, aux)
-    else:
-        small = (0.0 * gap, 0.0 * gap)
+    small = (np.zeros(len(gap)), np.zeros(len(gap)))
+    noise = fit.model.noise_scale
+    if integrated and fit.model.likelihood.least_squares and noise in aux:
+        index = len(gap) - len(aux) + aux.index(noise)
+        small[0][index], small[1][index] = _degrees_of_freedom(fit.model, mode, index)
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
     troubled = has_bad_chains(fit, aux)
@@ -116,7 +115,9 @@ def _by_shape(
     }
 
 
-def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> Step:
+def _degrees_of_freedom(
+    model: Model, mode: Estimates, index: int
+) -> tuple[float, float]:
     """Return the step of an unknown Gaussian sigma and its error because of the coefficients' degrees of freedom.
 
     With N the number of rows and of columns with a prior in units of sigma, and S the penalised sum of squares, the joint density
@@ -124,13 +125,6 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     g = tr H^-1 (H - P), P the curvature of priors in raw units. Under p(sigma) ∝ 1 / sigma the top moves from S / N to
     sigma^2 = S / (N - g), and the standard error of u from (2 N)^(-1/2) to (2 (N - g))^(-1/2).
     """
-    size = len(mode.value)
-    name = model.likelihood.noise_scale
-    move = np.zeros(size)
-    widening = np.zeros(size)
-    if not model.likelihood.least_squares or name not in aux:
-        return move, widening
-    index = size - len(aux) + aux.index(name)
     k = model.shape[0]
     sigma = float(mode.value[index])
     F = np.asarray(model.design.moments.factor, dtype=float)[:, :k]
@@ -145,7 +139,7 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     )
 
     def of_prior(x: float) -> tuple[float, float]:
-        return model.aux_prior(name).slopes(sigma * float(np.exp(x)))
+        return model.noise_prior.slopes(sigma * float(np.exp(x)))
 
     S = N - of_prior(0.0)[0]  # over sigma^2 at the mode, where the slope is 0
 
@@ -156,20 +150,14 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     while slope(high) > 0.0 and high < _FAR:
         high *= 2.0
     if not (g >= 0.0 >= slope(high)):
-        return (
-            move,
-            widening,
-        )  # what a prior that is not concave leaves without such a top is skewness
-    if g > 0.0:
-        x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15))
-    else:
-        x = 0.0
+        # without such a top, under a prior that is not concave, the step is skewness
+        return 0.0, 0.0
+    x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
         ratio = np.log(curved[1] / curved[0])
-    move[index] = sigma * np.expm1(x)
-    widening[index] = x - 0.5 * ratio if np.isfinite(ratio) else x
-    return move, widening
+    widening = x - 0.5 * ratio if np.isfinite(ratio) else x
+    return float(sigma * np.expm1(x)), float(widening)
 
 
 def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:

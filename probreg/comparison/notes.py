@@ -14,6 +14,7 @@ _WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
     "log posterior; not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
 )
+_TERMS_NOTE = "fits have other columns for a smooth function, a process or effects by group: its coefficients are left out"
 
 
 def notes(table: FitTable) -> list[str]:
@@ -26,7 +27,7 @@ def notes(table: FitTable) -> list[str]:
     estimated = ~table.data["kind"].isin(["fixed", ""])
     if table.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
         texts.append(_WEIGHT_NOTE)
-    texts += _terms_note(table)
+    texts += [note for note in design_notes(table) if note == _TERMS_NOTE]
     base = table.data.sel(fit=table.baseline)
     undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
     if undefined.any():
@@ -65,17 +66,12 @@ def _fit_notes(table: FitTable, name: str) -> list[str]:
 def design_notes(table: FitTable) -> list[str]:
     """The notes on rows that were dropped and columns that are not compared."""
     designs = [fit.model.design for fit in table.fits.values()]
-    notes = dict.fromkeys([note for design in designs for note in design.notes])
-    return [*notes, *_terms_note(table)]
-
-
-def _terms_note(table: FitTable) -> list[str]:
-    """Return the note that the columns of a term differ between fits, if they do."""
-    if not differing_terms(table.fits.values()):
-        return []
-    return [
-        "fits have other columns for a smooth function, a process or effects by group: its coefficients are left out"
-    ]
+    notes: dict[str, None] = dict.fromkeys(
+        [note for design in designs for note in design.notes]
+    )
+    if differing_terms(table.fits.values()):
+        notes[_TERMS_NOTE] = None
+    return [*notes]
 
 
 def guarantee_notes(guarantees: Mapping[str, RiskBounds]) -> list[str]:

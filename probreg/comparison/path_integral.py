@@ -45,8 +45,6 @@ def path_obstacle(a: Fit, b: Fit) -> str:
         return "the likelihoods differ"
     if has_effects(model) or has_effects(b.model):
         return "the standard deviations of effects are found from the rows"
-    if exact_fit(a) or exact_fit(b):
-        return "one of them meets every response exactly"
     reason = _obstacle_of_fit(a) or _obstacle_of_fit(b)
     if reason:
         return reason
@@ -63,8 +61,10 @@ def path_obstacle(a: Fit, b: Fit) -> str:
 def _obstacle_of_fit(fit: Fit) -> str:
     """Return why a path of priors cannot start at the mode of a fit, or ""."""
     s = fit.solution
+    if exact_fit(fit):
+        return "one of them meets every response exactly"
     lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
-    if lost or (s.not_estimable is not None and s.not_estimable.any()):
+    if lost or np.any(s.not_estimable):
         return "one of them has no estimate"
     if min(s.aux.values(), default=1.0) <= 0:
         return "a nuisance parameter is 0"
@@ -72,9 +72,9 @@ def _obstacle_of_fit(fit: Fit) -> str:
         return f"{fit.method.name} has no likelihood at its answer"
     if not fit.model.joint.smooth:
         return "a prior has a kink or an unknown scale"
-    priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
-    if any(prior.has_bounded_support for prior in priors):
-        return "the prior of a nuisance parameter has bounded support"
+    for name in fit.model.unknown:
+        if fit.model.aux_prior(name).has_bounded_support:
+            return "the prior of a nuisance parameter has bounded support"
     return ""
 
 
@@ -82,20 +82,19 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     """The sets of columns with different priors in the two fits, by name: columns that a prior ties together are one set,
     and with very many columns each term of the formula is one set."""
     model = a.model
-    (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
-    rng = np.random.default_rng(0)
-    places = [f.solution.beta for f in (a, b)]
-    size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
-    places += [place + size * rng.normal(size=size.shape) for place in places]
+    p, m = model.shape
+    changed = np.zeros(p, bool)
     tied = np.eye(p, dtype=bool)
-    for point in places:
-        for sigma in [f.model.noise(f.aux) for f in (a, b)]:
-            sides = [EntryTerms.of(f.model.joint, point, sigma) for f in (a, b)]
-            for first, second in zip(*sides):
-                bound = 1e-9 * (np.abs(first) + np.abs(second))
-                changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
-            for side in sides:
-                tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
+    size = np.abs(a.solution.beta) + np.abs(b.solution.beta) + 1e-3
+    noise = np.random.default_rng(0).normal(size=size.shape)
+    place = a.solution.beta + size * noise
+    for sigma in [fit.model.noise(fit.aux) for fit in (a, b)]:
+        sides = [EntryTerms.of(fit.model.joint, place, sigma) for fit in (a, b)]
+        for first, second in zip(*sides):
+            bound = 1e-9 * (np.abs(first) + np.abs(second))
+            changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
+        for side in sides:
+            tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
     smooth = {c: t.name for t in model.design.recipe.terms for c in t.columns}
     columns = model.design.columns
     # without the levels of factors
@@ -110,7 +109,7 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     groups = {}
     for n in dict.fromkeys(number[changed]):
         indices = tuple(map(int, np.flatnonzero(number == n)))
-        names = list(dict.fromkeys(terms[i] for i in indices))
+        names = list(dict.fromkeys([terms[i] for i in indices]))
         if len(indices) == p > 1 and len(names) > 1:
             name = "all coefficients"
         elif len(names) < len(indices) != 1:
@@ -215,7 +214,8 @@ def _apply_rule(
                 other = 1.0 - weight
                 t = PathPoint(other, weight) if half == 0 else PathPoint(weight, other)
                 rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
-            near = sorted(known, key=lambda v, s=s: abs(v - s))[:_NEAREST]  # type: ignore[misc]
+            places = np.array([*known])
+            near = places[np.argsort(np.abs(places - s), kind="stable")[:_NEAREST]]
             start = krogh_interpolate(near, [known[v] for v in near], s)
             mode = path.mode(start, t)
             if mode is None:

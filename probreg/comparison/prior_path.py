@@ -165,7 +165,7 @@ class PriorPath:
         if not self.rows.likelihood.least_squares:
             unknown = {name: aux[name] for name in self.held}
             return self.like.value_grad_hessian_standardised(gamma, **unknown)
-        sigma = aux[self.rows.noise_scale]
+        sigma = np.float64(aux[self.rows.noise_scale])  # 1 / sigma^2 may be inf
         value, slope, of_sigma, H, cross, corner = sums.of_moments(
             self.rows.design.moments, gamma, self.columns, sigma, bool(self.held)
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -141,46 +141,40 @@ def _stated_scales(model: Model, k: int) -> Array:
     """(k,) scales of the priors of reported coefficients, nan for flat priors and for smooth functions."""
     scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
     for b in model.joint.blocks:
-        if (
-            not isinstance(b.prior, Flat)
-            and not model.design.of_terms[list(b.columns)].any()
-        ):
-            s = prior_scale(b)
-            b.put(
-                scale,
-                np.broadcast_to(np.nan if s is None else s, len(b.columns))[:, None],
-            )
+        own = _stated_scale(model, b)
+        if own is not None:
+            b.put(scale, np.broadcast_to(own, len(b.columns))[:, None])
     return scale.ravel()
+
+
+def _stated_scale(model: Model, block: BlockPrior) -> Any:
+    """Return the scale of the prior of a block; None for a flat prior and for smooth functions."""
+    of_terms = model.design.of_terms[list(block.columns)].any()
+    if isinstance(block.prior, Flat) or of_terms:
+        return None
+    return prior_scale(block)
 
 
 def _mode_at(model: Model, method: Method, c: float, seed: int) -> _ModeAt:
     """The mode with its interval where every stated scale is c times as large; nan where there is none."""
-    blocks = list[BlockPrior]()
-    for b in model.joint.blocks:
-        held = (
-            isinstance(b.prior, Flat)
-            or model.design.of_terms[list(b.columns)].any()
-            or prior_scale(b) is None
-        )
-        blocks.append(b if held else replace(b, prior=b.prior.times(c)))
+    blocks = list(model.joint.blocks)
+    for i, b in enumerate(blocks):
+        if _stated_scale(model, b) is not None:
+            blocks[i] = replace(b, prior=b.prior.times(c))
     prior = mapping_of(blocks, model.design.columns)
-    with (
-        warnings.catch_warnings(),
-        np.errstate(all="ignore"),
-    ):  # a search that runs away has no mode, which is nan
+    size = model.shape[0] * (len(model.likelihood.outcomes) or 1)
+    nothing = np.full(size, np.nan)
+    # a search that runs away has no mode, which is nan
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", ProbregWarning)
         try:
             mode = fit_model(model.with_prior(prior), method, seed=seed)
             beta = mode.coef.values.ravel()
         except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
-            nothing = np.full(
-                model.shape[0] * (len(model.likelihood.outcomes) or 1), np.nan
-            )
             return _ModeAt(nothing, nothing, nothing)
         try:
             ends = mode.interval(_PROB)
         except ProbregError:  # no standard errors: a kink
-            nothing = np.full(beta.shape, np.nan)
             return _ModeAt(beta, nothing, nothing)
     return _ModeAt(beta, ends["lower"].values.ravel(), ends["upper"].values.ravel())
 

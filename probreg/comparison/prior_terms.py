@@ -14,6 +14,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import SmoothLikelihood
+from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.model.prior_words import written_prior
 from probreg.priors import (
@@ -198,11 +199,12 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     s = fit.solution
     k = s.beta.size
     if model.likelihood.least_squares:
-        F = np.asarray(model.design.moments.factor, dtype=float)
+        moments = model.design.moments
         sigma = fit.aux[model.noise_scale]
-        rss = float(np.square(F @ np.append(s.beta[:, 0], -1.0)).sum())
-        J_aux = np.full(len(s.aux), 2.0 * rss / sigma**2)
-        return F[:, :k].T @ F[:, :k] / sigma**2, J_aux
+        *_, J, _, J_aux = sums.of_moments(
+            moments, s.beta, np.eye(k), sigma, bool(s.aux)
+        )
+        return J, np.diagonal(J_aux)
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     H = (

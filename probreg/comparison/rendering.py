@@ -186,18 +186,18 @@ def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> li
     effects come after coefficients."""
     names = list(map(str, table.data["param"].values))
     roles = dict(zip(names, table.data["role"].values))
-    has_effects = any(name.startswith(OF_EFFECTS) for name in names)
+    has_effects = [name for name in names if name.startswith(OF_EFFECTS)] != []
     size = _distances(table)
     ranked = []
-    for a in attributions:
+    for number, a in enumerate(attributions):
         i = list(table.fits).index(a.fit)
         distance = size[i, names.index(a.param)]
         if distance >= table.apart:
             last = has_effects and roles[a.param] != "coefficient"
-            ranked.append((last, -distance, a))
-    ranked.sort(key=lambda entry: entry[:2])
+            ranked.append((last, -distance, number))
     sentences = dict[str, str]()
-    for *_, a in ranked:
+    for *_, number in sorted(ranked):
+        a = attributions[number]
         sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
     return list(sentences.values())[:_REASONS]
 
@@ -273,7 +273,8 @@ def kinds_of_intervals(table: FitTable, name: str) -> str:
 
 def printed_smooths(table: FitTable) -> Table:
     """The smooth functions by fit: effective degrees of freedom, number of columns, and the scales of the blocks."""
-    if not any(fit.model.design.recipe.terms for fit in table.fits.values()):
+    terms = [fit.model.design.recipe.terms for fit in table.fits.values()]
+    if not any(terms):
         return Table(())
     smooths = table.smooths
     columns = [

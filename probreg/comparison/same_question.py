@@ -74,21 +74,13 @@ def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
         {t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)}
         for d in designs
     ]
-    first = designs[0]
-    same = set[str]()
-    for name, columns in terms[0].items():
-        if all(
-            columns_by_name.get(name) == columns and _same_columns(first, d, columns)
-            for columns_by_name, d in zip(terms[1:], designs[1:])
-        ):
-            same.add(name)
-    return frozenset(
-        c
-        for columns_of in terms
-        for name, columns in columns_of.items()
-        if name not in same
-        for c in columns
-    )
+    differing = set[str]()
+    for name in {name for by_name in terms for name in by_name}:
+        columns = [by_name.get(name, ()) for by_name in terms]
+        for own, design in zip(columns, designs):
+            if own != columns[0] or not _same_columns(designs[0], design, own):
+                differing.update(*columns)
+    return frozenset(differing)
 
 
 def _same_columns(first: Any, second: Any, columns: tuple[str, ...]) -> bool:

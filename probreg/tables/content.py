@@ -51,14 +51,14 @@ class Column:
     @cached_property
     def cells(self) -> list[str]:
         """The values as texts."""
-        return [self._cell(value) for value in self.values]
-
-    def _cell(self, value: Any) -> str:
-        if value is None or (isinstance(value, float) and isnan(value)):
-            return ""
-        if isinstance(value, str):
-            return value
-        return (self.format or FORMATS[self.kind])(value)
+        form = self.format or FORMATS[self.kind]
+        cells = []
+        for value in self.values:
+            if value is None or (isinstance(value, float) and isnan(value)):
+                cells.append("")
+            else:
+                cells.append(value if isinstance(value, str) else form(value))
+        return cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class TableContent:
     @cached_property
     def cells(self) -> list[list[str]]:
         """The texts row by row, repeated labels blank."""
-        rows = [list(row) for row in zip(*(c.cells for c in self.columns))]
+        rows = [list(row) for row in zip(*[c.cells for c in self.columns])]
         for i in range(len(rows) - 1, 0, -1):
             for j in range(self.labels - 1):
                 if rows[i][: j + 1] == rows[i - 1][: j + 1]:

@@ -63,15 +63,14 @@ class Table(TableContent):
                 values = frame.index.get_level_values(i)
                 name = "" if values.name is None else str(values.name)
                 columns.append(Column(name, [*map(str, values)]))
+        formats = formats or {}
         for i, name in enumerate(frame.columns):
             values = frame.iloc[:, i]
-            kind: Kind = "text"
-            if values.dtype.kind in "iufb" or name in (formats or {}):
-                kind = "estimate"
-            column_format = (formats or {}).get(name)
-            if column_format is None:
-                column_format = number if values.dtype.kind == "f" else str
-            columns.append(Column(str(name), values.tolist(), kind, column_format))
+            numeric = values.dtype.kind in "iufb" or name in formats
+            kind: Kind = "estimate" if numeric else "text"
+            default = number if values.dtype.kind == "f" else str
+            form = formats.get(name, default)
+            columns.append(Column(str(name), values.tolist(), kind, form))
         labels = frame.index.nlevels if index else 0
         return cls(tuple(columns), labels, **settings)
 

@@ -25,21 +25,32 @@ def table_lines(table: TableContent, limit: int | None, width: int) -> list[str]
 
 def _all_lines(table: TableContent, width: int) -> list[str]:
     heads = _heads(table)
-    grid = [*heads, *([visible(cell) for cell in row] for row in table.cells)]
+    grid = heads + [[visible(cell) for cell in row] for row in table.cells]
     numeric = [column.is_numeric for column in table.columns]
     columns = [list(column) for column in zip(*grid)]
-    room = width - sum(_width(c) + 2 for c, number in zip(columns, numeric) if number)
-    limit = _label_width([_width(c) for c, n in zip(columns, numeric) if not n], room)
-    for j, number in enumerate(numeric):
-        if not number:
-            columns[j] = cut_names(columns[j], limit)
     widths = [_width(column) for column in columns]
+    texts = [j for j, number in enumerate(numeric) if not number]
+    # columns of text share the room that numbers leave: the long ones give way first
+    room = (
+        width + 2 + sum([widths[j] + 2 for j in texts]) - sum(widths) - 2 * len(widths)
+    )
+    limit = max([widths[j] for j in texts], default=0)
+    least = max(_LABEL // max(len(texts), 1), _SHORT)
+    while limit > least and sum([min(widths[j], limit) + 2 for j in texts]) > room:
+        limit -= 1
+    for j in texts:
+        columns[j] = cut_names(columns[j], limit)
+        widths[j] = _width(columns[j])
     lines: list[str] = []
     for block in _blocks(widths, numeric, width):
         for i in range(len(grid)):
             if i - len(heads) in table.rules:
                 lines.append("")
-            cells = [_pad(columns[j][i], widths[j], right=numeric[j]) for j in block]
+            cells = []
+            for j in block:
+                blank = " " * (widths[j] - cell_len(columns[j][i]))
+                cell = columns[j][i]
+                cells.append(blank + cell if numeric[j] else cell + blank)
             lines.append("  ".join(cells).rstrip())
     return lines
 
@@ -59,22 +70,13 @@ def _heads(table: TableContent) -> list[list[str]]:
     return [shown, names]
 
 
-def _label_width(widths: list[int], room: int) -> int:
-    """The cells that each column of text may have so that they fit into `room`: the long ones give way first."""
-    limit = max(widths, default=0)
-    minimum = max(_LABEL // max(len(widths), 1), _SHORT)
-    while limit > minimum and sum(min(w, limit) + 2 for w in widths) > room + 2:
-        limit -= 1
-    return limit
-
-
 def _blocks(widths: list[int], numeric: list[bool], width: int) -> list[list[int]]:
     """Numbers of the columns side by side: where they are too wide, the leading texts are repeated before each part."""
     first = numeric.index(True) if True in numeric else len(numeric)
     labels = list(range(first))
     blocks = [list(labels)]
     for j in range(first, len(widths)):
-        used = sum(widths[i] + 2 for i in blocks[-1])
+        used = sum([widths[i] + 2 for i in blocks[-1]])
         if used + widths[j] > width and len(blocks[-1]) > len(labels):
             blocks.append(list(labels))
         blocks[-1].append(j)
@@ -83,11 +85,6 @@ def _blocks(widths: list[int], numeric: list[bool], width: int) -> list[list[int
 
 def _width(cells: list[str]) -> int:
     return max(map(cell_len, cells), default=0)
-
-
-def _pad(cell: str, width: int, *, right: bool) -> str:
-    blank = " " * (width - cell_len(cell))
-    return blank + cell if right else cell + blank
 
 
 def cut_names(names: list[str], width: int) -> list[str]:

@@ -352,7 +352,7 @@ def test_without_a_path_there_is_one_cause_and_a_reason():
         np.testing.assert_allclose(
             found.shares["shift"][:, 0], found.shares["difference"]
         )
-    with pytest.raises(pr.DataError, match="rows differ in the response"):
+    with pytest.raises(pr.DataError, match="differ in their values of the response"):
         pr.explain(pr.fit(m), pr.fit(model_for(pr.Gaussian(), n=30, aux={}, seed=9)))
     with pytest.raises(
         pr.DataError, match="'z' is not a parameter of both fits: Intercept, x1"

@@ -84,9 +84,12 @@ class AverageMean(Target):
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
     ) -> Array:
         eta = self.eta(beta)
-        return _mean_by_outcome(
-            model.likelihood, eta + residual[0] if residual else eta, aux
-        )
+        if residual:
+            eta = eta + residual[0]
+        mean = model.likelihood.mean(eta, **aux)
+        if isinstance(model.likelihood, UnivariateLikelihood):
+            return mean[..., None]
+        return mean
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
@@ -155,13 +158,6 @@ def jacobian(likelihood: Likelihood, eta: Array) -> Array:
     return likelihood.link.slope(line)[..., None] * J
 
 
-def _mean_by_outcome(likelihood: Likelihood, eta: Array, aux: Aux) -> Array:
-    mean = likelihood.mean(eta, **aux)
-    if isinstance(likelihood, UnivariateLikelihood):
-        return mean[..., None]
-    return mean
-
-
 def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array:
     """d/dt J(eta + t v) at t = 0, (n, K, m): the second derivative of the mean along v, by five-point differences."""
     size = np.abs(v).max(1, initial=0.0)[:, None]
@@ -183,15 +179,12 @@ def average(
     pairs = target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ g.select(h) for g in groups])
-    gradient = np.stack(
-        [
-            sum(
-                (_outer(g.share[:, None, None] * g.select(L), g.select(X)) for L, X in pairs),
-                np.zeros((h.shape[1], *beta.shape)),
-            )
-            for g in groups
-        ]
-    )  # fmt: skip
+    gradient = np.zeros((*value.shape, *beta.shape))
+    for g, total in zip(groups, gradient):
+        for L, X in pairs:
+            weighted = g.share[:, None, None] * g.select(L)
+            sums = g.select(X).T @ weighted.reshape(len(weighted), -1)
+            total += np.moveaxis(sums.reshape(-1, *weighted.shape[1:]), 0, 1)
     return value, gradient.reshape(*value.shape, -1), h
 
 
@@ -210,13 +203,6 @@ def moves_of_rows(
         )
         scores[g.rows, number] = shares[:, None] * (g.select(h) - value[number])
     return scores
-
-
-def _outer(L: Array, X: Array) -> Array:
-    """sum_i L_i (K, m) kron x_i (p), (K, p, m)."""
-    return np.moveaxis(
-        (X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1
-    )
 
 
 def averages_of_draws(

@@ -44,18 +44,8 @@ class EffectSums:
 
     @property
     def words(self) -> str:
-        """The counted uncertainty, as the end of a sentence."""
-        groups = [p.key for p in self.off.of_groups]
-        processes = [key for key in self.sums if key not in groups]
-        if processes:
-            prefix = f"; what the columns of {', '.join(processes)} leave of the process is counted"
-        else:
-            prefix = ""
-        return prefix + (
-            f"; the effects of new groups in {', '.join(groups)} are counted"
-            if groups
-            else ""
-        )
+        """The included uncertainty, as the end of a sentence."""
+        return f"; the variance of {', '.join(self.sums)} at new inputs and groups is included"
 
     def weights(
         self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
@@ -66,48 +56,29 @@ class EffectSums:
         model = fit.model
         beta = fit.solution.beta
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
-        triplets: list[list[tuple[Array, Array, Array]]] = [
-            [] for _ in range(model.shape[1])
-        ]
+        rows, columns, values = [], [], []
         first = 0
         for effect in terms:
             for term in effect:
                 h = term.target.values(model, beta, aux)
-                pairs = zip(
-                    term.target.slopes(model, beta),
-                    self.places[id(term.target)],
-                    strict=True,
-                )
-                shapes = [(L, place) for (L, _), place in pairs]
+                slopes = term.target.slopes(model, beta)
+                places = self.places[id(term.target)]
                 for number, g in enumerate(term.groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
-                    for L, place in shapes:
-                        w = (
-                            term.sign
-                            * g.share[:, None, None]
-                            * L[g.rows]
-                            / slope[:, None]
-                        )
-                        row = first + number * h.shape[1] + np.arange(h.shape[1])
-                        column = np.broadcast_arrays(
-                            row[None, :], place.start + g.rows[:, None]
-                        )
-                        for k, into in enumerate(triplets):
-                            into.append(
-                                (
-                                    column[0].ravel(),
-                                    column[1].ravel(),
-                                    w[:, :, k].ravel(),
-                                )
-                            )
+                    row = first + number * h.shape[1] + np.arange(h.shape[1])
+                    share = term.sign * g.share[:, None, None] / slope[:, None]
+                    for (L, _), place in zip(slopes, places, strict=True):
+                        column = place.start + g.rows[:, None]
+                        rows.append(np.broadcast_to(row, (len(column), len(row))))
+                        columns.append(np.broadcast_to(column, rows[-1].shape))
+                        values.append((share * L[g.rows]).reshape(-1, model.shape[1]))
             first += len(effect[0].groups) * h.shape[1]
-        parts = [
-            [np.concatenate([entry[k] for entry in entries]) for k in range(3)]
-            for entries in triplets
+        entry = [
+            np.concatenate([x.ravel() for x in parts]) for parts in (rows, columns)
         ]
         return [
-            csc_array((value, (row, column)), shape=(first, self.n))
-            for row, column, value in parts
+            csc_array((value, entry), shape=(first, self.n))
+            for value in np.concatenate(values).T
         ]
 
     def covariance(

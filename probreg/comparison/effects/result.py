@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -373,22 +373,15 @@ def _adjust(
     )
 
 
-class _LinearEffect(NamedTuple):
-    """Effects on the link scale: values (R,), gradients (R, p m) and, for sampled rows, the influence of one unit (n, R)."""
-
-    value: Array
-    gradient: Array
-    moves: Array | None
-    size: Array  # (R,), of the averages, below which moves are rounding
-
-
 def _linearise_effect(
     fit: Fit,
     q: AveragedEffect,
     scale: Scale,
     sample: RowSample | None = None,
     off_span: EffectSums | None = None,
-) -> _LinearEffect:
+) -> tuple[Array, Array, Array, Array]:
+    """Return an effect on the link scale: values (R,), gradients (R, p m), for sampled rows the influence of one unit (n, G, K), and the
+    size (R,) of the averages, below which an influence is rounding."""
     aux = {k: np.asarray(v) for k, v in fit.aux.items()}
     value = np.zeros(())
     gradient = np.zeros(())
@@ -416,9 +409,7 @@ def _linearise_effect(
             moves = (
                 moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
             )
-    flat_moves = None if sample is None else moves.reshape(len(moves), -1)
-    flat_gradient = gradient.reshape(value.size, -1)
-    return _LinearEffect(value.ravel(), flat_gradient, flat_moves, size.ravel())
+    return value.ravel(), gradient.reshape(value.size, -1), moves, size.ravel()
 
 
 def _linearised_all(
@@ -430,20 +421,19 @@ def _linearised_all(
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample if the effect differs between rows."""
     effects = [_linearise_effect(fit, q, scale, sample, off_span) for q in quantities]
-    z = np.concatenate([f.value for f in effects])
-    G = np.concatenate([f.gradient for f in effects])
+    z, G, moves, size = [list(parts) for parts in zip(*effects)]
+    value, gradient = np.concatenate(z), np.concatenate(G)
     if sample is None:
-        return z, G, None
-    moves = np.concatenate([f.moves for f in effects if f.moves is not None], 1)
+        return value, gradient, None
+    influence = np.concatenate([m.reshape(len(m), -1) for m in moves], 1)
     contrasts = all(
         len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities
     )
-    if contrasts and is_constant(
-        moves, np.concatenate([f.size for f in effects]), sample.units
-    ):
-        return z, G, None
+    if contrasts and is_constant(influence, np.concatenate(size), sample.units):
+        return value, gradient, None
     eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
-    return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters, eta)
+    rows = SampledRows(influence, sample.units, sample.trials, sample.clusters, eta)
+    return value, gradient, rows
 
 
 def _of_draws(

@@ -17,6 +17,7 @@ from probreg.data.formula.variables import categories, read_by, rows_of, variabl
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import all_close, combine_columns
 from probreg.errors import DataError
+from probreg.formula.expression import parse_expression
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
 from probreg.model.group_effects import (
@@ -171,7 +172,14 @@ class Population:
                 f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
             )
         column = self._own_column(name)
-        changes = {key: _no_difference(self.n, w) for key, w in self._widths.items()}
+        recipe = self.design.recipe
+        widths = {key: term.basis.width for key, term in recipe.processes.items()}
+        widths |= {key: 1 + len(term.effects) for key, term in recipe.grouped.items()}
+        still = np.zeros((self.n, _CENTRAL.shape[1]))
+        changes = {
+            key: RowSums(still, np.zeros((*still.shape, width)))
+            for key, width in widths.items()
+        }
         if column is not None:
             D = np.zeros(self.here.X.shape)
             D[:, column] = 1.0
@@ -194,23 +202,6 @@ class Population:
                 changes[key] = RowSums(weights, rows)
         D = combine_columns([design.X for design in designs], weights)
         return AverageSlope(self.here, D, changes)
-
-    @property
-    def _widths(self) -> dict[str, int]:
-        """Return the number of inputs of each process in a row."""
-        widths = {
-            key: term.basis.width for key, term in self.design.recipe.processes.items()
-        }
-        return widths | {
-            key: 1 + len(term.effects)
-            for key, term in self.design.recipe.grouped.items()
-        }
-
-
-def _no_difference(n: int, width: int) -> RowSums:
-    """Return zeros for the differences of a stencil in n rows."""
-    n_steps = _CENTRAL.shape[1]
-    return RowSums(np.zeros((n, n_steps)), np.zeros((n, n_steps, width)))
 
 
 def _repeat_value(value: Any, n: int) -> Array:
@@ -450,22 +441,16 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
                 else ""
             )
         )
+    recipe: Any = rows.design.recipe
     if (
         rows.offset is not None
         and name in read_by(rows.design)
         and not _array_offset(rows.design)
-        and _in_offset(rows, name)
+        and name in parse_expression(recipe.offset).variables
     ):
         raise DataError(
-            f"{where}: {name!r} stands in the offset too; pass data=, the table the model was fitted to"
+            f"{where}: {name!r} is in the offset too; pass data=, the table the model was fitted to"
         )
-
-
-def _in_offset(rows: Population, name: str) -> bool:
-    from probreg.formula.expression import parse_expression
-
-    recipe: Any = rows.design.recipe
-    return name in parse_expression(recipe.offset).variables
 
 
 # ---- from one value to another -----------------------------------------------------------------------------------------

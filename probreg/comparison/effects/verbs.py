@@ -35,7 +35,7 @@ from probreg.comparison.effects.scenarios import (
     settings,
     trials_of,
 )
-from probreg.data.formula.variables import categories
+from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -365,23 +365,19 @@ def _prepare(
     rows = _population(fit, data, keys, effects_of, grid, unit)
     fixed = data is not None or bool(at) or grid is not None
     if (average_over or ("sample" if fixed else "population")) == "population":
-        request = replace(request, sample=_sample(rows))
+        if rows.units is None:
+            raise DataError(
+                "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
+            )
+        grouped = rows.design.recipe.grouped
+        inputs = rows.design.inputs
+        codes = [inputs[key][:, 0].astype(int) for key in grouped if key in inputs]
+        ways = ways_of_groups(codes)
+        here = rows.here if rows.as_fitted else None
+        sample = RowSample(rows.units, rows.trials, ways, here)
+        request = replace(request, sample=sample)
     names, row_sets = row_groups(rows, keys)
     return _Setup(request, rows, names, row_sets)
-
-
-def _sample(rows: Population) -> RowSample:
-    """Return the rows of the model as a sample of a population. DataError if data= has other rows."""
-    if rows.units is None:
-        raise DataError(
-            "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
-        )
-    grouped = rows.design.recipe.grouped
-    codes = [
-        x[:, 0].astype(int) for key, x in rows.design.inputs.items() if key in grouped
-    ]
-    as_fitted = rows.here if rows.as_fitted else None
-    return RowSample(rows.units, rows.trials, ways_of_groups(codes), as_fitted)
 
 
 def _population(
@@ -467,7 +463,6 @@ def _parse_variables(rows: Population, variables: Any) -> dict[str, Any]:
 
 def own_variables(rows: Population) -> list[str]:
     """Return the variables of the columns that can change, without names of groups that have no effect."""
-    from probreg.data.formula.variables import read_by
 
     return [
         v

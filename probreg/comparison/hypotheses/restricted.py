@@ -105,16 +105,12 @@ def wald(
 
 def root(t: float, df: float | None, tail: int = 0) -> Test:
     """z, or t on df degrees of freedom; `tail` +1 or -1 counts only statistics as large or as small."""
-    below = float(ndtr(t) if df is None else stdtr(df, t))
-    above = float(ndtr(-t) if df is None else stdtr(df, -t))
+    cdf = ndtr if df is None else partial(stdtr, df)
+    below, above = float(cdf(t)), float(cdf(-t))
     p = {0: 2.0 * min(below, above), 1: above, -1: below}[tail]
-    return Test(
-        "z" if df is None else "t",
-        t,
-        "normal" if df is None else "t",
-        () if df is None else (df,),
-        p,
-    )
+    if df is None:
+        return Test("z", t, "normal", (), p)
+    return Test("t", t, "t", (df,), p)
 
 
 def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:

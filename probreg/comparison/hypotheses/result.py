@@ -24,7 +24,6 @@ class Test:
     law: str  # "chi2", "F", "t", "normal" or "simulated"
     df: tuple[float, ...]
     p: float
-    note: str = ""
 
 
 @dataclass(frozen=True)

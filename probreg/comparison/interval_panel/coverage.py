@@ -149,7 +149,14 @@ def coverage(
         if reason:
             raise Incompatible(f"{name}: {reason}")
     beta, aux = _true(model, truth)
-    job = _Job(_expand_frequencies(model), beta, aux, intervals, prob, n)
+    design = model.design
+    design.need_rows("a simulation of responses")
+    if design.weights is not None:
+        repeated = design.take(
+            np.repeat(np.arange(design.n), design.weights.astype(int))
+        )
+        design = replace(repeated, weights=None)
+    job = _Job(replace(model, design=design), beta, aux, intervals, prob, n)
     with one_blas_thread():
         ends = each_of(
             partial(_once, job),
@@ -164,26 +171,12 @@ def coverage(
     failures = {}
     for kind in intervals:
         found[kind] = [e[kind] for e in ends if not isinstance(e[kind], str)]
-        causes = Counter([e[kind] for e in ends if isinstance(e[kind], str)])
+        causes = Counter([str(e[kind]) for e in ends if isinstance(e[kind], str)])
         if causes:
             failures[kind] = dict(causes)
     table = _coverage_table(values, found)
     rows = job.model.design.n if n is None else n
     return Coverage(prob, reps, rows, values | dict(aux), table, failures)
-
-
-def _expand_frequencies(model: Model) -> Model:
-    """Return the model with each row repeated by its frequency. DataError without rows."""
-    d = model.design
-    d.need_rows("a simulation of responses")
-    if d.weights is None:
-        return model
-    return replace(
-        model,
-        design=replace(
-            d.take(np.repeat(np.arange(d.n), d.weights.astype(int))), weights=None
-        ),
-    )
 
 
 def _true(

@@ -24,7 +24,6 @@ class IntervalPanel(PrintsTable):
     explains why an interval is missing and is empty otherwise."""
 
     quantity: str
-    unit: str
     prob: float
     table: DataFrame
 
@@ -34,21 +33,15 @@ class IntervalPanel(PrintsTable):
         return self.table[self.table["reason"] == ""]
 
     @property
-    def missing_reasons(self) -> tuple[str, ...]:
-        """The reasons for missing intervals, one sentence for each reason."""
-        missing = self.table[self.table["reason"] != ""]
-        by_reason = missing.groupby("reason", sort=False).groups
-        return tuple(
-            f"{', '.join(' '.join(row) for row in rows)}: {reason}"
-            for reason, rows in by_reason.items()
-        )
-
-    @property
     def _display_table(self) -> Table:
         head = f"{100 * self.prob:g} % intervals of {self.quantity}"
-        notes = tuple(f"no interval: {reason}" for reason in self.missing_reasons)
+        missing = self.table[self.table["reason"] != ""]
+        notes = []
+        for reason, rows in missing.groupby("reason", sort=False).groups.items():
+            names = ", ".join([" ".join(row) for row in rows])
+            notes.append(f"no interval: {names}: {reason}")
         shown = self.held[["estimate", "lower", "upper", "width"]]
-        return Table.from_pandas(shown, head=(head,), notes=notes)
+        return Table.from_pandas(shown, head=(head,), notes=tuple(notes))
 
 
 @check_arguments
@@ -97,39 +90,30 @@ def interval_panel(
         raise DataError(
             f"interval_panel: coef is the name of a coefficient, not {with_article(type(coef).__name__)}"
         )
-    several = {fits.method.name: fits} if isinstance(fits, Fit) else fits
-    several = fits_by_name(several, "interval_panel")
+    several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "interval_panel")
     intervals = parse_kinds(kinds)
     rows = {}
     for name, fit in several.items():
         names = fit.parameter_names
         if coef not in names:
-            hint = ""
-            if fit.model.likelihood.outcomes:
-                hint = " (a class is named too, as in 'x: b')"
             raise DataError(
-                f"no coefficient is called {coef!r}; there are: {', '.join(names[:20])}{hint}"
+                f"no coefficient is called {coef!r}; there are: {', '.join(names[:20])}"
             )
         j = names.index(coef)
+        estimate = float(fit.coef.values.ravel()[j])
         for kind, interval in intervals.items():
             lower = upper = np.nan
+            reason = ""
             try:
                 lower, upper = (float(end[j]) for end in interval.of(fit, prob))
             except ProbregError as error:
                 reason = str(error)
-            else:
-                missing = np.isnan(lower) or np.isnan(upper)
-                reason = "no estimate of it exists" if missing else ""
-            estimate = float(fit.coef.values.ravel()[j])
+            if not reason and np.isnan(lower + upper):
+                reason = "no estimate of it exists"
             width = np.float64(upper) - lower
             rows[name, kind] = estimate, lower, upper, width, reason
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["estimate", "lower", "upper", "width", "reason"]
     )
     table.index = pd.MultiIndex.from_tuples(list(rows), names=["fit", "kind"])
-    model = next(iter(several.values())).model
-    y = model.design.response
-    link = model.likelihood.link.name
-    scale = f"units of {y}" if link == "identity" else f"{link} of the mean of {y}"
-    unit = f"{scale} per unit of {coef.split(': ')[0]}"
-    return IntervalPanel(coef, unit, prob, table)
+    return IntervalPanel(coef, prob, table)

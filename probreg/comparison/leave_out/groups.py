@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.linalg import block_diag
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 
 from probreg.comparison.leave_out.rows import LeftOut, normal_given_scales
 from probreg.data import Frame
@@ -290,7 +291,11 @@ def _log_density_without_effects(
 ) -> Array:
     """log p(y_g | everything but its effects), (S,)."""
     d = model.design.take(rows)
-    columns = _group_columns(model, terms, rows)
+    columns: list[int] = []  # of the effects of this group
+    for p in terms:
+        K = len(p.term.effects)
+        code = int(model.design.inputs[p.key][rows[0], 0])
+        columns += p.columns[code * K : (code + 1) * K]
     other_effects = beta[draw_numbers].copy()
     other_effects[:, columns] = 0.0
     eta = plus_offset(np.einsum("np,spm->snm", d.X, other_effects), d.offset)
@@ -319,7 +324,8 @@ def _log_density_without_effects(
         float(np.var(b)), _TINY
     )
     factor = np.linalg.cholesky(C)
-    z = _normal_points(size)
+    sobol = scipy.stats.qmc.Sobol(size, rng=np.random.default_rng(0))
+    z = ndtri(sobol.random(_NODES))
     points = b.mean(0) + z @ factor.T
     log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
     u = np.linalg.solve(
@@ -339,25 +345,6 @@ def _log_density_without_effects(
     # E over q of p(y | b) N(b; 0, S) / q(b)
     return np.asarray(
         logsumexp(log_p + log_prior - log_q, axis=1) - np.log(len(points))
-    )
-
-
-def _group_columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
-    """Return the columns of the effects of the group of these rows."""
-    columns: list[int] = []
-    for p in terms:
-        K = len(p.term.effects)
-        code = int(model.design.inputs[p.key][rows[0], 0])
-        columns += p.columns[code * K : (code + 1) * K]
-    return columns
-
-
-def _normal_points(size: int) -> Array:
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    return np.asarray(
-        ndtri(qmc.Sobol(size, rng=np.random.default_rng(0)).random(_NODES))
     )
 
 

@@ -121,7 +121,13 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     k = len(H) - len(free)
     active = np.r_[free, np.ones(k, bool)]
     V = np.zeros_like(H)
-    V[np.ix_(active, active)] = _inverse_hessian(H[np.ix_(active, active)])
+    H = H[np.ix_(active, active)]
+    # H^-1 = D^-1/2 (D^-1/2 H D^-1/2)^+ D^-1/2, D = diag(H)
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    d[d == 0.0] = 1.0
+    D = np.outer(d, d)
+    inverse = np.linalg.pinv(H / D, rcond=1e-14, hermitian=True) / D
+    V[np.ix_(active, active)] = inverse
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
@@ -135,14 +141,6 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     h[:, m:, :m] = cross.swapaxes(1, 2)
     h[:, m:, m:] = V[p * m :, p * m :]
     return h
-
-
-def _inverse_hessian(H: Array) -> Array:
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    d = np.where(d > 0, d, 1.0)
-    # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).
-    D = np.outer(d, d)
-    return np.linalg.pinv(H / D, rcond=1e-14, hermitian=True) / D
 
 
 # ---- doubt and refits ----------------------------------------------------------------------------------------------

@@ -58,10 +58,9 @@ class _Candidate(NamedTuple):
         """The effects of each grouping; correlated effects are in one set."""
         effects_by_group: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
+            sets = [frozenset([e]) for e in t.effects]
             if t.correlated:
                 sets = [frozenset(t.effects)]
-            else:
-                sets = [frozenset([e]) for e in t.effects]
             effects_by_group.setdefault(t.group, []).extend(sets)
         return effects_by_group
 
@@ -77,44 +76,32 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
         key=lambda c: c.parameters,
     )
     rows = []
-    notes = dict[str, None]()
+    notes = []
     for small, large in pairwise(several):
         _require_alike(small, large)
         _require_nested(small, large)
         df = large.parameters - small.parameters
-        new = _new_scales(small, large)
         statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
         plain = float(scipy.stats.chi2.sf(statistic, df))
+        new = _number_of_scales(large) - _number_of_scales(small)
         p = mixture_p(statistic, df - 1) if new == 1 else plain
-        notes |= {_EDGE: None} if new == 1 else {_BOUND: None} if new else {}
+        if new:
+            notes.append(_EDGE if new == 1 else _BOUND)
         if small.found is not None and small.found.vanished.any():
-            notes[
+            notes.append(
                 f"{small.name} has a standard deviation estimated as zero: p of the ratio against it is approximate"
-            ] = None
-        rows.append(
-            {
-                "fit": large.name,
-                "against": small.name,
-                "statistic": statistic,
-                "df": df,
-                "p": p,
-                "p_chi2": plain,
-            }
-        )
+            )
+        rows.append((large.name, small.name, statistic, df, p, plain))
     if several[0].criterion == "REML":
-        notes[
+        notes.append(
             "the ratios are of restricted likelihoods (REML) of the same flat columns"
-        ] = None
-    if not several[0].model.likelihood.least_squares and any(
-        c.effects for c in several
-    ):
-        points = max(c.found.points for c in several if c.found is not None)
-        notes[
-            "the likelihoods are by Laplace's method"
-            if points == 1
-            else f"the likelihoods are by {points} points"
-        ] = None
-    return pd.DataFrame(rows), tuple(notes)
+        )
+    points = [c.found.points for c in several if c.found is not None]
+    if points and not several[0].model.likelihood.least_squares:
+        how = f"{max(points)} points" if max(points) > 1 else "Laplace's method"
+        notes.append(f"the likelihoods are by {how}")
+    columns = ["fit", "against", "statistic", "df", "p", "p_chi2"]
+    return pd.DataFrame(rows, columns=columns), tuple(dict.fromkeys(notes))
 
 
 def _candidate(name: str, fit: Fit) -> _Candidate:
@@ -210,17 +197,10 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     return None
 
 
-def _new_scales(small: _Candidate, large: _Candidate) -> int:
-    """Return the number of standard deviations that are zero in the smaller model."""
-
-    def number(candidate: _Candidate) -> int:
-        return sum(
-            len(effect_set)
-            for sets in candidate.effects.values()
-            for effect_set in sets
-        )
-
-    return number(large) - number(small)
+def _number_of_scales(candidate: _Candidate) -> int:
+    """Return the number of standard deviations of effects."""
+    terms = candidate.model.design.recipe.grouped.values()
+    return sum([len(term.effects) for term in terms])
 
 
 def ratio_lines(tests: Any) -> list[str]:

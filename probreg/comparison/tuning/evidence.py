@@ -24,7 +24,7 @@ from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
-from probreg.priors import AuxPrior, InverseGamma, Reference
+from probreg.priors import InverseGamma, Reference
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -70,7 +70,11 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     if not model.unknown:
         sigma = model.fixed[model.noise_scale]
         return value - power * np.log(sigma) - rss / (2.0 * sigma**2)
-    a0, b0, constant = _inverse_gamma(model.noise_prior)
+    a0, b0, constant = 0.0, 0.0, -np.log(2.0)
+    prior = model.noise_prior
+    if isinstance(prior, InverseGamma):
+        a0, b0 = prior.shape, prior.scale
+        constant = a0 * np.log(b0) - gammaln(a0)
     # sigma^2 ~ InvGamma(a0, b0): with a = a0 + (n - f)/2 and b = b0 + RSS_P/2 the rest is exp(constant) Gamma(a) b^-a
     # (O'Hagan & Forster 2004, chapter 11).
     a = a0 + power / 2.0
@@ -78,17 +82,6 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     if a <= 0:
         return np.full(len(scales), np.nan)
     return value + constant + gammaln(a) - a * np.log(np.where(b > 0, b, np.nan))
-
-
-def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
-    """(a0, b0, log constant) with p(sigma) d sigma = exp(constant) v^(-a0-1) exp(-b0/v) dv, v = sigma^2."""
-    if isinstance(prior, InverseGamma):
-        return (
-            prior.shape,
-            prior.scale,
-            prior.shape * np.log(prior.scale) - float(gammaln(prior.shape)),
-        )
-    return 0.0, 0.0, -float(np.log(2.0))
 
 
 def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:

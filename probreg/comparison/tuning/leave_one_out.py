@@ -127,24 +127,18 @@ class LeaveOneOut(Criterion):
         )
         parts = np.stack([losses for losses, _ in results])
         refits = sum(count for _, count in results)
-        _require_estimates(path, parts)
+        good = found_modes(path)
+        bad = np.flatnonzero(np.isnan(parts[good]).all(0))
+        if good.any() and len(bad):
+            raise Incompatible(
+                f"loo: without row {model.design.row_name(bad[0])} some coefficient has no estimate ({such_rows(len(bad))}): give its "
+                "column a prior, or use cv with folds that keep such rows together"
+            )
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         method, notes = _describe_method(model, refits, parts.size)
         description = f"the mean leave-one-out {ask.loss.title} per observation of the mode, {method}"
         return Assessment(score, description, se, parts=parts, notes=notes)
-
-
-def _require_estimates(path: PathSolution, parts: Array) -> None:
-    """Raise Incompatible for a row without which some coefficient has no estimate at any scale."""
-    good = found_modes(path)
-    bad = np.flatnonzero(np.isnan(parts[good]).all(0))
-    if good.any() and len(bad):
-        row = path.base.design.row_name(bad[0])
-        raise Incompatible(
-            f"loo: without row {row} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
-            "or use cv with folds that keep such rows together"
-        )
 
 
 def _losses(

@@ -98,22 +98,9 @@ class RegularisationPath(PrintsLines):
             k: v if isinstance(v, tuple) else (("scale",), v)
             for k, v in columns.items()
         }
-        # R(w) of each penalised block at scale 1.
-        reads = [
-            (b, b.prior.as_penalty(len(b.columns)))
-            for b in model.joint.blocks
-            if not isinstance(b.prior, Flat)
-        ]
-        names = model.design.columns
-        forms = "; ".join(
-            f"{read.form} on {', '.join(names[j] for j in b.columns)}"
-            for b, read in reads
-            if read is not None
-        )
         attrs = {
             "df": DF,
             "scale": f"multiplies every scale of the prior: {coefficient_prior_line(model)}",
-            "R": forms,
         }
         return xr.Dataset(
             columns, {"scale": solution.scales, **model_coordinates(model)}, attrs
