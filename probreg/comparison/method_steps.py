@@ -70,9 +70,9 @@ def method_steps(
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
     small = (np.zeros(len(gap)), np.zeros(len(gap)))
-    noise = fit.model.noise_scale
-    if integrated and fit.model.likelihood.least_squares and noise in aux:
-        index = len(gap) - len(aux) + aux.index(noise)
+    least_squares = fit.model.likelihood.least_squares
+    if integrated and least_squares and fit.model.noise_scale in aux:
+        index = len(gap) - len(aux) + aux.index(fit.model.noise_scale)
         small[0][index], small[1][index] = _degrees_of_freedom(fit.model, mode, index)
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
