@@ -49,19 +49,6 @@ class FitTable:
         table.attrs = dict(self.data.attrs)
         return table.rename_axis(index="param")
 
-    def tidy(self) -> DataFrame:
-        """One row per parameter and fit, every quantity a column; unrounded."""
-        order = [
-            "param",
-            "fit",
-            *(v for v in self.data.coords if v not in ("param", "fit")),
-            *NUMERIC_QUANTITIES,
-            *TEXT_QUANTITIES,
-        ]
-        table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
-        table.attrs = dict(self.data.attrs)
-        return table
-
     @cached_property
     def smooths(self) -> DataFrame:
         """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""

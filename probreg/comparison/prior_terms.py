@@ -12,6 +12,7 @@ import numpy as np
 
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
+from probreg.inference.covariance import root_of_curvature
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
@@ -230,12 +231,11 @@ def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:
 
 
 def inverse_or_nan(H: Array) -> Array:
-    """Return H^-1, computed with unit diagonal; nan if H is not positive definite."""
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    if (d > 0).all():
-        scaled = H / np.outer(d, d)
-    else:
-        scaled = np.full(H.shape, np.nan)
-    if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-13:
+    """Return H^-1; nan if H is not positive definite, or singular to rounding."""
+    root = root_of_curvature(H)
+    if root is None:
         return np.full(H.shape, np.nan)
-    return np.linalg.inv(scaled) / np.outer(d, d)
+    inverse = root @ root.T
+    # the diagonal of the inverse of H scaled to unit diagonal
+    is_singular = (np.diagonal(inverse) * np.diagonal(H) > 1e13).any()
+    return np.full(H.shape, np.nan) if is_singular else inverse

@@ -203,7 +203,7 @@ def test_far_from_the_data_a_probability_is_that_of_the_prior():
     np.testing.assert_allclose(
         [said["mean_lower"].item(), said["mean_upper"].item()], ends, rtol=1e-6
     )
-    assert "variance of gp(x, length=1.0)" in said.attrs["kind"]
+    assert "gp(x, length=1.0) leave of the process" in said.attrs["kind"]
 
 
 def test_far_from_the_data_a_posterior_probability_is_that_of_the_prior():
