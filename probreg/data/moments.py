@@ -178,6 +178,11 @@ class Moments(PrintsLines):
         # RSS = F_(p+1, p+1)^2 plus the squares of z outside the span of the kept columns.
         return float(self.factor[-1, -1] ** 2 + dropped @ dropped)
 
+    def rss_at(self, beta: Array) -> Array:
+        """|y - X beta|^2 (...), weighted, of beta (..., p)."""
+        r = beta @ np.asarray(self.R, dtype=float).T - np.asarray(self.z, dtype=float)
+        return np.asarray(float(self.factor[-1, -1]) ** 2 + (r**2).sum(-1))
+
     @property
     def gram(self) -> tuple[Array, Array, float]:
         """X'WX (p, p), X'Wy (p,) and y'Wy."""

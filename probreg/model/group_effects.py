@@ -5,7 +5,7 @@ linear predictor is z'b_g: N(0, z'S z), with the covariance z'S z' between two r
 a process leave of it is (`off_span`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -29,6 +29,8 @@ WORDS = {
     "typical": "effects of groups are zero: the typical group",
 }
 NOT_THE_MEAN = "; on the scale of the response it is the median over groups, not their mean, which groups='new' gives"
+
+_REMEDY = "groups='new' is for a group like those of the fit, its effects drawn; groups='typical' for effects of zero"
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +270,7 @@ def rows_of_groups(
     terms = design.recipe.grouped
     groups_of = groups_by_term(design.recipe, groups)
     if not terms or set(groups_of.values()) <= {None, "known"}:
-        for key, term in terms.items():
-            _refuse_unseen(term, design, groups_of[key], labels or {})
+        refuse_unseen(design, labels or {}, _REMEDY)
         return design
     unseen = {
         key: inputs_of(design, key)[:, 0] >= len(term.levels)
@@ -282,7 +283,7 @@ def rows_of_groups(
         rows = np.array(inputs_of(design, key))
         how = groups_of[key]
         if how in (None, "known"):
-            _refuse_unseen(term, design, how, labels or {})
+            refuse_unseen(design, labels or {}, _REMEDY, [term])
             continue
         without[key] = np.ones(len(rows), dtype=bool)
         if how == "typical":
@@ -308,46 +309,21 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
     return X
 
 
-def refuse_unseen(design: Design, labels: Mapping[str, Array], message: str) -> None:
-    """Raise DataError for rows of new groups, for `message`, which needs groups of the fit."""
-    for term in design.recipe.grouped.values():
-        new = _new_group_rows(term, design)
-        if len(new):
-            raise DataError(
-                f"{_describe_new_group(term, int(new[0]), labels)}: {message}"
-            )
-
-
-def _new_group_rows(term: GroupedTerm, design: Design) -> Array:
-    return np.flatnonzero(inputs_of(design, term.key)[:, 0] >= len(term.levels))
-
-
-def _refuse_unseen(
-    term: GroupedTerm,
+def refuse_unseen(
     design: Design,
-    groups: Groups | None,
     labels: Mapping[str, Array],
+    message: str,
+    terms: Iterable[GroupedTerm] | None = None,
 ) -> None:
-    new = _new_group_rows(term, design)
-    if len(new):
-        if groups:
-            condition = "groups='known' is"
-        else:
-            condition = "without groups= rows are"
-        raise DataError(
-            f"{_describe_new_group(term, int(new[0]), labels)}; {condition} of groups of the fit. Say groups='new' for a group like them, its effects "
-            "drawn, or groups='typical' for effects of zero."
-        )
-
-
-def _describe_new_group(
-    term: GroupedTerm, row: int, labels: Mapping[str, Array]
-) -> str:
-    if term.key in labels:
-        label = f" {labels[term.key][row]!r}"
-    else:
-        label = ""
-    return f"row {row} is of {term.group}{label}, which the fit has not met"
+    """Raise DataError with `message` for rows of new groups, of some terms or of all."""
+    for term in design.recipe.grouped.values() if terms is None else terms:
+        new = inputs_of(design, term.key)[:, 0] >= len(term.levels)
+        if new.any():
+            row = int(np.argmax(new))
+            label = f" {labels[term.key][row]!r}" if term.key in labels else ""
+            raise DataError(
+                f"row {row} is of {term.group}{label}, which the fit has not met: {message}"
+            )
 
 
 def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:

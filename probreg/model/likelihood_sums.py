@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of
-from probreg.data import AnyMoments, ArrowMoments, Block, Frame, Moments
+from probreg.data import AnyMoments, Block, Frame, Moments
 from probreg.data.rows import plus_offset, times_weights
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.linalg import weighted_gram
@@ -444,14 +444,7 @@ def log_lik_of_moments(moments: AnyMoments, beta: Array, sigma: Array) -> Array:
     """The Gaussian log-likelihood -W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) with
     precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
     # |y - X beta|^2 = RSS + |z - R beta|^2, [R z; 0 RSS^(1/2)] the triangular factor of [X y].
-    if isinstance(moments, ArrowMoments):
-        return _log_lik_at(moments, moments.rss_at(beta[..., 0]), sigma)
-    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(
-        moments.z, dtype=float
-    )
-    return _log_lik_at(
-        moments, float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1), sigma
-    )
+    return _log_lik_at(moments, moments.rss_at(beta[..., 0]), sigma)
 
 
 def _log_lik_at(moments: AnyMoments, square: Array, sigma: Array) -> Array:

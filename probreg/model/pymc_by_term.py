@@ -184,31 +184,25 @@ class _Variables:
         term = self.design.grouped_of(block.columns)
         if term is not None:
             root = block.prior.root_of_groups(block_hyper)
+            noncentered = bool(block_hyper) and self.noncentered
             if root is not None:
                 root = root * scale_unit(block, unit)
-                yield (
-                    block.columns,
-                    self._noncentred_effects(term, root)
-                    if block_hyper and self.noncentered
-                    else self._correlated_effects(term, root),
-                )
+                effects = self._effects(term, root, noncentered=noncentered)
+                yield block.columns, effects
                 return
-            name, coords = self._of_groups(term)
             prior = unit_prior(block)
             factor = scale_factor(block, unit, block_hyper)
             if (
-                block_hyper
-                and self.noncentered
+                noncentered
                 and isinstance(prior, Normal)
                 and prior.scale == 1.0
                 and prior.location == 0.0
             ):
-                yield (
-                    block.columns,
-                    self._noncentred_effects(term, factor * np.eye(len(term.effects))),
-                )
-                return
-            yield block.columns, self._variable(name, coords, prior, factor)
+                root = factor * np.eye(len(term.effects))
+                effects = self._effects(term, root, noncentered=True)
+            else:
+                effects = self._variable(*self._of_groups(term), prior, factor)
+            yield block.columns, effects
             return
         factor = scale_factor(block, unit, block_hyper)
         density = _conditional_prior(block)
@@ -307,25 +301,19 @@ class _Variables:
             return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
         return self._in_rows(cls(name, **parameters, dims=dims), shape)
 
-    def _noncentred_effects(self, term: GroupedTerm, root: Any) -> Any:
-        """Effects b_g = Lambda z_g with standard normal z, Lambda = `root` (K, K) of unknown scales: a funnel-free geometry."""
+    def _effects(self, term: GroupedTerm, root: Any, *, noncentered: bool) -> Any:
+        """Return effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K); as Lambda z_g with standard normal z if `noncentered`."""
         import pymc as pm
 
         name, coords = self._of_groups(term)
-        z = pm.Normal(f"{name}_offset", dims=self._dims(coords))
-        return self._in_rows(
-            pm.Deterministic(name, z @ root.T, dims=self._dims(coords)), term.shape
-        )
-
-    def _correlated_effects(self, term: GroupedTerm, root: Any) -> Any:
-        """Effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K)."""
-        import pymc as pm
-
-        name, coords = self._of_groups(term)
-        mu = np.zeros(len(term.effects))
-        return self._in_rows(
-            pm.MvNormal(name, mu=mu, chol=root, dims=self._dims(coords)), term.shape
-        )
+        dims = self._dims(coords)
+        if noncentered:
+            z = pm.Normal(f"{name}_offset", dims=dims)
+            effects = pm.Deterministic(name, z @ root.T, dims=dims)
+        else:
+            mu = np.zeros(len(term.effects))
+            effects = pm.MvNormal(name, mu=mu, chol=root, dims=dims)
+        return self._in_rows(effects, term.shape)
 
     def _in_rows(self, value: Any, shape: tuple[int, ...]) -> Any:
         """(q, m) of a variable ([m,] *shape)."""

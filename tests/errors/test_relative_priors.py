@@ -100,7 +100,7 @@ def test_jeffreys_prior_needs_the_rows_and_says_so(tmp_path):
     assert bare.summary().equals(fit.summary())
     assert "Jeffreys" in repr(pr.compare({"a": bare}))
     with pytest.raises(
-        pr.DataError, match=r"Jeffreys' prior is a sum over the rows.*rows=True"
+        pr.DataError, match=r"a sum over the rows needs them.*rows=True"
     ):
         bare.model.log_prior(bare.solution.beta)
     full = pr.load_fit(fit.save(tmp_path / "full.nc", rows=True))
