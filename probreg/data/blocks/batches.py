@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from probreg.data.blocks.parts import ASSUMED_ROWS
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
-from probreg.data.formula.layout import Memory, numeric
+from probreg.data.formula.layout import numeric
 from probreg.data.formula.recipe import (
     Recipe,
     lay_out_with_bars,
-    read_state,
     response_values,
 )
 from probreg.data.rows import (
@@ -31,7 +29,6 @@ from probreg.data.rows import (
 )
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, rows_named
-from probreg.formula.terms import FormulaLayout, parse_formula
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -156,7 +153,7 @@ class FormulaBlocks:
 
     def _cut(self, table: DataTable) -> Generator[DataTable]:
         """Split a table into parts that give blocks of moderate size if groups have columns."""
-        by_column = self._parts.bars and not self.lazy
+        by_column = self.recipe.layout.bars and not self.lazy
         if by_column:
             size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
         else:
@@ -167,26 +164,24 @@ class FormulaBlocks:
         for a in range(0, len(table.rows), size):
             yield table.take(np.arange(a, min(a + size, len(table.rows))))
 
-    @cached_property
-    def _parts(self) -> FormulaLayout:
-        return parse_formula(self.recipe.formula)
-
-    @cached_property
-    def _memory(self) -> Memory:
-        return read_state(self.recipe.state)
-
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
         X, _, _ = lay_out_with_bars(
-            self._parts, table, self._memory, training=False, lazy=self.lazy
+            self.recipe.layout,
+            table,
+            self.recipe.memory,
+            training=False,
+            lazy=self.lazy,
         )
-        y = response_values(self._parts, table, self._memory, training=False)
+        y = response_values(
+            self.recipe.layout, table, self.recipe.memory, training=False
+        )
         offset = None
         if self.recipe.added is not None:
-            learned = self._memory.transforms
+            learned = self.recipe.memory.transforms
             offset = numeric(self.recipe.added, table, learned, training=False)[:, None]
         weights = weights_without_empty_trials(
-            y, self._parts.counted, self._weights(table)
+            y, self.recipe.layout.counted, self._weights(table)
         )
         row_weights, precision = by_kind(self.kind, weights)
         block = Block(X, y, row_weights, offset, precision=precision)

@@ -49,7 +49,6 @@ from probreg.data.formula.recipe import (
     Recipe,
     lay_out_with_bars,
     require_response,
-    write_state,
 )
 from probreg.data.rows import Missing, check_missing, row_weights
 from probreg.data.weights import WeightKind
@@ -358,8 +357,7 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
         columns = lay_out_with_bars(
             parts, replace(table, streamed=True), memory, training=True, lazy=True
         )[1]
-    state = write_state(memory)
-    return Recipe.of(parts, columns, state, offset=plan.offset, weights=plan.weights)
+    return Recipe.of(parts, columns, memory, offset=plan.offset, weights=plan.weights)
 
 
 def _is_ordered(plan: Plan, factor: Expression) -> bool:

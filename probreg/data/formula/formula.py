@@ -19,7 +19,6 @@ from probreg.data.formula.recipe import (
     inputs_of_functions,
     lay_out_with_bars,
     response_values,
-    write_state,
 )
 from probreg.data.rows import (
     Missing,
@@ -136,7 +135,7 @@ def read_formula(
     recipe = Recipe.of(
         parts,
         columns,
-        write_state(memory),
+        memory,
         offset=offset if isinstance(offset, str) else None,
         weights=weights if isinstance(weights, str) else None,
     )

@@ -52,7 +52,9 @@ class Memory:
 
     transforms: State = field(default_factory=dict)
     levels: dict[str, list[Level]] = field(default_factory=dict)
-    groups: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[str, ...]] = field(
+        default_factory=dict, compare=False
+    )
 
 
 def lay_out(

@@ -39,7 +39,7 @@ from probreg.kernels import KernelBasis
 class Recipe(ColumnRecipe):
     """The map from a table to the columns of X: the terms of a formula and the state learned from the training rows.
 
-    `state` contains the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
+    `memory` contains the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
     the column of the weights, or is None. All of it is JSON-able data.
 
     >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
@@ -57,14 +57,14 @@ class Recipe(ColumnRecipe):
     intercept: bool
     variables: tuple[str, ...]
     offset: str | None
-    state: Mapping[str, Any]
+    memory: Memory
     weights: str | None = None
 
     @classmethod
     def of(
-        cls, parts: FormulaLayout, columns: Sequence[str], state: Mapping[str, Any], *, offset: str | None, weights: str | None,
+        cls, parts: FormulaLayout, columns: Sequence[str], memory: Memory, *, offset: str | None, weights: str | None,
     ) -> Self:  # fmt: skip
-        """Return the recipe of a formula with these columns and this learned state."""
+        """Return the recipe of a formula with these columns and this learned memory."""
         return cls(
             parts.text,
             parts.response,
@@ -72,7 +72,7 @@ class Recipe(ColumnRecipe):
             parts.intercept,
             parts.variables,
             offset,
-            state,
+            memory,
             weights,
         )
 
@@ -98,9 +98,8 @@ class Recipe(ColumnRecipe):
         value outside the range of a spline, naming column and rows.
         """
         table = _new_rows(data, self.variables)
-        memory = read_state(self.state)
         return lay_out_with_bars(
-            self.layout, table, memory, training=False, codes=True
+            self.layout, table, self.memory, training=False, codes=True
         )[0]
 
     @cached_property
@@ -119,8 +118,7 @@ class Recipe(ColumnRecipe):
         """The terms with effects that vary by a group, by the term as written."""
         if "|" not in self.formula:  # parsed again only if there may be a bar
             return {}
-        memory = read_state(self.state)
-        return {bar.key: term_of_bar(bar, memory) for bar in self.layout.bars}
+        return {bar.key: term_of_bar(bar, self.memory) for bar in self.layout.bars}
 
     @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
@@ -141,15 +139,14 @@ class Recipe(ColumnRecipe):
     def smooths(self) -> Mapping[str, SmoothTerm]:
         """The smooth functions among its terms, by the term as written."""
         keys = [key for key in self.entering if key not in self.processes]
-        learned = read_state(self.state).transforms if keys else {}
-        return {key: term_of(learned[key]) for key in keys}
+        return {key: term_of(self.memory.transforms[key]) for key in keys}
 
     @property
     def learned(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows through knots, means or anchors."""
         held = [
             key
-            for key in self.state["transforms"]
+            for key in self.memory.transforms
             if key not in self.processes and key not in self.grouped
         ]
         return (
@@ -173,7 +170,7 @@ class Recipe(ColumnRecipe):
     def own_column(self, name: str) -> int | None:
         """Return the number of the column that is the variable itself, if no other column and no offset uses the variable."""
         text = self._only_factor(name)
-        if text is None or text in self.state["levels"]:
+        if text is None or text in self.memory.levels:
             return None
         if self.layout.factors[text].column != name:
             return None
@@ -195,7 +192,7 @@ class Recipe(ColumnRecipe):
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes among its terms, by the term as written."""
         held = {
-            key: state.get("process") for key, state in self.state["transforms"].items()
+            key: state.get("process") for key, state in self.memory.transforms.items()
         }
         return {
             key: term for key, term in held.items() if isinstance(term, ProcessTerm)
@@ -206,11 +203,11 @@ class Recipe(ColumnRecipe):
         if not self.processes and not self.grouped:
             return {}
         table = _new_rows(data, self.variables)
-        memory = read_state(self.state)
         parts = self.layout
-        inputs = inputs_of_functions(parts, table, memory, tuple(self.processes))
+        inputs = inputs_of_functions(parts, table, self.memory, tuple(self.processes))
         return inputs | {
-            bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars
+            bar.key: read_bar(bar, table, self.memory, training=False)
+            for bar in parts.bars
         }
 
     def with_basis(
@@ -225,24 +222,21 @@ class Recipe(ColumnRecipe):
             *new.columns,
             *self.columns[start + len(old.columns) :],
         )
-        transforms = {**self.state["transforms"], key: {"process": new}}
-        return replace(
-            self, columns=columns, state={**self.state, "transforms": transforms}
-        )
+        transforms = {**self.memory.transforms, key: {"process": new}}
+        memory = replace(self.memory, transforms=transforms)
+        return replace(self, columns=columns, memory=memory)
 
     def offset_at(self, data: Any) -> np.ndarray | None:
         """Return the offset (n,) at new rows, or None for a model without an offset expression."""
         if self.added is None:
             return None
         table = _new_rows(data, self.added.variables)
-        learned = read_state(self.state).transforms
-        return numeric(self.added, table, learned, training=False)
+        return numeric(self.added, table, self.memory.transforms, training=False)
 
     def outcome_at(self, data: Any) -> Any:
         """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
         table = _new_rows(data, self.layout.outcome_variables)
-        memory = read_state(self.state)
-        return response_values(self.layout, table, memory, training=False)
+        return response_values(self.layout, table, self.memory, training=False)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
         """Return the trials (n,) of p(s, t) or of counts at new rows; None if their columns are missing or incomplete."""
@@ -256,7 +250,7 @@ class Recipe(ColumnRecipe):
         table = table.only(names)
         if any(missing_values(values).any() for values in table.columns.values()):
             return None
-        learned = read_state(self.state).transforms
+        learned = self.memory.transforms
         return np.sum(
             [numeric(part, table, learned, training=False) for part in summed], axis=0
         )
@@ -285,7 +279,7 @@ class Recipe(ColumnRecipe):
             "variables": list(self.variables),
             "offset": self.offset,
             "weights": self.weights,
-            "state": _state_to_json(self.state),
+            "state": _state_to_json(self.memory),
         }
 
     @classmethod
@@ -294,7 +288,7 @@ class Recipe(ColumnRecipe):
         return cls.of(
             parse_formula(saved["formula"]),
             saved["columns"],
-            write_state(read_state(saved["state"])),
+            _state_from_json(saved["state"]),
             offset=saved["offset"],
             weights=saved["weights"],
         )
@@ -378,39 +372,22 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> DataTable:
 # ---- the learned state as plain data and back ---------------------------------------------------------------------------
 
 
-def write_state(memory: Memory) -> dict[str, Any]:
-    """Return the memory as plain data, and processes as terms."""
-    return {
-        "transforms": {key: dict(state) for key, state in memory.transforms.items()},
-        "levels": {key: list(levels) for key, levels in memory.levels.items()},
-    }
-
-
-def read_state(state: Mapping[str, Any]) -> Memory:
-    """Return the memory that `write_state` wrote, as new objects."""
-    return Memory(
-        {
-            key: _read_transform(key, entry)
-            for key, entry in state["transforms"].items()
-        },
-        {key: list(levels) for key, levels in state["levels"].items()},
-    )
-
-
-def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state as JSON-able data; processes are written out, because their bases contain arrays."""
+def _state_to_json(memory: Memory) -> dict[str, Any]:
+    """Return a memory as JSON-able data; processes are written out, because their bases contain arrays."""
     transforms = {}
-    for key, entry in state["transforms"].items():
+    for key, entry in memory.transforms.items():
         process = entry.get("process")
         written = process.to_state() if isinstance(process, ProcessTerm) else entry
         transforms[key] = copy.deepcopy(dict(written))
-    return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}
+    return {"transforms": transforms, "levels": copy.deepcopy(memory.levels)}
 
 
-def _read_transform(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of one transform, or of a process as a term."""
-    if isinstance(entry.get("process"), ProcessTerm):
-        return dict(entry)
-    if entry.get("kind") == "process":
-        return {"process": process_of(entry, key)}
-    return copy.deepcopy(dict(entry))
+def _state_from_json(state: Mapping[str, Any]) -> Memory:
+    """Return the memory that `_state_to_json` wrote."""
+    transforms = {
+        key: {"process": process_of(entry, key)}
+        if entry.get("kind") == "process"
+        else entry
+        for key, entry in copy.deepcopy(state["transforms"]).items()
+    }
+    return Memory(transforms, {key: list(v) for key, v in state["levels"].items()})

@@ -63,7 +63,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
         return {}
     recipe: Any = design.recipe
     levels_by_variable: dict[str, list[Any]] = {}
-    for text, levels in recipe.state["levels"].items():
+    for text, levels in recipe.memory.levels.items():
         name = parse_expression(text).category
         if name is not None:
             levels_by_variable.setdefault(name, list(levels))
