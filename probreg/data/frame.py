@@ -174,24 +174,11 @@ class Frame:
     @cached_property
     def T(self) -> Array:
         """The matrix T (p, p) with beta = T gamma."""
-        # x_j = shift_j + scale_j u_j: beta_j = gamma_j / scale_j, beta_0 = gamma_0 - sum_j gamma_j shift_j / scale_j.
         refuse_too_wide(len(self.scale))
-        matrix = np.diag(1.0 / self.scale)
-        if self.intercept is not None:
-            matrix[self.intercept] -= self.shift / self.scale
-            matrix[self.intercept, self.intercept] = 1.0
-        if self.mix is None:
-            return matrix
-        return self._apply_mix(matrix)
+        return self.to_raw(np.eye(len(self.scale)))
 
     @cached_property
     def T_inverse(self) -> Array:
         """The inverse of T (p, p), with gamma = T_inverse beta."""
         refuse_too_wide(len(self.scale))
-        matrix = np.diag(self.scale)
-        if self.intercept is not None:
-            matrix[self.intercept] += self.shift
-            matrix[self.intercept, self.intercept] = 1.0
-        if self.mix is not None:
-            matrix[self.mixed] = solve_triangular(self.mix, matrix[self.mixed])
-        return matrix
+        return self.from_raw(np.eye(len(self.scale)))

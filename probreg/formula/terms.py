@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from probreg.errors import DataError
 from probreg.formula.expression import (
@@ -204,7 +204,7 @@ def parse_formula(text: str) -> FormulaLayout:
         raise DataError(
             f"the formula {shown} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
-    kind = response.expression.function
+    kind: Any = response.expression.function
     return replace(
         _lay_out(text, sum_of_terms),
         response=name,

@@ -121,16 +121,28 @@ def from_parts(
         and survey.n * len(recipe.columns) <= _KEPT
     ):
         final = KeptBlocks(final)
-    source = partial(RowsInParts, parts, final, survey.n, survey.weight)
-    return _design_of(
-        recipe,
-        survey,
-        bound,
-        source,
+    columns = recipe.columns
+    sample = survey.sample
+    sample = sample._replace(
+        X=written_where_small(sample.X), y=encode_values(bound.encode, sample.y)
+    )
+    if INTERCEPT in columns and (sample.X[:, columns.index(INTERCEPT)] != 1.0).any():
+        raise DataError("a column called 'Intercept' is all ones; rename it")
+    design = Design(
+        X=np.zeros((0, len(columns))),
+        y=np.zeros(0),
+        columns=columns,
+        recipe=recipe,
+        offset=None if sample.offset is None else sample.offset[:0],
+        weights=None if sample.weights is None else sample.weights[:0],
+        precision=None if sample.precision is None else sample.precision[:0],
+        kept=survey.moments,
+        source=RowsInParts(parts, final, survey.n, survey.weight, sample),
         response=response,
         notes=(*tally.notes, *notes),
-        kind=blocks.kind,
-    ), bound
+        weight_kind=blocks.kind,
+    )
+    return design, bound
 
 
 def of_survey(
@@ -216,31 +228,3 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     else:
         moments = survey.moments.times(unit)
     return survey._replace(weight=float(survey.n), sample=sample, moments=moments), unit
-
-
-def _design_of(
-    recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowsInParts], *, response: str,
-    notes: tuple[str, ...], kind: WeightKind,
-) -> Design:  # fmt: skip
-    """Return the design of surveyed rows, which stay at their source."""
-    columns = recipe.columns
-    sample = survey.sample
-    sample = sample._replace(
-        X=written_where_small(sample.X), y=encode_values(bound.encode, sample.y)
-    )
-    if INTERCEPT in columns and (sample.X[:, columns.index(INTERCEPT)] != 1.0).any():
-        raise DataError("a column called 'Intercept' is all ones; rename it")
-    return Design(
-        X=np.zeros((0, len(columns))),
-        y=np.zeros(0),
-        columns=columns,
-        recipe=recipe,
-        offset=None if sample.offset is None else sample.offset[:0],
-        weights=None if sample.weights is None else sample.weights[:0],
-        precision=None if sample.precision is None else sample.precision[:0],
-        kept=survey.moments,
-        source=source(sample),
-        response=response,
-        notes=notes,
-        weight_kind=kind,
-    )

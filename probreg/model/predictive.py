@@ -172,58 +172,52 @@ class Predictive(PrintsTable):
             return self.likelihood.joined(y, **self.given)
         return y
 
-    def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
+    def quantile(
+        self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None
+    ) -> Array:
         """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
         probability, and to 1e-5 of the smaller tail.
 
         Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
-        Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
+        Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code, or all if `compiled`; by search
+        where that finds none.
         """
-        self._require_order()
-        return self.quantile_by(
-            check_prob(prob), tol=tol, compiled=self.eta.size >= _MANY
-        )
+        family = type(self._require_order())
+        prob = check_prob(prob)
+        if compiled is None:
+            compiled = self.eta.size >= _MANY
+        search = family.compiled_quantile
+        if (
+            not compiled
+            or search is None
+            or "compiled_quantile" not in vars(family)
+            or (self.share is not None and self.share.ndim == 2)
+        ):
+            return self._search_quantile(prob, tol)
+        share = self.share
+        if share is None:
+            share = np.full(len(self.eta), 1.0 / len(self.eta))
+        quantiles = search(prob, self.eta, self.aux, share)
+        unsolved = np.flatnonzero(np.isnan(quantiles))
+        if len(unsolved):
+            quantiles[unsolved] = self._take_rows(unsolved)._search_quantile(prob, tol)
+        return quantiles
 
     def interval(
         self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None
     ) -> tuple[Array, Array]:
         """The ends of the equal-tailed interval, each (n,). Noise of a number is mirrored for the upper one.
 
-        For other responses the probability below the upper end is at most the largest number below 1. `compiled` says that
-        compiled code is loaded.
+        For other responses the probability below the upper end is at most the largest number below 1. `compiled` as in `quantile`.
         """
         likelihood = self._require_order()
         tail = (1.0 - check_prob(prob)) / 2.0
-        if compiled is None:
-            compiled = self.eta.size >= _MANY
-        lower = self.quantile_by(tail, tol=tol, compiled=compiled)
+        lower = self.quantile(tail, tol=tol, compiled=compiled)
         if isinstance(likelihood, AdditiveNoise):
             mirrored = replace(self, likelihood=likelihood.mirror, eta=-self.eta)
-            return lower, -mirrored.quantile_by(tail, tol=tol, compiled=compiled)
-        return lower, self.quantile_by(
-            min(1.0 - tail, float(np.nextafter(1.0, 0.0))), tol=tol, compiled=compiled
-        )
-
-    def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
-        """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
-        family = type(self._require_order())
-        if compiled and "compiled_quantile" in vars(family):
-            compiled_quantile = family.compiled_quantile
-        else:
-            compiled_quantile = None
-        if compiled_quantile is None or (
-            self.share is not None and self.share.ndim == 2
-        ):
-            return self._search_quantile(prob, tol)
-        if self.share is None:
-            share = np.full(len(self.eta), 1.0 / len(self.eta))
-        else:
-            share = self.share
-        quantiles = compiled_quantile(prob, self.eta, self.aux, share)
-        unsolved = np.flatnonzero(np.isnan(quantiles))
-        if len(unsolved):
-            quantiles[unsolved] = self._take_rows(unsolved)._search_quantile(prob, tol)
-        return quantiles
+            return lower, -mirrored.quantile(tail, tol=tol, compiled=compiled)
+        upper = min(1.0 - tail, float(np.nextafter(1.0, 0.0)))
+        return lower, self.quantile(upper, tol=tol, compiled=compiled)
 
     def _search_quantile(self, prob: float, tol: float) -> Array:
         discrete = not isinstance(self._require_order().support, str)

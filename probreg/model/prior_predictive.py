@@ -6,7 +6,7 @@ no means, without one of sigma no outcomes; the effect of a column with a proper
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from probreg.likelihoods import (
     Likelihood,
     OfClasses,
     SoftmaxLikelihood,
-    UnivariateLikelihood,
 )
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
@@ -154,14 +153,8 @@ def prior_predictive(
             notes.append(
                 f"no outcomes: the prior of {', '.join(improper)} is improper; give a proper one, e.g. aux={{{improper[0]!r}: HalfNormal(1.0)}}"
             )
-    moves = _moves(
-        design,
-        likelihood,
-        prior,
-        likelihood.noise(aux, None),
-        PriorDraws(beta, sigma),
-        prob,
-    )
+    noise = likelihood.noise(aux, None)
+    moves = _effects_of_columns(design, likelihood, prior, noise, beta, sigma, prob)
     return PriorPredictive(
         beta, held, mean, y, moves, design.columns, likelihood, tuple(notes), hyper
     )
@@ -229,69 +222,60 @@ def _outcomes(
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
 
-class PriorDraws(NamedTuple):
-    """The draws there are: beta (S, p, m), and sigma (S,) unless it is held or has no proper prior."""
-
-    beta: Array
-    sigma: Array | None
-
-
-def _moves(
+def _effects_of_columns(
     design: Design,
     likelihood: Likelihood,
     prior: JointPrior,
-    sigma: float | AuxPrior | None,
-    prior_draws: PriorDraws,
+    noise: float | AuxPrior | None,
+    beta: Array,
+    sigma: Array | None,
     prob: float,
 ) -> tuple[ColumnEffect, ...]:
-    """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
+    """Return the effect of every column with a proper prior; in units of sigma if sigma has no proper prior.
+
+    `beta` (S, p, m) and `sigma` (S,) are draws, which serve where the quantiles of the prior are not known.
+    """
     rng = np.random.default_rng(0)
     effects = []
     n = design.total
-    spread = design.moments.scale * np.sqrt(
-        n / max(n - 1.0, 1.0)
-    )  # as in priors on standardised columns
+    # as in priors on standardised columns
+    spread = design.moments.scale * np.sqrt(n / max(n - 1.0, 1.0))
     for b in prior.blocks:
-        in_units = b.prior.sigma_units and prior_draws.sigma is None
-        if (
-            not b.prior.proper or design.grouped_of(b.columns) is not None
-        ):  # which no one moves by a standard deviation
+        # nobody moves effects by group by a standard deviation
+        if not b.prior.proper or design.grouped_of(b.columns) is not None:
             continue
+        in_units = b.prior.sigma_units and sigma is None
+        unit = 1.0 if in_units or noise is None else noise
+        if isinstance(unit, AuxPrior):
+            unit = None if b.prior.sigma_units else 1.0
         q = len(b.columns)
         for i, j in enumerate(b.columns):
             if j == design.intercept:
                 continue
-            unit = 1.0 if in_units or sigma is None else sigma
-            sizes = None
-            if isinstance(unit, AuxPrior):
-                known_unit = None if b.prior.sigma_units else 1.0
+            quantiles = None
+            if likelihood.width == 1 and unit is not None:
+                quantiles = size_quantiles(b.prior, i, q, unit, (0.5, prob))
+            error, note = 0.0, ""
+            if quantiles is not None:
+                sizes = _effect_size(likelihood, spread[j] * quantiles[:, None])
             else:
-                known_unit = unit
-            if likelihood.width == 1 and known_unit is not None:
-                sizes = size_quantiles(b.prior, i, q, known_unit, (0.5, prob))
-            if sizes is not None:
-                steps = spread[j] * sizes[:, None]
-                error = 0.0
-                draws = 0
-            else:
-                w = prior_draws.beta[:, j]
+                w = beta[:, j]
                 if in_units:
                     w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
-                steps = w * spread[j]
-                draws = len(w)
-            size, says = _effect(
-                likelihood, steps, design.response, " sigma" if in_units else ""
+                draws = _effect_size(likelihood, spread[j] * w)
+                sizes, error = _median_and_quantile(draws, prob)
+                note = f"; by {len(w)} draws, ± {error:.2g}"
+            typical, most = map(float, sizes)
+            shown = f"{typical:.3g}"
+            if isinstance(likelihood, OfClasses) and typical >= 0.9995:
+                shown = "above 0.999"
+            sentence = (
+                f"one sd of {design.columns[j]} ({spread[j]:.3g}) {_effect_words(likelihood, design.response)} by at most {most:.3g}"
+                f"{' sigma' * in_units} with prior probability {100 * prob:g} % (typically {shown}){note}"
             )
-            if sizes is None:
-                size, error = _median_and_quantile(size, prob)
             effects.append(
-                _move(
-                    design.columns[j],
-                    float(spread[j]),
-                    size,
-                    (prob, error, draws),
-                    says,
-                    isinstance(likelihood, OfClasses),
+                ColumnEffect(
+                    design.columns[j], float(spread[j]), typical, most, sentence, error
                 )
             )
     return tuple(effects)
@@ -305,60 +289,29 @@ def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
     return np.quantile(size, [0.5, prob]), float(high - low) / 2
 
 
-def _format_size(size: float, share: bool) -> str:
-    """A size in print; the `share` that a probability moves is below 1, whatever it is rounded to."""
-    if share and size >= 0.9995:
-        return "above 0.999"
-    return f"{size:.3g}"
-
-
-def _move(
-    column: str,
-    sd: float,
-    size: Array,
-    how: tuple[float, float, int],
-    says: str,
-    share: bool,
-) -> ColumnEffect:
-    (typical, upper), (prob, error, draws) = map(float, size), how
-    sure = f"with prior probability {100 * prob:g} %"
-    if draws:
-        error_note = f"; by {draws} draws, ± {error:.2g}"
-    else:
-        error_note = ""
-    before, _, unit = says.partition(" {}")
-    sentence = f"one sd of {column} ({sd:.3g}) {before} {upper:.3g}{unit} {sure} (typically {_format_size(typical, share)}){error_note}"
-    return ColumnEffect(column, sd, typical, upper, sentence, error)
-
-
-def _effect(
-    likelihood: Likelihood, step: Array, response: str, unit: str
-) -> tuple[Array, str]:
-    """The size of the largest change that steps (S, m) of the linear predictors can make, and its description.
+def _effect_size(likelihood: Likelihood, step: Array) -> Array:
+    """Return the size of the largest change that steps (S, m) of the linear predictors can make.
 
     A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
     largest difference between two classes.
     """
-    if isinstance(likelihood, OfClasses) and isinstance(
-        likelihood, UnivariateLikelihood
-    ):
-        return np.tanh(
-            np.abs(step[:, 0]) / 4.0
-        ), f"moves {likelihood.mean_name(response)} by at most {{}}"
     if isinstance(likelihood, SoftmaxLikelihood):
-        scores = likelihood.scores(step)
-        return np.tanh(
-            np.ptp(scores, axis=-1) / 4.0
-        ), f"moves the probability of any class of {response} by at most {{}}"
+        return np.tanh(np.ptp(likelihood.scores(step), axis=-1) / 4.0)
+    size = np.abs(step[:, 0])
+    if isinstance(likelihood, OfClasses):
+        return np.tanh(size / 4.0)
     if isinstance(likelihood, CountLikelihood):
-        return np.exp(
-            np.minimum(np.abs(step[:, 0]), 700.0)
-        ), f"multiplies or divides the mean of {response} by at most {{}}"
+        return np.exp(np.minimum(size, 700.0))
+    return size
+
+
+def _effect_words(likelihood: Likelihood, response: str) -> str:
+    if isinstance(likelihood, SoftmaxLikelihood):
+        return f"moves the probability of any class of {response}"
+    if isinstance(likelihood, CountLikelihood):
+        return f"multiplies or divides the mean of {response}"
     name = likelihood.mean_name(response)
-    return (
-        np.abs(step[:, 0]),
-        f"moves {name if name != response else f'the mean of {name}'} by at most {{}}{unit}",
-    )
+    return f"moves {name if name != response else f'the mean of {name}'}"
 
 
 def _range_of(y: Array, levels: tuple[Any, ...]) -> str:

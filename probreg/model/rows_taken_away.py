@@ -132,32 +132,21 @@ def require_rows_left(design: Design) -> None:
 
 def _weights_found(before: Design, removed: Design) -> Array:
     """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
+    from scipy.spatial import cKDTree
+
     A = _as_numbers(before)
     B = _as_numbers(removed)
-    mean = A.mean(0)
-    sd = A.std(0)
-    same = _SAME * sd + _ROUNDING * np.abs(A).max(0)
-    unit = np.where(same > 0, same, 1.0)
-    # rows are sorted by one number, in units in which equal rows differ by at most 1 in each column
-    axis = np.random.default_rng(0).normal(size=A.shape[1])
-    key = (A - mean) / unit @ axis
-    width = float(np.abs(axis).sum())
-    order = np.argsort(key)
-    ordered = key[order]
+    same = _SAME * A.std(0) + _ROUNDING * np.abs(A).max(0)
+    unit = np.where(same > 0, same, np.finfo(float).tiny ** 0.5)
+    tree = cKDTree(A / unit)
     free = full_weights(before.weights, before.n).copy()
     taken = np.zeros(before.n)
     for i, (b, w) in enumerate(zip(B, full_weights(removed.weights, removed.n))):
-        position = float((b - mean) / unit @ axis)
-        low, high = np.searchsorted(ordered, (position - width, position + width))
-        for j in order[low:high]:
-            if (
-                free[j] > 0
-                and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all()
-            ):
-                part = min(free[j], w)
-                free[j], taken[j], w = free[j] - part, taken[j] + part, w - part
-            if w == 0:
-                break
+        for j in tree.query_ball_point(b / unit, 1.0, p=np.inf):
+            part = min(free[j], w)
+            free[j] -= part
+            taken[j] += part
+            w -= part
         if w > 0:
             raise DataError(
                 f"row {i} of the rows to forget ({_describe_row(removed, i)}) is not (so often) among the rows of this fit; "

@@ -36,7 +36,7 @@ def test_the_distribution_function_of_normals_is_the_probability_at_their_quanti
     kind, prob
 ):
     p = normals(kind)
-    found = p.quantile_by(prob, tol=1e-12, compiled=True)
+    found = p.quantile(prob, tol=1e-12, compiled=True)
     # where the density is low the number itself is rounded: 1e-15 of it, times the density
     np.testing.assert_allclose(
         p.cdf(found), prob, rtol=0.0, atol=1e-13 + 1e-10 * min(prob, 1.0 - prob)
@@ -51,8 +51,8 @@ def test_the_quantile_of_counts_is_the_first_that_is_likely_enough(level, prob):
     rng = np.random.default_rng(5)
     eta = level + rng.normal(size=(1, ROWS, 1)) + 0.3 * rng.normal(size=(S, ROWS, 1))
     p = Predictive(pr.Poisson(), eta, {})
-    found = p.quantile_by(prob, tol=1e-12, compiled=True)
-    np.testing.assert_array_equal(found, p.quantile_by(prob, tol=1e-12, compiled=False))
+    found = p.quantile(prob, tol=1e-12, compiled=True)
+    np.testing.assert_array_equal(found, p.quantile(prob, tol=1e-12, compiled=False))
     assert (p.cdf(found) >= prob).all()
     assert (p.cdf(found - 1.0) < prob).all()
 
@@ -67,11 +67,11 @@ def test_a_family_that_inherits_is_searched_by_its_own_distribution_function():
             return super().log_prob(y - 1.0, eta, **aux)
 
     p = normals("near")
-    moved = Predictive(Shifted(), p.eta, p.aux).quantile_by(
+    moved = Predictive(Shifted(), p.eta, p.aux).quantile(
         0.1, tol=1e-12, compiled=True
     )
     np.testing.assert_allclose(
-        moved, p.quantile_by(0.1, tol=1e-12, compiled=True) + 1.0, rtol=1e-9
+        moved, p.quantile(0.1, tol=1e-12, compiled=True) + 1.0, rtol=1e-9
     )
 
 
@@ -98,7 +98,7 @@ def test_a_quantile_far_out_is_that_of_its_own_tail_however_loose_the_tolerance(
     near = normals("near")
     nu = {"nu": np.full((S, 1), 4.0)} if likelihood.name == "student" else {}
     p = dataclasses.replace(near, likelihood=likelihood, aux={**near.aux, **nu})
-    y = p.quantile_by(prob, tol=1e-7, compiled=False)
+    y = p.quantile(prob, tol=1e-7, compiled=False)
     # P(Y > y | eta) is P(Y < -y | -eta), which does not cancel
     lower = p if prob < 0.5 else dataclasses.replace(p, eta=-p.eta)
     np.testing.assert_allclose(lower.cdf(y if prob < 0.5 else -y), 1e-9, rtol=1e-4)

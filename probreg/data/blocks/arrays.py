@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.arguments.arrays import as_array
 from probreg.data.array_columns import PlainColumns
-from probreg.data.blocks.block import Array, Block, by_kind
+from probreg.data.blocks.block import Array, Block, encode_block
 from probreg.data.blocks.parts import LocalPart
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import (
@@ -23,7 +23,7 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError, rows_named
+from probreg.errors import DataError
 
 _NONE: Any = object()
 
@@ -73,18 +73,11 @@ class ArrayBlocks:
         w = weights_without_empty_trials(
             y, counts, as_weights_of_some(weights, len(X), self.kind)
         )
-        weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
-        block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
-        rows = None
-        # rows of weight 0 are left out before their response is encoded
-        if w is not None and (w == 0).any():
-            rows = np.flatnonzero(w > 0)
-            block = block.part(rows)
-        if not block.rows:
-            return block
-        tally.orders.add(declared)
-        with rows_named(rows):
-            return block._replace(y=self.encode(block.y))
+        if len(X) and (w is None or w.any()):
+            tally.orders.add(declared)
+        block = Block(X, y, None, as_offset(offset, len(X)))
+        w = None if w is None else self.unit * w
+        return encode_block(block, w, self.kind, self.encode)
 
     def _matrix(self, X: Any) -> Array:
         """Return the columns of an array by position, or of a table by name."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.blocks.block import Array, Block, by_kind, join_blocks
+from probreg.data.blocks.block import Array, Block, encode_block, join_blocks
 from probreg.data.blocks.files import Files, Tables
 from probreg.data.blocks.partition import tables_of
 from probreg.data.blocks.parts import ASSUMED_ROWS
@@ -28,7 +28,7 @@ from probreg.data.rows import (
     row_weights,
 )
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError, rows_named
+from probreg.errors import DataError
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -65,8 +65,6 @@ class Selection:
                     yield part, file
 
     def _complete(self, table: DataTable, tally: Tally) -> DataTable:
-        if all(_is_finite(values) for values in table.columns.values()):
-            return table
         missing = missing_by_column(table)
         if missing and self.missing == "drop":
             dropped = np.logical_or.reduce(list(missing.values()))
@@ -183,19 +181,13 @@ class FormulaBlocks:
         weights = weights_without_empty_trials(
             y, self.recipe.layout.counted, self._weights(table)
         )
-        row_weights, precision = by_kind(self.kind, weights)
-        block = Block(X, y, row_weights, offset, precision=precision)
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )
-        rows = table.rows
-        # rows of weight 0 are left out before their response is encoded
-        if weights is not None and (weights == 0).any():
+        if weights is not None:
             tally.unused += int((weights == 0).sum())
-            block = block.part(np.flatnonzero(weights > 0))
-            rows = rows[weights > 0]
-        with rows_named(rows):
-            return block._replace(y=self.encode(block.y)) if block.rows else block
+        block = Block(X, y, None, offset)
+        return encode_block(block, weights, self.kind, self.encode, table.rows)
 
     def _weights(self, table: DataTable) -> Array | None:
         if self.weights is None:
@@ -225,15 +217,6 @@ class KeptBlocks:
 def first_row(starts: tuple[int, ...] | None, number: int) -> int:
     """Return the number of the first row of a part."""
     return number * ASSUMED_ROWS if starts is None else starts[number]
-
-
-def _is_finite(values: Any) -> bool:
-    """Whether no value is missing or infinite; False also if only a check of the whole column can decide."""
-    if not isinstance(values, np.ndarray):
-        return bool((np.asarray(values.codes) >= 0).all())
-    if values.dtype.kind == "f":
-        return bool(np.isfinite(values).all())
-    return values.dtype.kind in "iub"
 
 
 def encode_values(encode: Encode, values: Any) -> Array:

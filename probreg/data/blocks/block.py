@@ -16,6 +16,7 @@ import numpy as np
 from probreg.data.rows import plus_offset
 from probreg.data.unwritten import stack_rows
 from probreg.data.weights import WeightKind
+from probreg.errors import rows_named
 from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
@@ -102,6 +103,27 @@ def by_kind(
     if kind == "precision":
         return (None, values)
     return (values, None)
+
+
+def encode_block(
+    block: Block,
+    weights: Array | None,
+    kind: WeightKind,
+    encode: Callable[[Any], Array],
+    names: Array | None = None,
+) -> Block:
+    """Return the rows of positive weight of a block, with weights of this kind and the response as numbers; errors name the rows."""
+    frequency, precision = by_kind(kind, weights)
+    block = block._replace(weights=frequency, precision=precision)
+    # rows of weight 0 are left out before their response is encoded
+    if weights is not None and (weights == 0).any():
+        used = np.flatnonzero(weights > 0)
+        block = block.part(used)
+        names = used if names is None else names[used]
+    if not block.rows:
+        return block
+    with rows_named(names):
+        return block._replace(y=encode(block.y))
 
 
 def add(a: Sums, b: Sums) -> Sums:

@@ -293,7 +293,9 @@ def _recipe_of_scan(plan: Plan, scan: "Scan") -> tuple[Recipe, tuple[str, ...]]:
         text: scan.training_levels(text, _is_ordered(plan, factor))
         for text, factor in plan.factors.items()
     }
-    ordered = {name: plan.files.declared_order(name) for name in scan.columns}
+    ordered = {
+        name: plan.files.declared_order(name) for group in scan.groups for name in group
+    }
     groups = {group: scan.group_levels(group, ordered) for group in scan.groups}
     recipe = _recipe(
         plan, scan.sample(), Memory(levels=levels | plan.truths, groups=groups)
@@ -431,7 +433,7 @@ class Levels:
 class Scan:
     """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
 
-    `columns` has the levels of grouping columns, `combinations` the groups of each term, and `held` evenly spaced rows with their
+    `levels` are of factors by their text and of grouping columns by name, `combinations` the groups of each term, and `held` evenly spaced rows with their
     numbers, which are multiples of `stride`.
     """
 
@@ -441,7 +443,6 @@ class Scan:
     rows: int = 0
     stride: int = 1
     levels: dict[str, Levels] = field(default_factory=dict)
-    columns: dict[str, Levels] = field(default_factory=dict)
     combinations: dict[Group, dict[tuple[str, ...], None]] = field(default_factory=dict)
     held: list[tuple[Array, DataTable]] = field(default_factory=list)
     extremes: dict[tuple[str, bool], tuple[float, int, DataTable]] = field(
@@ -451,20 +452,26 @@ class Scan:
     def add(self, table: DataTable, start: int) -> None:
         """Add some rows; `start` is the number of the first."""
         self.rows += len(table.rows)
-        for text, factor in self.factors.items():
-            column = level_column(factor, table, {}, training=False)
-            levels = self.levels.setdefault(text, Levels())
+        columns = {
+            text: level_column(factor, table, {}, training=False)
+            for text, factor in self.factors.items()
+        }
+        # other kinds of grouping columns raise an error with their combinations
+        columns |= {
+            name: table.columns[name]
+            for group in self.groups
+            for name in group
+            if kind_of(table.columns[name]) != "other"
+        }
+        for key, column in columns.items():
+            levels = self.levels.setdefault(key, Levels())
             levels.add(column)
-            if len(levels.values) > _MOST:
+            if key in self.factors and len(levels.values) > _MOST:
                 raise DataError(
-                    f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
-                    f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
+                    f"{key!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
+                    f"each. If it names the rows, leave it out, as in '. - {key}'; did you mean numbers, or a coarser grouping?"
                 )
         for group in self.groups:
-            for name in group:
-                # other columns raise an error with their combinations
-                if kind_of(table.columns[name]) != "other":
-                    self.columns.setdefault(name, Levels()).add(table.columns[name])
             combinations = self.combinations.setdefault(group, {})
             combinations |= dict.fromkeys(observed_combinations(group, table))
             if len(combinations) > _MOST_GROUPS:
@@ -495,12 +502,8 @@ class Scan:
             held=[*self.held, *other.held],
         )
         for scan in (self, other):
-            for mine, theirs in (
-                (both.levels, scan.levels),
-                (both.columns, scan.columns),
-            ):
-                for name, levels in theirs.items():
-                    mine[name] = mine.get(name, Levels()).joined(levels)
+            for key, levels in scan.levels.items():
+                both.levels[key] = both.levels.get(key, Levels()).joined(levels)
             for group, combinations in scan.combinations.items():
                 both.combinations[group] = (
                     both.combinations.get(group, {}) | combinations
@@ -569,7 +572,7 @@ class Scan:
         """Return the groups of all rows, in the same order as for a table in memory. `ordered` marks columns with an order."""
         levels = []
         for name in group:
-            column = self.columns[name].in_order(ordered[name])
+            column = self.levels[name].in_order(ordered[name])
             if len(column) == self.rows and any(isinstance(v, float) for v in column):
                 raise different_in_every_row(name, column[0], 0, self.rows)
             levels.append(tuple(map(str, factor_levels(column))))

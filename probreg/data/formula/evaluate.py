@@ -134,10 +134,8 @@ class _Evaluation:
                 return ELEMENTWISE[name](*values)
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
-            case ast.Call() if name in SMOOTHS:
-                return self._smooth_columns(node, name)
             case ast.Call() if name in STANDALONE:
-                return self._process(node)
+                return self._standalone(node, name)
             case ast.Call() if name == "I":
                 return self.value(node.args[0])
         raise DataError(f"the piece {ast.unparse(node)!r} is not allowed")
@@ -235,46 +233,41 @@ class _Evaluation:
             self._refuse_outside(key, x, state["knots"][0], state["knots"][-1])
         return columns
 
-    def _process(self, call: ast.Call) -> Basis:
-        """Return the columns of a process, at its kept basis."""
+    def _standalone(self, call: ast.Call, name: str) -> Basis:
+        """Return the columns of a smooth function or a process, at its kept basis."""
         key = self.of.written(call)
-        if self.training and key not in self.state:
-            parts = tuple(map(self.of.written, call.args))
-            process = learned_process(
-                self.inputs(call),
-                literal_arguments(call, len(call.args))[1],
-                key=key,
-                short=f"{function_of(call)}({', '.join(parts)})",
-                inputs=parts,
-                rows=self.table.rows,
-                streamed=self.table.streamed,
-                counts=self.table.counts,
-            )
-            self.state[key] = {"process": process}
-        term = self.state[key]["process"]
-        return Basis.number_columns(term.columns_at(self.inputs(call), self.table.rows))
-
-    def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
-        """Return the columns of a smooth function, at its kept basis."""
-        key = self.of.written(call)
-        keywords = {word.arg: word.value for word in call.keywords if word.arg}
         x = self.inputs(call)
-        keywords.pop("by", None)
+        rows = self.table.rows
         by = self.of.by
         column = None if by is None else self.table.columns[by]
         if self.training and key not in self.state:
-            literals = {w: ast.literal_eval(value) for w, value in keywords.items()}
-            short = f"{name}({', '.join(map(self.of.written, call.args))})"
-            self.state[key] = learned_term(
-                name,
-                x,
-                column,
-                literals,
-                key=key,
-                short=short,
-                counts=self.table.counts,
-            )
-        columns = term_of(self.state[key]).columns_at(x, column, self.table.rows)
+            parts = tuple(map(self.of.written, call.args))
+            words = {
+                w.arg: ast.literal_eval(w.value)
+                for w in call.keywords
+                if w.arg and w.arg != "by"
+            }
+            names = {"key": key, "short": f"{name}({', '.join(parts)})"}
+            counts = self.table.counts
+            if name in SMOOTHS:
+                self.state[key] = learned_term(
+                    name, x, column, words, **names, counts=counts
+                )
+            else:
+                process = learned_process(
+                    x,
+                    words,
+                    **names,
+                    inputs=parts,
+                    rows=rows,
+                    streamed=self.table.streamed,
+                    counts=counts,
+                )
+                self.state[key] = {"process": process}
+        if name not in SMOOTHS:
+            process = self.state[key]["process"]
+            return Basis.number_columns(process.columns_at(x, rows))
+        columns = term_of(self.state[key]).columns_at(x, column, rows)
         return Basis(tuple(columns), np.column_stack(list(columns.values())))
 
     def inputs(self, call: ast.Call) -> np.ndarray:

@@ -4,7 +4,6 @@ With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a 
 follows from plain data (its state), which recipes and files contain.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import shown_value
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, ProbregError
@@ -36,9 +34,6 @@ MOST_SINES = (
 )
 # evenly spaced distinct rows; their distances give a starting length
 MOST_PAIRED = 1000
-NAMED_KERNELS = (
-    "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial",
-)  # fmt: skip
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
 
 
@@ -181,43 +176,21 @@ def stated_kernel(
 ) -> tuple[CovarianceFunction, bool]:
     """Return the covariance function in raw units, and whether its length was given; the default is `starting_length`."""
     name = words.get("kernel", "rbf")
-    if not isinstance(name, str):
-        raise DataError(
-            f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}"
-        )
-    settings = {word: words[word] for word in KERNEL_SETTINGS if word in words}
-    plain = normalised_name(name)
-    smooth = plain in ("matern12", "matern32", "matern52")  # the name determines nu
-    kind: Any = KERNELS[
-        "matern" if smooth else plain
-    ]  # raises an error with the correct spelling for unknown names
-    takes = [f.name for f in dataclasses.fields(kind)]
-    if "parts" in takes:
-        raise DataError(
-            f"kernel={name!r} is made of others; a formula names one of {', '.join(NAMED_KERNELS)}"
-        )
-    takes = [
-        word
-        for word in takes
-        if word in KERNEL_SETTINGS and not (smooth and word == "nu")
-    ]
-    unknown = [word for word in settings if word not in takes]
-    if unknown:
-        raise DataError(
-            f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
-        )
-    if "period" in takes and "period" not in settings:
+    settings = {
+        word: tuple(value) if isinstance(value, list) else value
+        for word, value in words.items()
+        if word in KERNEL_SETTINGS
+    }
+    try:
+        kernel = read_kernel(name, **settings)
+    except TypeError as error:  # of the fields of a covariance function
+        raise DataError(f"kernel={name!r}: {error}") from None
+    if hasattr(kernel, "period") and "period" not in settings:
         raise DataError(
             f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12"
         )
-    kernel = read_kernel(
-        plain,
-        **{
-            word: tuple(v) if isinstance(v, list) else v for word, v in settings.items()
-        },
-    )
     kernel = kernel.resolved(with_spread(x, counts), inputs)
-    length_known = "length" in settings or "length" not in takes
+    length_known = "length" in settings or not hasattr(kernel, "length")
     return (kernel if length_known else at_starting_length(kernel, x)), length_known
 
 

@@ -8,7 +8,7 @@ the standard deviation of the block's contribution, in units of the linear predi
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, pairwise, product
 from math import comb, factorial, pi
 from typing import Self
@@ -163,14 +163,8 @@ class ThinPlate(SmoothBasis):
         columns = smooth._uncentred_columns(x)
         size = _root_mean_square(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
-        return cls(
-            A,
-            centre,
-            scale,
-            smooth.transform / size,
-            m,
-            _weighted_means(columns, counts),
-        )
+        means = _weighted_means(columns, counts)
+        return replace(smooth, transform=smooth.transform / size, means=means)
 
     @property
     def flat(self) -> int:
@@ -333,16 +327,8 @@ class PenalisedSpline(SmoothBasis):
             smooth._splines(x) @ smooth.transform[:, null - 1 :], counts
         )
         unit = np.hstack([line, smooth.transform[:, null - 1 :] / size])
-        return cls(
-            low,
-            high,
-            k,
-            cyclic,
-            name,
-            unit,
-            null - 1,
-            _weighted_means(smooth._splines(x) @ unit, counts),
-        )
+        means = _weighted_means(smooth._splines(x) @ unit, counts)
+        return replace(smooth, transform=unit, means=means)
 
     @property
     def flat(self) -> int:
