@@ -245,7 +245,7 @@ def _effects_of_columns(
         if not b.prior.proper or design.grouped_of(b.columns) is not None:
             continue
         in_units = b.prior.sigma_units and sigma is None
-        unit = 1.0 if in_units or noise is None else noise
+        unit: float | AuxPrior | None = 1.0 if in_units or noise is None else noise
         if isinstance(unit, AuxPrior):
             unit = None if b.prior.sigma_units else 1.0
         q = len(b.columns)

@@ -67,9 +67,7 @@ def test_a_family_that_inherits_is_searched_by_its_own_distribution_function():
             return super().log_prob(y - 1.0, eta, **aux)
 
     p = normals("near")
-    moved = Predictive(Shifted(), p.eta, p.aux).quantile(
-        0.1, tol=1e-12, compiled=True
-    )
+    moved = Predictive(Shifted(), p.eta, p.aux).quantile(0.1, tol=1e-12, compiled=True)
     np.testing.assert_allclose(
         moved, p.quantile(0.1, tol=1e-12, compiled=True) + 1.0, rtol=1e-9
     )
