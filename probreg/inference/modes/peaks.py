@@ -16,7 +16,7 @@ from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import Array, Solution, Status, times_root
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
-from probreg.inference.notes import Topic, important_note, routine_note
+from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
@@ -332,3 +332,10 @@ def describe_modes(model: Model, peaks: Sequence[Peak], use: str = "") -> str:
         return f"{multimodality_cause(model)}; the search for others found none"
     shares = ", ".join(percent(v, 2) for v in probability_shares(peaks))
     return f"the posterior has {len(peaks)} modes, with about {shares} of the probability; {use}"
+
+
+def notes_of_modes(model: Model, peaks: Sequence[Peak], use: str) -> tuple[Note, ...]:
+    """Return the note on the modes of a posterior that can have several."""
+    if multimodality_cause(model) is None:
+        return ()
+    return (important_note(Topic.MODES, describe_modes(model, peaks, use)),)

@@ -36,10 +36,9 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import jeffreys_obstacle
-from probreg.inference.modes.existence import multimodality_cause
-from probreg.inference.modes.peaks import Peak, describe_modes, find_peaks
+from probreg.inference.modes.peaks import Peak, find_peaks, notes_of_modes
 from probreg.inference.modes.separation import separation
-from probreg.inference.notes import Note, Severity, Topic, important_note, routine_note
+from probreg.inference.notes import Note, Severity, Topic, routine_note
 from probreg.inference.sampling import proposal
 from probreg.inference.sampling.proposal import Component
 from probreg.inference.sampling.working import with_corrected_intervals
@@ -347,19 +346,8 @@ class Importance(Method):
                     ),
                 ),
                 _weights_note(stats, weighted, is_reliable),
-                *(
-                    [
-                        important_note(
-                            Topic.MODES,
-                            describe_modes(
-                                model,
-                                peaks,
-                                "the estimate is the mean over all of them",
-                            ),
-                        )
-                    ]
-                    if multimodality_cause(model)
-                    else []
+                *notes_of_modes(
+                    model, peaks, "the estimate is the mean over all of them"
                 ),
             ),
         )
@@ -383,10 +371,10 @@ class Importance(Method):
         stretch = _stretch(model, peak) if len(peaks) == 1 else None
         first = ends[0] if stretch is None else (ends[0] + 1) // 2
         counts = proposal.split(first, [1.0] * len(peaks))
-        modes = [Component(*place, {df: n}) for place, n in zip(places, counts)]
+        modes = [Component(*place, df, n) for place, n in zip(places, counts)]
         components: list[proposal.AnyComponent] = [*modes]
         if stretch is not None:
-            rest = replace(modes[0], counts={df: ends[0] - first})
+            rest = replace(modes[0], count=ends[0] - first)
             components.append(proposal.Stretched(rest, stretch))
         rounds = [self._evaluate(model, peak, components, rng)]
         log_q = [proposal.mixture_log_density(components, rounds[0].z)]

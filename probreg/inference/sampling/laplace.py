@@ -19,14 +19,13 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.modes.closed_form import jeffreys_obstacle
-from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.peaks import (
     SHARE,
     Peak,
-    describe_modes,
     describe_place,
     find_peaks,
     log_density_at,
+    notes_of_modes,
     probability_shares,
 )
 from probreg.inference.modes.wide import Tilted, rotate_to_rows
@@ -246,19 +245,10 @@ class LaplaceApproximation(Method):
                     if shift_note
                     else []
                 ),
-                *(
-                    [
-                        important_note(
-                            Topic.MODES,
-                            describe_modes(
-                                model,
-                                peaks,
-                                "the approximation is about the mode with the most probability",
-                            ),
-                        )
-                    ]
-                    if multimodality_cause(model)
-                    else []
+                *notes_of_modes(
+                    model,
+                    peaks,
+                    "the approximation is about the mode with the most probability",
                 ),
             ),
         )

@@ -7,7 +7,7 @@ points are weighted by the density of the whole mixture (Veach & Guibas 1995), s
 widest component bounds the weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,37 +46,26 @@ def _student_log_density(square: Array, dim: int, df: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Student-t densities of centre + root t with several degrees of freedom: df -> its
-    points in each chain."""
+    """The Student-t density of centre + root t, with `count` points in each chain."""
 
     centre: Array  # (d,)
     root: Array  # (d, d), lower triangular except for a mode
-    counts: Mapping[float, int]
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts.values())
+    df: float
+    count: int
 
     def draw(self, rng: np.random.Generator, chains: int) -> Array:
         """Points (chains, count, d)."""
         dim = len(self.centre)
-        parts = [
-            student_points(rng, chains * n, dim, df)[0].reshape(chains, n, dim)
-            for df, n in self.counts.items()
-        ]
-        t = np.concatenate(parts, 1)
-        return self.centre + times_root(t.reshape(-1, dim), self.root).reshape(t.shape)
+        t, _ = student_points(rng, chains * self.count, dim, self.df)
+        z = self.centre + times_root(t, self.root)
+        return z.reshape(chains, self.count, dim)
 
     def log_density(self, z: Array) -> Array:
-        """log of the sum of count times density (n,) at z (n, d)."""
+        """log of count times density (n,) at z (n, d)."""
         t = self._inverse @ (z - self.centre).T
         square = np.einsum("dn,dn->n", t, t)
-        dim = len(self.centre)
-        parts = [
-            np.log(n) + _student_log_density(square, dim, df)
-            for df, n in self.counts.items()
-        ]
-        return np.asarray(np.logaddexp.reduce(parts, axis=0)) - self._log_det
+        log_q = _student_log_density(square, len(self.centre), self.df)
+        return np.log(self.count) + log_q - self._log_det
 
     @cached_property
     def _inverse(self) -> Array:
@@ -122,10 +111,6 @@ class Stretched:
     stretch: Stretch
 
     @property
-    def counts(self) -> Mapping[float, int]:
-        return self.inner.counts
-
-    @property
     def count(self) -> int:
         return self.inner.count
 
@@ -135,7 +120,7 @@ class Stretched:
         return self.stretch.apply(u.reshape(-1, u.shape[-1])).reshape(u.shape)
 
     def log_density(self, z: Array) -> Array:
-        """log of the sum of count times density (n,) at z (n, d)."""
+        """log of count times density (n,) at z (n, d)."""
         # log |dz / du| = k delta
         slope = self.stretch.k * self.stretch.delta(z)
         return self.inner.log_density(self.stretch.apply(z, -1.0)) - slope
@@ -155,7 +140,7 @@ def mean_of(components: Sequence[AnyComponent]) -> Array | None:
     """Return the mean (d,) of the mixture; None if a component has no variance, so that
     averages of points are unstable."""
     plain = [c for c in components if isinstance(c, Component)]
-    if len(plain) < len(components) or min(df for c in plain for df in c.counts) <= 2.0:
+    if len(plain) < len(components) or min(c.df for c in plain) <= 2.0:
         return None
     counts = np.array([c.count for c in plain], dtype=float)
     return np.asarray(counts @ [c.centre for c in plain] / counts.sum())
@@ -201,7 +186,7 @@ def about_moments(
     counts = iter(
         split(count, [m * s for m in np.maximum(mass, _LEAST) for s in shares])
     )
-    components = []
+    components = list[Component]()
     for part, total, c in zip(parts, mass, modes):
         curvature = c.root @ c.root.T
         centre = c.centre
@@ -220,11 +205,5 @@ def about_moments(
         except np.linalg.LinAlgError:
             # points of very unequal size: use the curvature; k-hat checks the weights
             root = np.linalg.cholesky(WIDER * curvature)
-        components.append(
-            Component(
-                centre,
-                root,
-                {df: next(counts) for df in dfs},
-            )
-        )
+        components += [Component(centre, root, df, next(counts)) for df in dfs]
     return components

@@ -233,10 +233,7 @@ def _covariance(
     group_root = estimate.given_scales.half(np.eye(k)[vec_entries(group_columns, m)])
     root = np.zeros((k, group_root.shape[1]))
     root[vec_entries(group_columns, m)] = group_root
-    root = np.hstack(
-        [DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root]
-    )
-    return DenseCovariance.of_raw_root(model.design.frame, m, root)
+    return DenseCovariance.of_sample(model.design.frame, sample).with_spread(root)
 
 
 def _resolve_auto(method: Method, model: Model) -> Method:

@@ -20,7 +20,6 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Solution
-from probreg.inference.covariance import DenseCovariance
 from probreg.inference.uncertainty.clusters import (
     bartlett_square,
     cluster_square,
@@ -48,7 +47,6 @@ INFLUENCE = (
     "cluster",
     "HAC",
 )  # kinds of covariance that sum influence functions of rows
-_AT_TOP = 1e-6  # decrement in standard errors below which Newton's covariance is exact at the estimate
 _SAME = 1e-10  # relative to the averages: a row's effect this close to the average equals it
 
 
@@ -138,7 +136,9 @@ def influence_covariance(
     over_theta = np.hstack(
         [over_gamma, np.zeros((len(G), len(estimate.model.unknown)))]
     )
-    slopes = _bread_times(estimate, over_theta)
+    # V g for the rows g of `over_theta`
+    A = estimate.inside @ estimate.bread
+    slopes = A @ (over_theta @ A).T
     df = solution.df
     words = {"kind": f"influence functions ({kind})"}
     if kind in ("cluster", "HAC"):
@@ -162,25 +162,6 @@ def influence_covariance(
     for count, influence, _ in _influences(estimate, slopes, rows, power):
         M += (count[:, None] * influence).T @ influence
     return factor * M, df, words
-
-
-def _bread_times(estimate: Estimate, over_theta: Array) -> Array:
-    """Return V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta`
-    (R, p m + a)."""
-    s = estimate.solution
-    V = s.given_scales
-    if (
-        isinstance(V, DenseCovariance)
-        and V.missing is None
-        and not s.sandwich
-        and V.frame.equals(estimate.model.design.frame)
-        and s.stats.get("decrement", np.inf) < _AT_TOP
-        and len(V.root) == over_theta.shape[1]
-    ):
-        # the inverse observed information, which saves a pass over the rows
-        return np.asarray(V.root @ (V.root.T @ over_theta.T))
-    A = estimate.inside @ estimate.bread
-    return np.asarray(A @ (over_theta @ A).T)
 
 
 def _influences(
