@@ -423,7 +423,7 @@ def test_the_compiled_engine_has_the_models_density_and_its_gradient(
     monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
     model = model_of(which)
     density, rng, apart = SampledDensity.of(model), np.random.default_rng(0), []
-    assert len(density.at.loose) == (0 if centred else len(chosen))
+    assert len(density.at.noncentred) == (0 if centred else len(chosen))
     names = [h.label for b in density.blocks for h in b.hyper]
 
     def vector(x: Array) -> Array:

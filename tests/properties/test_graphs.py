@@ -146,7 +146,7 @@ def test_centred_and_non_centred_coordinates_have_one_density(
     model = model_for(pr.Gaussian(), prior, n=20)
     chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}
     monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
-    assert len(check(model).at.loose) == (0 if centred else 1)
+    assert len(check(model).at.noncentred) == (0 if centred else 1)
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_centred_and_non_centred_coordinates_have_one_density(
 def test_local_scales_are_sampled_in_units_of_the_prior_at_scales_of_one(prior):
     model = model_for(pr.Gaussian(), prior, n=20)
     at, block = reparameterise(model), model.joint.blocks[-1]
-    (loose,) = at.loose
+    (noncentred,) = at.noncentred
     ones = block.prior.given(**dict.fromkeys(block.prior.hyper, 1.0))
     np.testing.assert_allclose(
-        np.linalg.norm(at.A[loose.entries], axis=1), ones.scales, rtol=1e-12
+        np.linalg.norm(at.A[noncentred.entries], axis=1), ones.scales, rtol=1e-12
     )
-    np.testing.assert_array_equal(at.centre[loose.entries], 0.0)
+    np.testing.assert_array_equal(at.centre[noncentred.entries], 0.0)
 
 
 def test_an_intercept_follows_the_slopes_by_the_means_of_their_columns():
@@ -175,7 +175,7 @@ def test_an_intercept_follows_the_slopes_by_the_means_of_their_columns():
     y = np.random.default_rng(1).normal(size=20)
     priors = {"Intercept": pr.Flat(), ("x1", "x2", "x3"): Horseshoe(tau=0.4)}
     at = reparameterise(pr.Model.from_arrays(X, y, prior=priors))
-    np.testing.assert_allclose(at.follow[:1], -X.mean(0)[None], rtol=1e-8)
+    np.testing.assert_allclose(at.regression[:1], -X.mean(0)[None], rtol=1e-8)
 
 
 def test_a_block_is_centred_where_the_data_settle_more_than_half_of_it():

@@ -15,8 +15,8 @@ from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
 from probreg.inference.sampling.reparameterisation import (
+    NonCentredBlock,
     Reparameterisation,
-    StretchedBlock,
     reparameterise,
 )
 from probreg.inference.sampling.row_sums import (
@@ -237,7 +237,7 @@ class ScaledBlock:
     prior: HierarchicalPrior
     hyper: tuple[LogHyper, ...]
     part: PriorPart  # of theta, or of centred coefficients
-    loose: StretchedBlock | None
+    noncentred: NonCentredBlock | None
 
     @cached_property
     def span(self) -> slice:
@@ -246,12 +246,12 @@ class ScaledBlock:
 
     @cached_property
     def _typical(self) -> tuple[Array, Array]:
-        """Location and log of the typical spread of a loose block, (q, 1); zeros without one."""
+        """Location and log of the typical spread of a non-centred block, (q, 1); zeros without one."""
         q = self.part.shape[0]
-        if self.loose is None:
+        if self.noncentred is None:
             return np.zeros((q, 1)), np.zeros((q, 1))
-        location = self.loose.location.reshape(self.part.shape)[:, :1]
-        return location, np.log(np.broadcast_to(self.loose.spread, q))[:, None]
+        location = self.noncentred.location.reshape(self.part.shape)[:, :1]
+        return location, np.log(np.broadcast_to(self.noncentred.spread, q))[:, None]
 
     def scale(self, logs: Array) -> ScaleFactor | Root:
         """The map from theta, or from the prior at scale 1, to the coefficients."""
@@ -306,13 +306,13 @@ class SampledDensity:
     def blocks(self) -> tuple[ScaledBlock, ...]:
         """Blocks with hyperparameters."""
         model = self.model
-        loose = {b.block: b for b in self.at.loose}
+        noncentred = {b.block: b for b in self.at.noncentred}
         blocks = list[ScaledBlock]()
         first = 0
         for i, names in hyper_names(model.joint, model.design).items():
             b = model.joint.blocks[i]
             prior: Any = b.prior
-            block = loose.get(i)
+            block = noncentred.get(i)
             base = prior.base
             if block is not None:
                 base = base.times(block.spread)
@@ -344,17 +344,17 @@ class SampledDensity:
     def _map(self) -> tuple[Any, Any]:
         """A and A', sparse where non-centred blocks make most entries zero."""
         A: Any = np.ascontiguousarray(self.at.A)
-        if self.at.loose:
+        if self.at.noncentred:
             from scipy.sparse import csr_array
 
             A = csr_array(A)
         return A, A.T.copy()
 
     @cached_property
-    def _loose(self) -> tuple[Array, Array]:
-        """Entries of theta in loose blocks in order, and the others."""
+    def _noncentred_entries(self) -> tuple[Array, Array]:
+        """Entries of theta in non-centred blocks in order, and the others."""
         none = [np.zeros(0, dtype=int)]
-        n = np.concatenate([*none, *(b.entries for b in self.at.loose)])
+        n = np.concatenate([*none, *(b.entries for b in self.at.noncentred)])
         return n, np.setdiff1d(np.arange(len(self.at.centre)), n)
 
     @cached_property
@@ -398,21 +398,21 @@ class SampledDensity:
     def _point(self, x: Array) -> "Point":
         """The point x (size,), or without blocks that of each x (S, size).
 
-        Loose blocks are scaled, and the others follow by their regression on these.
+        Non-centred blocks are scaled, and the others follow by their regression on these.
         """
         model = self.model
         k = self.at.A.shape[1]
         theta = self.at.centre + self._map[0].dot(x[..., :k].T).T
         scales = [b.scale(x[k:]) for b in self.blocks]
         values = theta
-        if self.at.loose:
+        if self.at.noncentred:
             values = theta.copy()
             for b, scale in zip(self.blocks, scales):
-                if b.loose is not None:
+                if b.noncentred is not None:
                     e = b.part.entries
                     values[e] = scale.apply(theta[e].reshape(b.part.shape)).ravel()
-            n, f = self._loose
-            values[f] += self.at.follow.dot(values[n] - self.at.centre[n])
+            n, f = self._noncentred_entries
+            values[f] += self.at.regression.dot(values[n] - self.at.centre[n])
         log_aux = values.T[model.shape[0] * model.shape[1] :]
         aux = {**self._fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
         return Point(x[k:], theta, scales, values, aux)
@@ -421,7 +421,7 @@ class SampledDensity:
         """The log density and its gradient."""
         logs, theta, scales, point, aux = self._point(x)
         slopes = np.zeros(len(point))  # over (vec beta, log aux)
-        over_theta = np.zeros(len(point))  # of the priors of loose blocks
+        over_theta = np.zeros(len(point))  # of the priors of non-centred blocks
         over_logs = np.zeros(len(logs))
         value = self._likelihood(point, aux, slopes) + self._aux_priors(aux, slopes)
         noise = self.model.likelihood.noise(aux)
@@ -444,7 +444,7 @@ class SampledDensity:
                 v: Any = np.exp(log)
                 value += float((h.prior.log_prob(v) + log).sum())
                 over_logs[h.place] += np.ravel(h.prior.slopes(v)[0])
-            if b.loose is not None:
+            if b.noncentred is not None:
                 add(b.part, theta, 1.0, over_theta)
             elif isinstance(scale, Root):
                 e = b.part.entries
@@ -455,13 +455,13 @@ class SampledDensity:
             else:
                 tau = float(np.exp(scale.log[0, 0]))
                 over_logs[b.span] += add(b.part, point, tau, slopes)
-        n, f = self._loose
+        n, f = self._noncentred_entries
         if len(n):
-            # beta_f = theta_f + follow (beta_n - centre_n): indirect slopes of the loose entries
-            slopes[n] += slopes[f].dot(self.at.follow)
+            # beta_f = theta_f + regression (beta_n - centre_n): indirect slopes of the non-centred entries
+            slopes[n] += slopes[f].dot(self.at.regression)
         over_theta[f] += slopes[f]
         for b, scale in zip(self.blocks, scales):
-            if b.loose is not None:
+            if b.noncentred is not None:
                 e = b.part.entries
                 inside, outside = (v[e].reshape(b.part.shape) for v in (theta, slopes))
                 pulled, over_hyper = scale.pull_back(inside, outside)

@@ -7,7 +7,7 @@ location + (theta - location) tau / tau0 (non-centred), with theta under the pri
 tau0. Beta given tau is then nearly the prior, with a width proportional to tau
 (Papaspiliopoulos et al. 2007). The choice is made at the tau of maximal evidence:
 centred if the data determine more than half of the coefficients. The other coefficients
-follow the loose ones by their regression, which removes the effect of a correlated
+follow the non-centred ones by their regression, which removes the effect of a correlated
 intercept.
 """
 
@@ -55,7 +55,7 @@ _LEAST = 0.05  # relative to the median of the prior: smallest standard deviatio
 _SETTLED = 0.5  # share of a block's coefficients determined by the data, above which it is centred
 
 
-class StretchedBlock(NamedTuple):
+class NonCentredBlock(NamedTuple):
     """A block in non-centred coordinates: beta = location + (theta - location)
     spread(hyperparameters) / spread, or Lambda theta for effects by group."""
 
@@ -67,18 +67,18 @@ class StretchedBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reparameterisation:
-    """theta = centre + A z, and (vec beta, log aux) = theta without loose blocks.
+    """theta = centre + A z, and (vec beta, log aux) = theta without non-centred blocks.
 
-    Otherwise the loose ones are stretched, and the others follow: beta_f = theta_f +
-    follow (beta_n - centre_n), n the entries of loose blocks in order.
+    Otherwise the non-centred ones are scaled, and the others follow: beta_f = theta_f +
+    regression (beta_n - centre_n), n the entries of non-centred blocks in order.
     """
 
     centre: Array  # (p m + a,)
     A: Array  # (p m + a, k)
     whitened: bool  # z is nearly standard normal
     notes: tuple[str, ...]
-    loose: tuple[StretchedBlock, ...] = ()
-    follow: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
+    noncentred: tuple[NonCentredBlock, ...] = ()
+    regression: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
     # typical hyperparameters of each block that has some
     typical: tuple[Mapping[str, float], ...] = ()
 
@@ -161,7 +161,7 @@ def _by_moments(model: Model) -> Reparameterisation | None:
 
 
 def reparameterise(model: Model) -> Reparameterisation:
-    """Return whitened coordinates if there is a mode, with loose blocks for unknown
+    """Return whitened coordinates if there is a mode, with non-centred blocks for unknown
     scales with weak data."""
     scales = typical_scales(model)
     if not scales:
@@ -170,14 +170,14 @@ def reparameterise(model: Model) -> Reparameterisation:
         model,
         prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
     )
-    loose = [
+    noncentred = [
         _noncentred_block(model, i, s.spread)
         for i, s in scales.items()
         if not s.centred
     ]
     whitened = whiten(normal_model)
     return replace(
-        _with_noncentred(model, whitened, tuple(loose)),
+        _with_noncentred(model, whitened, tuple(noncentred)),
         whitened=False,
         notes=(*whitened.notes, *(s.words for s in scales.values())),
         typical=tuple(scales[i].hyper for i in sorted(scales)),
@@ -207,7 +207,7 @@ def rough_sigma(model: Model) -> float:
     return float(grid[np.argmax(log_p)])
 
 
-def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlock:
+def _noncentred_block(model: Model, i: int, spread: Any) -> NonCentredBlock:
     block = model.joint.blocks[i]
     m = model.shape[1]
     width = block.width(m)
@@ -218,34 +218,36 @@ def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlock:
     centre = np.repeat(np.broadcast_to(location, len(block.columns)), width).astype(
         float
     )
-    return StretchedBlock(i, index, centre, spread)
+    return NonCentredBlock(i, index, centre, spread)
 
 
 def _with_noncentred(
-    model: Model, coordinates: Reparameterisation, loose: tuple[StretchedBlock, ...]
+    model: Model,
+    coordinates: Reparameterisation,
+    noncentred: tuple[NonCentredBlock, ...],
 ) -> Reparameterisation:
-    """Return the other coefficients given the loose ones, which are whitened too if
+    """Return the other coefficients given the non-centred ones, which are whitened too if
     they share one scale, else in units of their prior."""
-    if not loose:
+    if not noncentred:
         return coordinates
-    n = np.concatenate([b.entries for b in loose])
+    n = np.concatenate([b.entries for b in noncentred])
     f = np.setdiff1d(np.arange(len(coordinates.centre)), n)
-    # The regression of the others f on the loose entries n, for a normal with
+    # The regression of the others f on the non-centred entries n, for a normal with
     # covariance S = A A':
-    # E[beta_f | beta_n] = centre_f + follow (beta_n - centre_n), follow = S_fn S_nn^-1,
-    # cov(beta_f | beta_n) = (A_f - follow A_n)(A_f - follow A_n)', in roots, because the
+    # E[beta_f | beta_n] = centre_f + regression (beta_n - centre_n), regression = S_fn S_nn^-1,
+    # cov(beta_f | beta_n) = (A_f - regression A_n)(A_f - regression A_n)', in roots, because the
     # variance of an intercept far from the rows has no digits for a difference.
     S = coordinates.A @ coordinates.A.T
     size = np.sqrt(np.diagonal(S)[n])
     Q, R = np.linalg.qr((coordinates.A[n] / size[:, None]).T)
     others = coordinates.A[f]
-    follow = np.linalg.solve(R, (others @ Q).T).T / size
+    regression = np.linalg.solve(R, (others @ Q).T).T / size
     for _ in range(2):  # the second time removes what rounding left
         others = others - (others @ Q) @ Q.T
     A = np.zeros_like(S)
     centre = coordinates.centre.copy()
     A[np.ix_(f, f)] = factor_of(others.T).T
-    for b in loose:
+    for b in noncentred:
         prior = model.joint.blocks[b.block].prior
         if isinstance(prior, ScaleMixture):
             A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
@@ -253,9 +255,13 @@ def _with_noncentred(
             # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
             A[b.entries, b.entries] = _prior_sd(model, b)
             centre[b.entries] = b.location
-    centre[f] += follow @ (centre[n] - coordinates.centre[n])
+    centre[f] += regression @ (centre[n] - coordinates.centre[n])
     return replace(
-        coordinates, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow
+        coordinates,
+        A=A[:, A.any(0)],
+        centre=centre,
+        noncentred=noncentred,
+        regression=regression,
     )
 
 
@@ -264,7 +270,7 @@ def _by_groups(prior: Prior) -> bool:
     return isinstance(prior, HierarchicalPrior) and bool(prior.hyper_labels)
 
 
-def _prior_sd(model: Model, b: StretchedBlock) -> Array:
+def _prior_sd(model: Model, b: NonCentredBlock) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
     if prior.sigma_units:
         unit = model.noise_held or model.design.moments.y_scale

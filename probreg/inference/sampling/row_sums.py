@@ -14,6 +14,7 @@ from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.likelihoods import DifferentiableLikelihood
+from probreg.model.likelihood_sums import base_measure_of_rows, plain_rows
 from probreg.model.model import Model
 
 # (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
@@ -39,33 +40,12 @@ class RowArrays:
     def of(cls, model: Model) -> "RowArrays":
         """From a model; rows with a precision are multiplied by its root."""
         likelihood = model.likelihood
-        design = model.design
+        block = model.design.block
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
-        y = np.ascontiguousarray(design.observed, dtype=float)
-        X = design.X
-        m = model.shape[1]
-        offset = np.zeros((0, design.n))
-        if design.offset is not None:
-            offset = np.ascontiguousarray(
-                np.broadcast_to(design.offset, (design.n, m)).T
-            )
-        carried = likelihood.base_measure(y)
-        if (
-            design.precision is not None
-        ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
-            root = np.sqrt(design.precision)
-            X = X * root[:, None]
-            y = y * root
-            offset = offset * root
-            carried = carried + np.log(root)
-        if design.weights is None:
-            w = np.zeros(0)
-        else:
-            w = np.ascontiguousarray(design.weights, dtype=float)
-        constant = float(
-            carried.sum() if design.weights is None else design.weights @ carried
-        )
+        X, y, w, offset = plain_rows(block, block.X, model.shape[1])
+        base = base_measure_of_rows(block, likelihood)
+        constant = float(base @ w if len(w) else base.sum())
         return cls(likelihood.compiled_density, tiles_of(X), y, w, offset, constant)
 
 
