@@ -115,9 +115,9 @@ def _calibrate_scores(
     fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
 ) -> "SplitCalibrated":
     rank = ConformalRank(prob, design.n)
-    draws = _predictive_size(fit)
+    draws = predictive_size(fit)
     y = [
-        score.of(_predictive_at(fit, part), part.observed, noise_unit(part))
+        score.of(predictive_at(fit, part), part.observed, noise_unit(part))
         for part in blocks(design, draws)
     ]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
@@ -160,10 +160,10 @@ class SplitCalibrated(Calibrated):
 
     @property
     def per_row(self) -> int:
-        return _predictive_size(self.fit)
+        return predictive_size(self.fit)
 
     def region(self, design: Design) -> Mapping[str, Array]:
-        p = _predictive_at(self.fit, design)
+        p = predictive_at(self.fit, design)
         need_one_trial(p.likelihood, p.given.get("trials"))
         return {
             "mean": self.score.centre(p),
@@ -171,10 +171,10 @@ class SplitCalibrated(Calibrated):
         }
 
 
-def _predictive_at(fit: Fit, design: Design) -> Predictive:
+def predictive_at(fit: Fit, design: Design) -> Predictive:
     return predictive(fit.model, fit.solution, design, spread=False, seed=fit.seed)
 
 
-def _predictive_size(fit: Fit) -> int:
+def predictive_size(fit: Fit) -> int:
     """Return the number of atoms of the predictive distribution of one row."""
     return atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)

@@ -1,6 +1,7 @@
 """Generalisation bounds: the function `guarantee` and its result."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from probreg.arguments.scalars import (
     Count,
@@ -12,14 +13,17 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.diagnostics.conformal.conformal import unseen_rows
-from probreg.diagnostics.guarantee.class_bounds import dimension_lines, draw_lines
+from probreg.diagnostics.guarantee.class_bounds import (
+    DRAWS,
+    dimension_lines,
+    draw_lines,
+)
 from probreg.diagnostics.guarantee.held_out import fold_lines, split_lines, unseen_lines
 from probreg.diagnostics.guarantee.judged import (
     BoundLine,
     Judged,
     independent_rows,
     refuse_same_rows,
-    scale_from_rows,
 )
 from probreg.diagnostics.guarantee.losses import (
     BoundedLoss,
@@ -74,9 +78,8 @@ class RiskBounds:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         lines = []
         for loss in self.losses:
-            if loss.middle is None:
-                middle = ""
-            else:
+            middle = ""
+            if loss.middle is not None:
                 middle = f"; at the middle of the range at most {loss.middle:.4g}"
             lines.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
             lines += self._lines_of_loss(loss)
@@ -188,31 +191,41 @@ def guarantee(
     if data is None and y is not None:
         raise DataError("y= needs data=: pass the rows that the fit has not used")
     require_predictive(fit.solution, fit.method)
-    design = independent_rows(fit)
-    lik = fit.model.likelihood
-    losses = losses_for(lik, fit.model.design, y_range, loss)
-    if isinstance(lik, OfClasses):
-        ends = None
-    else:
-        ends = read_range(y_range, fit.model.design)
-    if scale_from_rows(fit) or (
-        chosen_from is not None and chosen_from < fit.model.scales_compared
-    ):
+    model = fit.model
+    lik = model.likelihood
+    losses = losses_for(lik, model.design, y_range, loss)
+    ends = None if isinstance(lik, OfClasses) else read_range(y_range, model.design)
+    # scales of the prior that were estimated by evidence on these rows, and scales that `tune` compared
+    by_evidence = fit.solution.stats.get("ratios_found", 0.0) > 0
+    if by_evidence or (chosen_from or 0) < model.scales_compared:
         chosen_from = None
     judged = Judged(
-        fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed
+        fit,
+        independent_rows(fit),
+        losses,
+        ends,
+        delta,
+        chosen_from,
+        row_norm,
+        draws,
+        seed,
     )
     if data is None:
-        lines = split_lines(judged, holdout)
+        split = partial(split_lines, share=holdout)
+        lines = judged.lines_or_reason("hold-out", split)
     else:
-        new = unseen_rows(fit.model, data, y, None, None, None)
-        refuse_same_rows(fit.model.design, new)
+        new = unseen_rows(model, data, y, None, None, None)
+        refuse_same_rows(model.design, new)
         losses_for(lik, new, y_range, loss)  # of the new rows too
-        lines = unseen_lines(
-            judged, fit, new, "it is for the fit itself, on unused rows"
+        note = "it is for the fit itself, on unused rows"
+        lines = unseen_lines(judged, fit, new, note)
+    if folds:
+        lines += judged.lines_or_reason(
+            f"{folds} folds", partial(fold_lines, folds=folds)
         )
-    lines += fold_lines(judged, folds) if folds else []
-    lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
+    lines += judged.lines_or_reason("norm ball and stability", ball_lines)
+    lines += judged.lines_or_reason("pseudo-dimension", dimension_lines)
+    lines += judged.lines_or_reason(DRAWS, draw_lines)
     return RiskBounds(fit, losses, tuple(lines), _common_assumptions(judged), delta)
 
 
@@ -220,19 +233,16 @@ def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
     """Return the assumptions that all bounds share."""
     assumptions = []
     if judged.y_range is not None:
-        (lo, hi), y = judged.y_range, judged.design.observed
+        lo, hi = judged.y_range
+        y = judged.design.observed
+        range_note = ""
         if y.min() == lo and y.max() == hi:
             range_note = ", although these rows have its ends"
-        else:
-            range_note = ""
         statement = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{range_note}"
         assumptions.append(Assumption(statement, None, None))
     if judged.chosen_from is not None:
-        assumptions.append(
-            Assumption(
-                "the model was chosen before the rows, except for the scales in chosen_from",
-                None,
-                None,
-            )
+        statement = (
+            "the model was chosen before the rows, except for the scales in chosen_from"
         )
+        assumptions.append(Assumption(statement, None, None))
     return tuple(assumptions)

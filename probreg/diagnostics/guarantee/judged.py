@@ -1,5 +1,6 @@
 """The inputs of every bound: the rows of a fit as independent observations, its losses, and the settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,10 +8,11 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.diagnostics.conformal.base import blocks, rows_by_frequency
+from probreg.diagnostics.conformal.split import predictive_at, predictive_size
+from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.losses import BoundedLoss
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import atom_count, predictive
 from probreg.likelihoods import Likelihood
 from probreg.priors import Prior
 from probreg.scores.bounds import Bound
@@ -74,13 +76,23 @@ class Judged:
         """The share of delta for each of the scales that were compared."""
         return self.delta / (self.chosen_from or 1)
 
-    @property
-    def selection_cost(self) -> tuple[str, ...]:
-        """Describe the cost of the choice among scales."""
+    def line(
+        self, theorem: str, loss: BoundedLoss, bound: Bound, *notes: str
+    ) -> BoundLine:
+        """Return the line of a bound, with its notes and the cost of the choice among scales."""
         G = self.chosen_from or 1
         if G > 1:
-            return (f"delta / {G} pays for the choice among {G} scales",)
-        return ()
+            notes += (f"delta / {G} pays for the choice among {G} scales",)
+        return BoundLine(theorem, loss.name, bound, notes=notes)
+
+    def lines_or_reason(
+        self, theorem: str, find: Callable[["Judged"], list[BoundLine]]
+    ) -> list[BoundLine]:
+        """Return the lines of a theorem, or one line with the reason why it does not apply."""
+        try:
+            return find(self)
+        except NotApplicable as reason:
+            return [BoundLine(theorem, self.losses[0].name, None, str(reason))]
 
     @cached_property
     def response(self) -> Array:
@@ -99,21 +111,8 @@ class Judged:
 
 def mean_at(fit: Fit, design: Design) -> Array:
     """E[y] (n,) or (n, K) at the rows of a design."""
-    per_row = atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)
-    parts = blocks(design, per_row)
-    return np.concatenate(
-        [
-            predictive(
-                fit.model, fit.solution, part, spread=False, seed=fit.seed
-            ).mean()
-            for part in parts
-        ]
-    )
-
-
-def scale_from_rows(fit: Fit) -> bool:
-    """Return whether the scales of the prior, or their ratio to the noise, were estimated by evidence on these rows."""
-    return fit.solution.stats.get("ratios_found", 0.0) > 0
+    parts = blocks(design, predictive_size(fit))
+    return np.concatenate([predictive_at(fit, part).mean() for part in parts])
 
 
 def scale_name(likelihood: Likelihood) -> str:

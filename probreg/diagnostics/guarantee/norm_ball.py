@@ -5,11 +5,14 @@ lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of 
 beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.judged import (
     Array,
     BoundLine,
@@ -18,7 +21,6 @@ from probreg.diagnostics.guarantee.judged import (
     relative_prior,
     scale_name,
 )
-from probreg.diagnostics.guarantee.losses import BoundedLoss
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds import Bound, epsilon_insensitive, kernel, stability
@@ -47,40 +49,23 @@ class Ball:
 
 def ball_lines(judged: Judged) -> list[BoundLine]:
     """Return the bounds by stability, and by the ball with the trace of the rows and with r if it is known."""
+    require_ridge(judged)
     loss = judged.losses[0]
-    reason = ball_obstacle(judged)
-    if reason is not None:
-        return [BoundLine("norm ball and stability", loss.name, None, reason)]
     ball = _ball(judged)
-    lines = [_stable(judged, ball, loss)]
     Lam = ball.radius
     delta = judged.share
-    paid = judged.selection_cost
-    note = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
+    formula = "B / sqrt(lam)"
     if ball.epsilon is not None:
-        note = note.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
+        formula = "sqrt(max(0, B - epsilon) / lam)"
+    note = f"Lam = {Lam:.4g} = {formula}, lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
     if judged.chosen_from is None:
-        Lam, delta, k = _double_radius(ball, judged.delta)
+        # the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta
+        first = ball.B / (ball.r or 1.0)
+        k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
+        Lam = first * 2.0 ** (k - 1)
+        delta = judged.delta / (k * (k + 1))
         note = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
-    forms: list[tuple[str, dict[str, Any]]] = [
-        ("trace of the rows", {"trace": float(ball.squares.sum())})
-    ]
-    forms += [] if ball.r is None else [(f"r = {ball.r:.4g}", {"row_norm": ball.r})]
-    for words, form in forms:
-        bound = _of_ball(judged, loss, Lam, delta, form)
-        title = f"{bound.theorem}, {words}"
-        assumptions = (*bound.assumptions, inside)
-        bound = replace(
-            bound, theorem=title, assumptions=assumptions, delta=judged.delta
-        )
-        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(note, *paid)))
-    return lines
-
-
-def _of_ball(
-    judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: dict[str, Any]
-) -> Bound:
     arguments: dict[str, Any] = {
         "risk": judged.risk(loss),
         "n": judged.n,
@@ -88,76 +73,98 @@ def _of_ball(
         "width": loss.width,
         "delta": delta,
     }
-    if loss.epsilon is None:
-        return kernel(**arguments, **form)
-    return epsilon_insensitive(**arguments, **form, epsilon=loss.epsilon)
+    theorem: Callable[..., Bound] = kernel
+    if loss.epsilon is not None:
+        theorem = partial(epsilon_insensitive, epsilon=loss.epsilon)
+    bounds = {
+        "trace of the rows": theorem(**arguments, trace=float(ball.squares.sum()))
+    }
+    if ball.r is not None:
+        bounds[f"r = {ball.r:.4g}"] = theorem(**arguments, row_norm=ball.r)
+    lines = judged.lines_or_reason("stability", partial(_stability_lines, ball=ball))
+    for words, bound in bounds.items():
+        title = f"{bound.theorem}, {words}"
+        assumptions = (*bound.assumptions, inside)
+        bound = replace(
+            bound, theorem=title, assumptions=assumptions, delta=judged.delta
+        )
+        lines.append(judged.line(title, loss, bound, note))
+    return lines
 
 
-def _double_radius(ball: Ball, delta: float) -> tuple[float, float, int]:
-    """Return the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta."""
-    first = ball.B / (ball.r or 1.0)
-    k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
-    return first * 2.0 ** (k - 1), delta / (k * (k + 1)), k
-
-
-def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
+def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
     fit = judged.fit
-    reason = None
+    loss = judged.losses[0]
     if judged.chosen_from is None:
-        reason = (
+        raise NotApplicable(
             "lam was chosen on these rows, and the theorem needs one fixed before them"
         )
-    elif ball.r is None:
-        reason = "no bound of k(x, x) is known before the rows: give row_norm="
-    elif loss.epsilon != ball.epsilon:
-        reason = "the fit minimises another loss"
-    elif fit.target != "mode" or not fit.solution.status.good:
-        reason = "it needs the minimiser, and this fit is not a converged mode"
-    if reason is not None or ball.r is None:
-        return BoundLine("stability", loss.name, None, reason or "")
+    if ball.r is None:
+        raise NotApplicable(
+            "no bound of k(x, x) is known before the rows: give row_norm="
+        )
+    if loss.epsilon != ball.epsilon:
+        raise NotApplicable("the fit minimises another loss")
+    if fit.target != "mode" or not fit.solution.status.good:
+        raise NotApplicable(
+            "it needs the minimiser, and this fit is not a converged mode"
+        )
     bound = stability(
         risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
     note = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
-    return BoundLine(
-        "stability", loss.name, bound, notes=(note, *judged.selection_cost)
-    )
+    return [judged.line("stability", loss, bound, note)]
 
 
 # ---- the model as a ridge problem ------------------------------------------------------------------------------------
 
 
-def ball_obstacle(judged: Judged) -> str | None:
-    """Return the first assumption that fails; None if the fit is a ridge problem with fixed lam."""
+def require_ridge(judged: Judged) -> None:
+    """Raise NotApplicable with the first assumption that fails, unless the fit is a ridge problem with fixed lam."""
     model = judged.fit.model
     design = judged.design
     lik = model.likelihood
     joint = model.joint
+    learned = ", ".join(design.recipe.learned)
     if not (lik.least_squares or lik.insensitive is not None):
-        return f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
+        raise NotApplicable(
+            f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
+        )
     flat = flat_columns(judged.fit)
     if flat:
-        return f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
+        raise NotApplicable(
+            f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
+        )
     if not joint.gaussian or np.any(joint.center):
-        return "the prior is not normal about zero on every column"
+        raise NotApplicable("the prior is not normal about zero on every column")
     if relative_prior(judged.fit):
-        return "the prior is relative to these rows: give it on the raw columns"
+        raise NotApplicable(
+            "the prior is relative to these rows: give it on the raw columns"
+        )
     scale = scale_name(lik)
     units = joint.sigma_units
     estimated = scale in model.unknown and not (lik.least_squares and units.all())
     if estimated and units.any() and not units.all():
-        return f"{scale} is estimated, and some columns have their prior in its units: fix it"
+        raise NotApplicable(
+            f"{scale} is estimated, and some columns have their prior in its units: fix it"
+        )
     if estimated and judged.chosen_from is not None:
-        return f"{scale} is estimated, and so is lam: fix it, or use chosen_from=None"
+        raise NotApplicable(
+            f"{scale} is estimated, and so is lam: fix it, or use chosen_from=None"
+        )
     if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
-        return "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
-    learned = design.recipe.learned
+        raise NotApplicable(
+            "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
+        )
     if learned:
-        return f"the columns of {', '.join(learned)} depend on these rows, and so does the class"
+        raise NotApplicable(
+            f"the columns of {learned} depend on these rows, and so does the class"
+        )
     if design.offset is not None and np.ptp(design.offset) > 0:
-        return "the offset varies by row, so that no bound of |y - offset| is known before the rows"
-    return None
+        raise NotApplicable(
+            "the offset varies by row, so that no bound of |y - offset| is known before the rows"
+        )
 
 
 def _ball(judged: Judged) -> Ball:
@@ -179,27 +186,16 @@ def _ball(judged: Judged) -> Ball:
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
     lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
     beta = fit.solution.beta[:, 0]
-    squares = np.einsum("ij,ij->i", design.X @ (V / v), design.X)
-    B = _half_width(judged)
-    epsilon = None if lik.least_squares else lik.insensitive
+    assert judged.y_range is not None
+    offset = 0.0 if design.offset is None else float(design.offset.flat[0])
     return Ball(
         lam,
-        float(np.sqrt(v * beta @ P @ beta)),
-        squares,
-        _row_norm(judged, V / v),
-        B,
-        epsilon,
+        norm=float(np.sqrt(v * beta @ P @ beta)),
+        squares=np.einsum("ij,ij->i", design.X @ (V / v), design.X),
+        r=_row_norm(judged, V / v),
+        B=max(abs(end - offset) for end in judged.y_range),
+        epsilon=None if lik.least_squares else lik.insensitive,
     )
-
-
-def _half_width(judged: Judged) -> float:
-    """B = max |y - offset| over the range of y."""
-    assert judged.y_range is not None
-    if judged.design.offset is None:
-        offset = 0.0
-    else:
-        offset = float(judged.design.offset.flat[0])
-    return max(abs(end - offset) for end in judged.y_range)
 
 
 def _row_norm(judged: Judged, V: Array) -> float | None:
@@ -207,9 +203,8 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
     design = judged.design
     r = judged.row_norm
     if r is not None:
-        unrepeated = (
-            judged.fit.model.design
-        )  # rows as they were given, before frequencies
+        # rows as they were given, before frequencies
+        unrepeated = judged.fit.model.design
         norms = np.sqrt(np.einsum("ij,ij->i", unrepeated.X @ V, unrepeated.X))
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
         if len(bad):
@@ -221,13 +216,6 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
     if not terms or sum(len(t.columns) for t in terms) < len(design.columns):
         return None
     # k(x, x) = sum over terms of v_t k_t(x, x), v_t the variance of the columns of term t.
-    first = {
-        t.key: float(
-            V[design.columns.index(t.columns[0]), design.columns.index(t.columns[0])]
-        )
-        for t in terms
-    }
-    limit = sum(first[t.key] * t.basis.kernel.bound for t in terms)
-    if np.isfinite(limit):
-        return float(np.sqrt(limit))
-    return None
+    variance = dict(zip(design.columns, np.diag(V)))
+    limit = float(sum(variance[t.columns[0]] * t.basis.kernel.bound for t in terms))
+    return float(np.sqrt(limit)) if np.isfinite(limit) else None
