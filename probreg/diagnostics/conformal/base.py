@@ -1,8 +1,9 @@
 """Shared parts of conformal intervals: the rank among n + 1 exchangeable scores, and rows by frequency."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import ClassVar
 
 import numpy as np
@@ -22,35 +23,21 @@ PRECISE = (
 )
 
 
-class Calibrated(ABC):
-    """A fit with the scores of rows that it has not used."""
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A fit with the scores of rows that it has not used.
+
+    `region` returns mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows, and takes `per_row` floats for each.
+    """
 
     fit: Fit
+    count: int  # of calibration rows
+    measure: str  # a description of the score and its bound
+    guarantee: str
     notes: tuple[str, ...]
-
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of calibration rows."""
-
-    @property
-    @abstractmethod
-    def measure(self) -> str:
-        """A description of the score and its bound."""
-
-    @property
-    @abstractmethod
-    def guarantee(self) -> str:
-        """The guarantee and its conditions."""
-
-    @abstractmethod
-    def region(self, design: Design) -> Mapping[str, Array]:
-        """Return mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows."""
-
-    @property
-    @abstractmethod
-    def per_row(self) -> int:
-        """The number of floats in memory for each row."""
+    region: Callable[[Design], Mapping[str, Array]]
+    per_row: int
+    most: float = nan  # the bound of the score of a new row, in a split
 
 
 class ConformalMethod(ABC):
@@ -80,9 +67,8 @@ class ConformalRank:
 
     @property
     def k(self) -> int:
-        return int(
-            np.ceil((self.n + 1) * self.prob - 1e-9)
-        )  # less a rounding of the product
+        # less a rounding of the product
+        return int(np.ceil((self.n + 1) * self.prob - 1e-9))
 
     def upper(self, values: Array) -> Array:
         """The k-th smallest over the last axis."""
@@ -130,15 +116,9 @@ def noise_unit(design: Design) -> Array | float:
 
 def exchangeable(fit: Fit, theirs: str) -> str:
     """Describe the condition of the guarantee."""
-    if fit.model.design.weight_kind == "precision":
-        precise = ", each with its precision"
-    else:
-        precise = ""
-    if isinstance(fit.model.likelihood, OfTrials):
-        trials = ", each with its trials"
-    else:
-        trials = ""
-    return f"the new row and {theirs} are exchangeable{precise}{trials}"
+    precise = fit.model.design.weight_kind == "precision"
+    trials = isinstance(fit.model.likelihood, OfTrials)
+    return f"the new row and {theirs} are exchangeable{', each with its precision' * precise}{', each with its trials' * trials}"
 
 
 def blocks(design: Design, per_row: int) -> Iterator[Design]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.rows import plus_offset
 from probreg.diagnostics.conformal.base import (
     KINDS,
     Array,
@@ -62,7 +63,7 @@ class JackknifePlus(ConformalMethod):
             )
         _require_linear_estimate(fit.model)
         design, notes = rows_by_frequency(fit.model.design)
-        ConformalRank(prob, design.n)
+        rank = ConformalRank(prob, design.n)
         model = fit.model
         posterior = posterior_given_sigma(
             model.design.moments, PriorRows.of(model.joint), model.noise()
@@ -74,7 +75,8 @@ class JackknifePlus(ConformalMethod):
             )
         # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
         unit = np.broadcast_to(noise_unit(design), design.n)
-        residual = (design.observed - design.X @ posterior.mean - _shift(design)) / unit
+        beta = posterior.mean
+        residual = (design.observed - _predict_mean(design, beta)) / unit
         root = np.asarray(posterior.root, dtype=float)
         rows = (design.X / unit[:, None]) @ root
         one_minus_leverage = 1.0 - (rows**2).sum(1)
@@ -84,8 +86,35 @@ class JackknifePlus(ConformalMethod):
                 f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone identifies a coefficient. "
                 "Give a prior, or use kind='split'"
             )
-        return JackknifeCalibrated(
-            fit, posterior.mean, root, rows, residual / one_minus_leverage, prob, notes
+        without = residual / one_minus_leverage
+
+        def region(new: Design) -> Mapping[str, Array]:
+            # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
+            mean = _predict_mean(new, beta)
+            # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i enter as w_i^(1/2) (x_i, y_i).
+            deleted = mean[:, None] - (new.X @ root) @ rows.T * without
+            # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), then in units of the new row.
+            miss = np.abs(without) * np.broadcast_to(noise_unit(new), new.n)[:, None]
+            return {
+                "mean": mean,
+                "lower": rank.lower(deleted - miss),
+                "upper": rank.upper(deleted + miss),
+            }
+
+        precise = design.weight_kind == "precision"
+        guarantee = (
+            f"contains the response of a new row with probability at least {max(0.0, 2 * prob - 1):.4g} = 1 - 2 alpha, alpha = {1 - prob:.4g}, "
+            f"for any model, if {exchangeable(fit, f'the {design.n} rows')}. The probability is near {prob:g} "
+            "if the estimate is stable when a row is left out. It is an average over data sets and rows"
+        )
+        return Calibrated(
+            fit,
+            design.n,
+            f"{'sqrt(w) ' * precise}|y - mean| with the row left out",
+            guarantee,
+            notes,
+            region,
+            3 * design.n,
         )
 
 
@@ -106,64 +135,5 @@ def _require_linear_estimate(model: Model) -> None:
         )
 
 
-def _shift(design: Design) -> Array | float:
-    if design.offset is None:
-        return 0.0
-    return design.offset[:, 0]
-
-
-@dataclass(frozen=True, eq=False)
-class JackknifeCalibrated(Calibrated):
-    """The estimate, and the residual e_i / (1 - h_i) of each row left out."""
-
-    fit: Fit
-    beta: Array  # (p,)
-    root: Array  # (p, p), V = root root'
-    rows: Array  # (n, p), X root, times the root of the precision of each row
-    without: Array  # (n,), in units of 1 / sqrt(precision)
-    prob: float
-    notes: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.without)
-
-    @property
-    def measure(self) -> str:
-        if self.fit.model.design.weight_kind == "precision":
-            scaled = "sqrt(w) "
-        else:
-            scaled = ""
-        return f"{scaled}|y - mean| with the row left out"
-
-    @property
-    def guarantee(self) -> str:
-        sure = max(0.0, 2 * self.prob - 1)
-        return (
-            f"contains the response of a new row with probability at least {sure:.4g} = 1 - 2 alpha, alpha = {1 - self.prob:.4g}, "
-            f"for any model, if {exchangeable(self.fit, f'the {self.count} rows')}. The probability is near {self.prob:g} "
-            "if the estimate is stable when a row is left out. It is an average over data sets and rows"
-        )
-
-    @property
-    def per_row(self) -> int:
-        return 3 * self.count
-
-    def region(self, design: Design) -> Mapping[str, Array]:
-        # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
-        mean = design.X @ self.beta + _shift(design)
-        rank = ConformalRank(self.prob, self.count)
-        # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i enter as w_i^(1/2) (x_i, y_i).
-        deleted_predictions = (
-            mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
-        )
-        # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), then in units of the new row.
-        miss = (
-            np.abs(self.without)
-            * np.broadcast_to(noise_unit(design), design.n)[:, None]
-        )
-        return {
-            "mean": mean,
-            "lower": rank.lower(deleted_predictions - miss),
-            "upper": rank.upper(deleted_predictions + miss),
-        }
+def _predict_mean(design: Design, beta: Array) -> Array:
+    return plus_offset((design.X @ beta)[:, None], design.offset)[:, 0]

@@ -73,29 +73,18 @@ class Split(ConformalMethod):
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
-            independence = "the fit has not used these rows"
-            return _calibrate_scores(
-                fit,
-                score,
-                unseen,
-                prob,
-                (independence, *(PRECISE,) * (unseen.weight_kind == "precision")),
-            )
+            notes = ("the fit has not used these rows",)
+            notes += (PRECISE,) * (unseen.weight_kind == "precision")
+            return _calibrate_scores(fit, score, unseen, prob, notes)
         design, weight_notes = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
         cut = round(self.share * design.n)
-        rows = np.sort(order[:cut])
-        calibration_rows = np.sort(order[cut:])
-        ConformalRank(prob, len(calibration_rows))  # before the work
-        part = fit_again(fit, design.take(rows))
-        return _calibrate_scores(
-            part,
-            score,
-            design.take(calibration_rows),
-            prob,
-            (f"refitted on {len(rows)} rows", *weight_notes),
-        )
+        ConformalRank(prob, design.n - cut)  # before the work
+        part = fit_again(fit, design.take(np.sort(order[:cut])))
+        calibration_rows = design.take(np.sort(order[cut:]))
+        notes = (f"refitted on {cut} rows", *weight_notes)
+        return _calibrate_scores(part, score, calibration_rows, prob, notes)
 
 
 def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit:
@@ -113,62 +102,30 @@ def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit
 
 def _calibrate_scores(
     fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
-) -> "SplitCalibrated":
-    rank = ConformalRank(prob, design.n)
-    draws = predictive_size(fit)
-    y = [
+) -> Calibrated:
+    n = design.n
+    rank = ConformalRank(prob, n)
+    per_row = predictive_size(fit)
+    parts = [
         score.of(predictive_at(fit, part), part.observed, noise_unit(part))
-        for part in blocks(design, draws)
+        for part in blocks(design, per_row)
     ]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
-    scores = np.sort(np.concatenate(y))
-    return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
+    most = float(rank.upper(np.concatenate(parts)))
 
-
-@dataclass(frozen=True, eq=False)
-class SplitCalibrated(Calibrated):
-    """A fit, the sorted scores of the calibration rows, and the bound of the score of a new row."""
-
-    fit: Fit
-    score: Score
-    scores: Array
-    most: float
-    prob: float
-    notes: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.scores)
-
-    @property
-    def measure(self) -> str:
-        precise = (
-            self.fit.model.design.weight_kind == "precision"
-            and self.score.name == "absolute"
-        )
-        scaled = "sqrt(w) " if precise else ""
-        return f"{scaled}{self.score.says} <= {self.most:.6g}"
-
-    @property
-    def guarantee(self) -> str:
-        upper = min(1.0, self.prob + 1 / (self.count + 1))
-        return (
-            f"contains the response of a new row with probability at least {self.prob:g}, and at most {upper:.4g} if no two scores "
-            f"are equal, for any model, if {exchangeable(self.fit, f'the {self.count} calibration rows')}. It is an "
-            "average over data sets and rows: for a given row or data set it may be less or more"
-        )
-
-    @property
-    def per_row(self) -> int:
-        return predictive_size(self.fit)
-
-    def region(self, design: Design) -> Mapping[str, Array]:
-        p = predictive_at(self.fit, design)
+    def region(new: Design) -> Mapping[str, Array]:
+        p = predictive_at(fit, new)
         need_one_trial(p.likelihood, p.given.get("trials"))
-        return {
-            "mean": self.score.centre(p),
-            **self.score.region(p, self.most, noise_unit(design)),
-        }
+        return {"mean": score.centre(p), **score.region(p, most, noise_unit(new))}
+
+    precise = fit.model.design.weight_kind == "precision" and score.name == "absolute"
+    measure = f"{'sqrt(w) ' * precise}{score.says} <= {most:.6g}"
+    guarantee = (
+        f"contains the response of a new row with probability at least {prob:g}, and at most {min(1.0, prob + 1 / (n + 1)):.4g} if no two scores "
+        f"are equal, for any model, if {exchangeable(fit, f'the {n} calibration rows')}. It is an "
+        "average over data sets and rows: for a given row or data set it may be less or more"
+    )
+    return Calibrated(fit, n, measure, guarantee, notes, region, per_row, most)
 
 
 def predictive_at(fit: Fit, design: Design) -> Predictive:
