@@ -69,36 +69,18 @@ class BiasVariance:
         )
 
     def __str__(self) -> str:
-        if self.how == "closed form":
-            source = "in closed form"
-        else:
+        source = "in closed form"
+        if self.how == "simulation":
             source = f"from {self.reps} simulated responses"
-        names = [
-            n
-            for n in (
-                "bias2",
-                "variance",
-                "error",
-                "error_se",
-                "noise",
-                "new_error",
-                "df",
-            )
-            if n in self.average
-        ]
-        part = self.average[names]
-        if part.dims:
-            table = part.to_dataframe()
-        else:
-            table = part.expand_dims(at=["average"]).to_dataframe()
+        names = ["bias2", "variance", "error", "error_se", "noise", "new_error"]
+        part = self.average[names + ["df"] * ("df" in self.average)]
+        if not part.dims:
+            part = part.expand_dims(at=["average"])
         n_failed = int(self.average["failed"].sum())
-        if n_failed:
-            note = [f"note: {n_failed} fits without an estimate are left out"]
-        else:
-            note = []
+        note = [f"note: {n_failed} fits without an estimate are left out"]
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {source}"
-        shown = Table.from_pandas(table, number=format_digits(4))
-        return clean_lines(head, *shown.lines(), *note)
+        shown = Table.from_pandas(part.to_dataframe(), number=format_digits(4))
+        return clean_lines(head, *shown.lines(), *note * (n_failed > 0))
 
 
 @check_arguments
@@ -239,35 +221,29 @@ def _tables(
     likelihood: Likelihood,
     scales: Sequence[float] | None,
 ) -> tuple[Any, Any]:
+    import pandas as pd
     import xarray as xr
 
-    inner = ("obs",) if f.ndim == 1 else ("obs", "level")
+    dims = ("obs", "level")[: f.ndim]
     coords: dict[str, Any] = {"obs": target.row_names}
     if f.ndim == 2:
         coords["level"] = [str(v) for v in likelihood.levels]
-    lead: tuple[str, ...] = () if scales is None else ("scale",)
-    if scales is None:
-        front = {}
-    else:
-        front = {"scale": np.asarray(scales, dtype=float)}
-
-    def stack_values(values: list[Any]) -> Array:
-        if scales is None:
-            return np.asarray(values[0])
-        return np.stack([np.asarray(v) for v in values])
-
-    variables_ = {
-        k: ((*lead, *inner), stack_values([p.rows[k] for p in parts]))
-        for k in parts[0].rows
-    }
-    data = xr.Dataset(
-        {"truth": (inner, f), "noise": (inner, noise), **variables_},
-        {**front, **coords},
-    )
+    tables = []
+    averages = []
+    share = xr.DataArray(shares(target), dims="obs")
+    for part in parts:
+        rows = {k: (dims, v) for k, v in part.rows.items()}
+        table = xr.Dataset(rows, coords)
+        tables.append(table)
+        weighted = (table[["bias2", "variance", "error"]] * share).sum()
+        averages.append(weighted.assign(part.numbers))
+    data = tables[0]
+    average = averages[0]
+    if scales is not None:
+        index = pd.Index(np.asarray(scales, dtype=float), name="scale")
+        data = xr.concat(tables, index)
+        average = xr.concat(averages, index)
+    data = data.assign(truth=(dims, f), noise=(dims, noise))
     # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
-    level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
-    averages = {
-        k: (lead, stack_values([p.average[k] for p in parts])) for k in parts[0].average
-    }
-    average = xr.Dataset(averages, front)
+    level = (data["noise"] * share).sum(skipna=False)
     return data, average.assign(noise=level, new_error=average["error"] + level)

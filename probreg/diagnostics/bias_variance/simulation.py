@@ -29,10 +29,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class DecompositionParts:
-    """Arrays over rows (n,) or (n, K) by name, and their averages."""
+    """Arrays over rows (n,) or (n, K) by name, and further numbers for their averages."""
 
     rows: Mapping[str, Array]
-    average: Mapping[str, float]
+    numbers: Mapping[str, float]
 
 
 def linear(model: Model) -> bool:
@@ -72,64 +72,53 @@ def decompose_linear(
     root = np.asarray(posterior.root, dtype=float)
     variance = sigma**2 * ((target.X @ root @ (R @ root).T) ** 2).sum(1)
     bias = fitted - f
-    zero = np.zeros_like(bias)
     rows = {
         "fitted": fitted,
         "bias": bias,
         "bias2": bias**2,
         "variance": variance,
         "error": variance + bias**2,
-        "bias_se": zero,
-        "variance_se": zero,
-        "error_se": zero,
     }
-    w = shares(target)
-    bias2 = float(w @ rows["bias2"])
-    average = {"bias2": bias2, "variance": float(w @ variance)}
-    average["error"] = bias2 + average["variance"]
-    average |= {f"{name}_se": 0.0 for name in ("bias2", "variance", "error")}
-    average |= {"df": float(((R @ root) ** 2).sum()), "failed": 0.0}
-    return DecompositionParts(rows, average)
+    rows |= dict.fromkeys(("bias_se", "variance_se", "error_se"), np.zeros_like(bias))
+    numbers = dict.fromkeys(("bias2_se", "variance_se", "error_se", "failed"), 0.0)
+    return DecompositionParts(rows, numbers | {"df": float(((R @ root) ** 2).sum())})
 
 
 def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
-    """Return moments over the fits with an estimate, with their number as divisor; averages weigh rows and sum over levels."""
+    """Return moments over the fits with an estimate, with their number as divisor, and standard errors over the draws."""
     g = draws[np.isfinite(draws).reshape(len(draws), -1).all(1)]
-    count = len(g)
     fitted = g.mean(0)
     # mean (g - f)^2 = mean (g - mean g)^2 + (mean g - f)^2 exactly, where all three have the same divisor.
     deviation = g - fitted
-    off = g - f
     bias = fitted - f
+    square = deviation**2
+    error = (g - f) ** 2
 
     def se(values: Array) -> Array:
-        return values.std(0, ddof=1) / np.sqrt(count)
+        return values.std(0, ddof=1) / np.sqrt(len(g))
 
-    def over_rows(values: Array) -> Array:
-        """(reps, n[, K]) to (reps,)."""
-        return (values.reshape(*values.shape[:2], -1).sum(-1) * share).sum(-1)
+    def average_se(values: Array) -> float:
+        by_row = values.reshape(*values.shape[:2], -1).sum(-1)
+        return float(se((by_row * share).sum(-1)))
 
     rows = {
         "fitted": fitted,
         "bias": bias,
         "bias2": bias**2,
-        "variance": (deviation**2).mean(0),
-        "error": (off**2).mean(0),
+        "variance": square.mean(0),
+        "error": error.mean(0),
         "bias_se": se(g),
-        "variance_se": se(deviation**2),
-        "error_se": se(off**2),
+        "variance_se": se(square),
+        "error_se": se(error),
     }
-    # standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method)
-    average = {}
-    for name, values, influence in (
-        ("bias2", (bias**2)[None], 2.0 * bias * deviation),
-        ("variance", deviation**2, deviation**2),
-        ("error", off**2, off**2),
-    ):
-        average[name] = float(over_rows(values).mean())
-        average[f"{name}_se"] = float(se(over_rows(influence)))
-    average["failed"] = float(len(draws) - count)
-    return DecompositionParts(rows, average)
+    numbers = {
+        # of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method)
+        "bias2_se": average_se(2.0 * bias * deviation),
+        "variance_se": average_se(square),
+        "error_se": average_se(error),
+        "failed": float(len(draws) - len(g)),
+    }
+    return DecompositionParts(rows, numbers)
 
 
 def shares(target: Design) -> Array:

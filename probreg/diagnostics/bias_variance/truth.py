@@ -1,7 +1,7 @@
 """The truth of a simulation: the true linear predictors at any rows, and the noise variance."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,14 +61,13 @@ class Truth:
 
 def with_known_aux(truth: Any, model: Model) -> Truth:
     """The truth with every nuisance parameter as a number."""
-    known_truth = truth if isinstance(truth, Truth) else Truth(truth)
-    if isinstance(known_truth.mean, Fit):
-        require_predictive(known_truth.mean.solution, known_truth.mean.method)
-    if isinstance(known_truth.mean, Fit):
-        of_fit = known_truth.mean.aux
-    else:
-        of_fit = {}
-    aux = {**model.fixed, **of_fit, **known_truth.aux}
+    if not isinstance(truth, Truth):
+        truth = Truth(truth)
+    aux = {**model.fixed}
+    if isinstance(truth.mean, Fit):
+        require_predictive(truth.mean.solution, truth.mean.method)
+        aux |= truth.mean.aux
+    aux |= truth.aux
     for name in model.likelihood.aux:
         if name not in aux:
             raise DataError(
@@ -78,11 +77,8 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
             raise DataError(
                 f"the true {name} is {aux[name]!r}; it must be a positive finite number"
             )
-    return Truth(
-        known_truth.mean,
-        {k: float(aux[k]) for k in model.likelihood.aux},
-        known_truth.data,
-    )
+    known = {k: float(aux[k]) for k in model.likelihood.aux}
+    return replace(truth, aux=known)
 
 
 def linear_predictors(
@@ -94,14 +90,12 @@ def linear_predictors(
     if isinstance(truth.mean, Fit):
         return _of_fit(truth.mean, model, x)
     if callable(truth.mean):
-        at_rows = _of_mean(
-            truth.mean, variables(design, truth.data), likelihood, design.n
-        )
+        values = variables(design, truth.data)
+        at_rows = _of_mean(truth.mean, values, likelihood, design.n)
         if x is None:
-            at_target = at_rows
-        else:
-            at_target = _of_mean(truth.mean, variables(target, x), likelihood, target.n)
-        return at_rows, at_target
+            return at_rows, at_rows
+        values = variables(target, x)
+        return at_rows, _of_mean(truth.mean, values, likelihood, target.n)
     beta = _as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
 
@@ -117,22 +111,20 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
         raise DataError(
             f"the truth was fitted to {fit.model.design.n} rows and the model has {model.design.n}: they must be the same rows"
         )
+    target = fit.model.design
     if x is not None:
-        fit.model.design.need_columns_elsewhere("a truth at other rows")
-    if x is None:
-        target_design = fit.model.design
-    else:
-        target_design = fit.model.design.at(x)
-    etas = [
-        linear_predictor(d, fit.solution.beta)
-        for d in (fit.model.design, target_design)
-    ]
+        target.need_columns_elsewhere("a truth at other rows")
+        target = target.at(x)
+    beta = fit.solution.beta
+    at_rows = fit.model.eta(beta)
+    at_target = linear_predictor(target, beta)
     if ours == theirs or isinstance(ours, UnivariateLikelihood):
-        return etas[0], etas[1]
-    at_rows, at_target = (
-        _inverse_mean(ours, theirs.mean(e)) for e in etas
-    )  # another reference class
-    return at_rows, at_target
+        return at_rows, at_target
+    # another reference class
+    return (
+        _inverse_mean(ours, theirs.mean(at_rows)),
+        _inverse_mean(ours, theirs.mean(at_target)),
+    )
 
 
 def _as_coefficients(values: Any, model: Model) -> Array:
@@ -159,13 +151,10 @@ def _of_mean(
     function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int
 ) -> Array:
     mean = floats(function(values), "the function of the true mean")
-    expected = (
-        (n,)
-        if isinstance(likelihood, UnivariateLikelihood)
-        else (n, len(likelihood.levels))
-    )
-    if mean.ndim == 0 and len(expected) == 1:
-        mean = np.full(expected, float(mean))
+    expected: tuple[int, ...] = (n, len(likelihood.levels))
+    if isinstance(likelihood, UnivariateLikelihood):
+        expected = (n,)
+        mean = np.full(n, mean) if mean.ndim == 0 else mean
     if mean.shape != expected:
         raise DataError(
             f"the function of the true mean returned shape {mean.shape}, expected {expected}"
@@ -179,9 +168,8 @@ def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
         if isinstance(likelihood, SoftmaxLikelihood):
             # log p_k = (C eta)_k + c with an unknown constant c: K linear equations in (eta, c).
             logs = np.log(mean / mean.sum(1, keepdims=True))
-            basis = np.c_[
-                likelihood.contrast, np.ones(len(likelihood.levels))
-            ]  # scores are known up to a shift
+            # scores are known up to a shift
+            basis = np.c_[likelihood.contrast, np.ones(len(likelihood.levels))]
             eta = np.linalg.solve(basis, logs.T).T[:, :-1]
         else:
             eta = np.asarray(likelihood.link.forward(mean))[:, None]
@@ -194,8 +182,7 @@ def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
 
 
 def linear_predictor(design: Design, beta: Array) -> Array:
-    eta = design.X @ beta
-    return plus_offset(eta, design.offset)
+    return plus_offset(design.X @ beta, design.offset)
 
 
 def noise_variance(
@@ -216,13 +203,10 @@ def noise_variance(
         return variance
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
-    per_row = [
-        {k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()}
-        for i in range(len(eta))
-    ]
-    return np.stack(
-        [
-            likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var()
-            for e, a in zip(eta, per_row)
-        ]
-    )
+    rows = {k: np.broadcast_to(v, len(eta)) for k, v in aux.items()}
+    variances = []
+    for i, e in enumerate(eta):
+        given = {k: v[i] for k, v in rows.items()}
+        drawn = likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **given)
+        variances.append(drawn.var())
+    return np.array(variances)
