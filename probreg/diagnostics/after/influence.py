@@ -25,7 +25,7 @@ from probreg.diagnostics.before.design_leverage import (
     HIGH,
     TIMES,
     design_leverage,
-    far_rows,
+    report_far_rows,
 )
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict, stop_if
 from probreg.fits.fit import Fit
@@ -226,9 +226,11 @@ class LeverageDiagnostic(Diagnostic):
         mean = float(w @ in_design / w.sum())
         is_far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
         mean = float(w @ h / w.sum())
-        far = far_rows(h, np.where(is_far, w, 0.0), names, minimum=HALF, mean=mean)
-        if far.rows:
-            return self.report(far.verdict, far.sentence, far.remedy, rows=far.rows)
+        far = report_far_rows(
+            self, h, np.where(is_far, w, 0.0), fit.model, minimum=HALF, mean=mean
+        )
+        if far[0].rows:
+            return far
         top = int(np.argmax(np.where(w > 0, h, -1.0)))
         sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
         if h[top] >= HALF:

@@ -150,11 +150,8 @@ def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
 def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
     """n - flat columns - columns of the blocks."""
     flat = int((~fit.model.joint.informative).sum())
-    return (
-        float(fit.model.design.moments.weight)
-        - flat
-        - len(_range_columns(fit, functions))
-    )
+    weight = float(fit.model.design.moments.weight)
+    return weight - flat - len(_range_columns(fit, functions))
 
 
 def _restricted_ratio(
@@ -168,65 +165,48 @@ def _restricted_ratio(
     model = fit.model
     Z = _range_columns(fit, functions)
     p = model.shape[0]
-    others_than_terms = np.setdiff1d(np.arange(p), Z)
+    others = np.setdiff1d(np.arange(p), Z)
     sigma = model.noise(fit.aux)
     F = np.asarray(model.design.moments.factor, dtype=float)
     # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
-    L, U = np.linalg.eigh(
-        model.joint.precision(sigma)[np.ix_(others_than_terms, others_than_terms)]
-    )
-    root = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
-    rows = np.zeros((len(root), p + 1))
-    rows[:, others_than_terms] = root
-    order = [*others_than_terms, *Z, p]
+    L, U = np.linalg.eigh(model.joint.precision(sigma)[np.ix_(others, others)])
+    rows = np.zeros((len(others), p + 1))
+    rows[:, others] = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
+    order = [*others, *Z, p]
     T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
-    a = len(others_than_terms)
-    b = p
-    # T_bb L = U diag(sqrt mu) V': w = U' T_by.
-    axes, size, _ = np.linalg.svd(T[a:b, a:b] @ _shape(fit, Z))
+    # T_zz L = U diag(sqrt mu) V': w = U' T_zy.
+    z = slice(len(others), p)
+    axes, size, _ = np.linalg.svd(T[z, z] * _shape(fit, Z))
     mu = size**2
-    w2 = np.square(axes.T @ T[a:b, b])
-    residual = float(T[b, b] ** 2)
+    w2 = np.square(axes.T @ T[z, p])
     keep = mu > 1e-12 * mu[0]
     mu = mu[keep]
-    w2 = w2[keep]
     df = _degrees_left(fit, functions) + (~keep).sum()
     ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
-    observed = _sup(mu, w2[None], np.array([residual]), df, ratios)[0]
-    null = _sup(
-        mu,
-        rng.chisquare(1.0, (SIMULATED, len(mu))),
-        rng.chisquare(df, SIMULATED),
-        df,
-        ratios,
-    )
+    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
+
+    def ratio(w2: Array, residual: Array) -> Array:
+        """The largest restricted log-likelihood ratio, twice, for each row of w2 (S, K) and residual (S,)."""
+        D = w2 @ shrunk + residual[:, None]
+        D0 = w2.sum(1) + residual
+        value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D))
+        return np.maximum((value + np.log(shrunk).sum(0)).max(1), 0.0)
+
+    observed = ratio(w2[None, keep], np.array([T[p, p] ** 2]))[0]
+    simulated = rng.chisquare(1.0, (SIMULATED, len(mu)))
+    null = ratio(simulated, rng.chisquare(df, SIMULATED))
     return LinearityTest("RLRT", float(observed), _p_value(null, observed))
 
 
 def _shape(fit: Fit, Z: Array) -> Array:
-    """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity except for sines of a process."""
+    """The diagonal (K,) of L with u = tau L v, v ~ N(0, I): each block's prior up to its scale, 1 except for sines of a process."""
     scales = np.ones(fit.model.shape[0])
     for block in fit.model.joint.blocks:
         if isinstance(block.prior, GaussianPrior):
-            precision = block.prior.independent(len(block.columns))
-        else:
-            precision = None
-        if (
-            precision is not None
-            and np.isfinite(precision).all()
-            and precision.max() > 0
-        ):
-            scales[list(block.columns)] = precision / precision.max()
-    return np.diag(scales[Z])
-
-
-def _sup(mu: Array, w2: Array, residual: Array, df: float, ratios: Array) -> Array:
-    """sup over lam >= 0 of twice the restricted log-likelihood ratio, for each row of w2 (S, K), left (S,)."""
-    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
-    D = w2 @ shrunk + residual[:, None]
-    D0 = w2.sum(1) + residual
-    value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D)) + np.log(shrunk).sum(0)
-    return np.maximum(value.max(1), 0.0)
+            sd = block.prior.independent(len(block.columns))
+            if sd is not None and np.isfinite(sd).all() and sd.max() > 0:
+                scales[list(block.columns)] = sd / sd.max()
+    return scales[Z]
 
 
 def _score_test(
@@ -239,36 +219,36 @@ def _score_test(
     """
     model = _without(fit, functions)
     Z = _range_columns(fit, functions)
-    null = fit_model(model, Newton())
+    null_fit = fit_model(model, Newton())
     m = model.shape[1]
-    estimate = estimate_of(model, null.solution, "a score test", in_memory=True)
+    estimate = estimate_of(model, null_fit.solution, "a score test", in_memory=True)
     scores = estimate.scores[:, :m] * estimate.weights[:, None]
-    g = (model.design.X[:, Z].T @ scores).ravel()
-    beta = null.solution.beta
-    aux = null.solution.aux
+    beta = null_fit.solution.beta
+    aux = null_fit.solution.aux
     J = information_of(model, beta, None, **aux)
     P = model.joint.curvature(beta, model.noise(aux))
     z = vec_entries(tuple(Z), m)
     o = vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
     inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
     B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
-    L = np.kron(_shape(fit, Z), np.eye(m))
-    g = L.T @ g
-    B = L.T @ B @ L
-    mu, V = np.linalg.eigh(B)
+    L = np.repeat(_shape(fit, Z), m)
+    g = L * (model.design.X[:, Z].T @ scores).ravel()
+    mu, V = np.linalg.eigh(L[:, None] * B * L)
     keep = mu > 1e-12 * mu[-1]
-    mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
-    ratios = np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS)
-    observed = _sup_of_scores(mu, w2[None], ratios)[0]
-    simulated = _sup_of_scores(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), ratios)
-    return LinearityTest("score", float(observed), _p_value(simulated, observed))
+    mu = mu[keep]
+    w2 = np.square(V[:, keep].T @ g) / mu
+    shrunk = 1.0 / (
+        1.0 + np.outer(mu, np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS))
+    )
 
+    def ratio(w2: Array) -> Array:
+        """sup over lam >= 0 of sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s), for each row of w2 (S, K)."""
+        value = w2 @ (1.0 - shrunk) + np.log(shrunk).sum(0)
+        return np.maximum(value.max(1), 0.0)
 
-def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
-    """sup over lam >= 0 of sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s), for each row of w2 (S, K)."""
-    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
-    value = w2 @ (1.0 - shrunk) + np.log(shrunk).sum(0)
-    return np.maximum(value.max(1), 0.0)
+    observed = ratio(w2[None])[0]
+    null = ratio(rng.chisquare(1.0, (SIMULATED, len(mu))))
+    return LinearityTest("score", float(observed), _p_value(null, observed))
 
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
@@ -277,15 +257,11 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     Z = _range_columns(fit, functions)
     columns = fit.model.design.columns
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
-    remaining = [
-        b
-        for b in model.joint.blocks
-        if b.stated and not set(b.columns) & set(Z.tolist())
-    ]
-    prior = mapping_of(remaining, columns)
-    prior[tuple(columns[j] for j in Z)] = Normal(
-        _HELD / float(np.sqrt(np.diagonal(J).max()))
-    )
+    tested = set(Z.tolist())
+    blocks = [b for b in model.joint.blocks if b.stated and not set(b.columns) & tested]
+    prior = mapping_of(blocks, columns)
+    scale = _HELD / float(np.sqrt(np.diagonal(J).max()))
+    prior[tuple(columns[j] for j in Z)] = Normal(scale)
     return model.with_prior(prior)
 
 

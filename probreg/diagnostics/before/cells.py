@@ -9,10 +9,11 @@ from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.before.term_columns import few_of, terms_of
+from probreg.diagnostics.before.term_columns import terms_of
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 
@@ -42,7 +43,7 @@ class CellsCheck(Check):
             for term, columns in terms_of(design, sentences).items():
                 sentence = sentences[columns[0]]
                 if len(columns) > 1:
-                    sentence = f"{term} has {len(columns)} levels {description}: {few_of(columns)}"
+                    sentence = f"{term} has {len(columns)} levels {description}: {few_names(columns)}"
                 findings += self.report(Verdict.WARNING, sentence, remedy, columns)
         if findings:
             return findings

@@ -7,7 +7,6 @@ import numpy as np
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.rank import surplus
 from probreg.diagnostics.before.term_columns import (
-    few_of,
     terms,
     terms_of,
     without_effects_by_group,
@@ -16,14 +15,13 @@ from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.errors import DataError
 from probreg.linalg import triangular
 from probreg.model.model import Model
-from probreg.system.terminal import percent
+from probreg.system.terminal import few_names, percent
 
 Array = np.ndarray
 # Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
 NOTED, SHARE = 30.0, 0.5
-WARNED = (
-    1000.0  # one combination has a standard error a thousand times larger than another
-)
+# one combination has a standard error a thousand times larger than another
+WARNED = 1000.0
 HIGH_VIF = 10.0  # intervals more than three times as wide as without the other terms (Marquardt 1970)
 _REMEDY = "expected of powers and products; otherwise drop or combine terms, give them a prior, or accept the wide intervals"
 
@@ -66,7 +64,7 @@ class CollinearityCheck(Check):
             (t for t in names if inflation[t] >= HIGH_VIF), key=lambda t: -inflation[t]
         )
         if high and not findings:
-            sentence = f"large variance inflation factors: {few_of([f'{t} ({inflation[t]:.3g})' for t in high])}"
+            sentence = f"large variance inflation factors: {few_names([f'{t} ({inflation[t]:.3g})' for t in high])}"
             flagged = [design.columns[j] for t in high for j in terms(design)[t]]
             findings = self.report(Verdict.NOTE, sentence, _REMEDY, flagged)
         worst = max(names, key=lambda t: inflation[t])
@@ -90,7 +88,7 @@ class CollinearityCheck(Check):
             for term, columns in by_term.items()
         ]
         vif = max(inflation[term] for term in by_term)
-        sentence = f"near collinearity, condition index {index:.3g}: variance proportions of {few_of(parts)}, VIF {vif:.3g}"
+        sentence = f"near collinearity, condition index {index:.3g}: variance proportions of {few_names(parts)}, VIF {vif:.3g}"
         number = {c: j for j, c in enumerate(model.design.columns)}
         decided = model.joint.informative[[number[c] for c in order]].all()
         verdict = Verdict.WARNING if index >= WARNED and not decided else Verdict.NOTE

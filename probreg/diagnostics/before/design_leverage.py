@@ -1,15 +1,15 @@
 """Leverage of the rows in the design, without their response."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from probreg.data.rows import full_weights
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.rank import surplus
-from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
+from probreg.diagnostics.findings import Finder, Finding, NotApplicable, Verdict
 from probreg.model.model import Model
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 # Huber (1981) calls leverages from 0.2 on risky; with few rows all are, so a multiple of their mean is required too.
@@ -36,10 +36,7 @@ class DesignLeverageCheck(Check):
         if surplus(model) is not None:
             raise NotApplicable("more columns than rows")
         w = full_weights(design.weights, design.n)
-        report = far_rows(design_leverage(model), w, model.design.row_names)
-        return self.report(
-            report.verdict, report.sentence, report.remedy, rows=report.rows
-        )
+        return report_far_rows(self, design_leverage(model), w, model)
 
 
 def design_leverage(model: Model) -> Array:
@@ -54,12 +51,10 @@ def design_leverage(model: Model) -> Array:
     design.need_rows("a leverage for each row")
     head = set(design.head.tolist())  # without effects of groups, which have a prior
     kept_columns = [j for j in design.moments.rank.kept if j in head]
-    rows = (
-        design.frame.rows(design.X)
-        if design.frame.intercept in kept_columns
-        else design.X
-    )
-    U = rows[:, kept_columns]
+    U = design.X
+    if design.frame.intercept in kept_columns:
+        U = design.frame.rows(U)
+    U = U[:, kept_columns]
     w = design.square_weights
     weighted = U if w is None else U * np.sqrt(w)[:, None]
     if design.weight_kind != "frequency":
@@ -67,48 +62,30 @@ def design_leverage(model: Model) -> Array:
     return ((U @ np.linalg.inv(np.linalg.qr(weighted, mode="r"))) ** 2).sum(1)
 
 
-class FarRows(NamedTuple):
-    """The verdict on leverages, and the rows that are far from the others."""
-
-    verdict: Verdict
-    sentence: str
-    remedy: str = ""
-    rows: tuple[object, ...] = ()
-
-
-def far_rows(
+def report_far_rows(
+    check: Finder[Any],
     h: Array,
     w: Array,
-    names: Array,
+    model: Model,
     *,
     minimum: float = HIGH,
     mean: float | None = None,
-) -> FarRows:
-    """Return the rows of positive weight with a leverage h (n,) of at least `minimum` and four times the mean, highest first."""
+) -> list[Finding]:
+    """Return the finding of rows of positive weight with a leverage h (n,) of at least `minimum` and four times the mean."""
     mean = float(w @ h / w.sum()) if mean is None else mean
     if mean >= ALONE:
-        text = "every row has leverage 1: as many coefficients as observations"
-        return FarRows(Verdict.OK, text)
+        sentence = "every row has leverage 1: as many coefficients as observations"
+        return check.report_ok(sentence)
     is_far = (h >= max(minimum, TIMES * mean)) | (h >= ALONE)
     order = [i for i in np.argsort(-h) if w[i] > 0 and is_far[i]]
     if not order:
         largest = h[w > 0].max(initial=0)
-        text = f"largest leverage {largest:.3g} (mean {mean:.2g})"
-        return FarRows(Verdict.OK, text)
+        return check.report_ok(f"largest leverage {largest:.3g} (mean {mean:.2g})")
+    names = model.design.row_names[order].tolist()
     top = h[order[0]]
-    sentence = f"row {names[order[0]]} has leverage {top:.3g} (mean {mean:.2g})"
+    sentence = f"row {names[0]} has leverage {top:.3g} (mean {mean:.2g})"
     if len(order) > 1:
-        sentence += f"; {len(order) - 1} more: {list_first(names[order[1:]])}"
+        sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
     remedy = "check the row, and report the fit without it too"
     verdict = Verdict.WARNING if top >= HALF else Verdict.NOTE
-    return FarRows(verdict, sentence, remedy, tuple(names[order].tolist()))
-
-
-def list_first(names: Iterable[object], limit: int = 3) -> str:
-    """List the first names.
-
-    >>> list_first("abcd")
-    'a, b, c, ...'
-    """
-    texts = [str(name) for name in names]
-    return ", ".join(texts[:limit]) + ", ..." * (len(texts) > limit)
+    return check.report(verdict, sentence, remedy, rows=names)

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.data.level_moments import dropped_beside_levels
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.before.term_columns import few_of, terms_of
+from probreg.diagnostics.before.term_columns import terms_of
 from probreg.diagnostics.findings import Finding, Verdict
 from probreg.inference.modes.wide import SOON
 from probreg.linalg import ColumnRank, rank_of, triangular
 from probreg.model.model import Model
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 Equation = tuple[str, tuple[str, ...]]  # of a dropped column, and the columns in it
@@ -42,59 +44,47 @@ class RankCheck(Check):
         undecided = _format_equations(
             _rank_of(design.moments.R[:, free]), [names[j] for j in free]
         )
-        findings = self._report_unidentified(model, undecided)
+        findings = self._report_unidentified(design, undecided)
         reported = {columns[0] for _, columns in undecided}
         # columns of groups are combinations of the intercept by design
         reported |= {c for t in design.recipe.grouped.values() for c in t.columns}
         shared = [
-            (equation, columns)
+            (f"{equation}: {_BY_PRIOR}", columns)
             for equation, columns in _format_equations(design.moments.rank, names)
             if columns[0] not in reported
         ]
-        return findings + self._report_shared(model, shared) or self.report_ok(
-            "the design has full column rank"
-        )
-
-    def _report_shared(self, model: Model, shared: list[Equation]) -> list[Finding]:
-        """Return a note for each column, and for each smooth term, that only the prior identifies."""
-        findings: list[Finding] = []
-        smooth = {c: t.name for t in model.design.recipe.terms for c in t.columns}
-        by_term: dict[str, list[tuple[str, ...]]] = {}
-        for equation, columns in shared:
-            if columns[0] in smooth:
-                by_term.setdefault(smooth[columns[0]], []).append(columns)
-            else:
-                sentence = f"{equation}: {_BY_PRIOR}"
-                findings += self.report(Verdict.NOTE, sentence, "", columns)
-        for term, equations in by_term.items():
-            other_terms = {
-                smooth.get(c, c): None for cols in equations for c in cols[1:]
-            }
-            other_terms.pop(term, None)
-            sentence = f"{term}: {len(equations)} columns are combinations of {', '.join(other_terms) or 'one another'}; {_BY_PRIOR}"
-            findings += self.report(
-                Verdict.NOTE, sentence, "", [c[0] for c in equations]
-            )
-        return findings
+        findings += self._report_by_term(design, shared, Verdict.NOTE, f"; {_BY_PRIOR}")
+        return findings or self.report_ok("the design has full column rank")
 
     def _report_unidentified(
-        self, model: Model, equations_found: list[Equation]
+        self, design: Design, equations: list[Equation]
     ) -> list[Finding]:
-        """Return a problem for each column that is not identified by the data or the prior; one for a term with several such columns."""
+        """Return a problem for each column that is not identified by the data or the prior."""
+        explained = [(f"{e}: {_explain_redundancy(c)}", c) for e, c in equations]
+        ending = ": their coefficients are not identified"
+        return self._report_by_term(design, explained, Verdict.PROBLEM, ending, _REMEDY)
+
+    def _report_by_term(
+        self,
+        design: Design,
+        equations: list[Equation],
+        verdict: Verdict,
+        ending: str,
+        remedy: str = "",
+    ) -> list[Finding]:
+        """Return a finding for each equation; one for a term with several columns that are combinations of others."""
         findings: list[Finding] = []
-        by_term = terms_of(model.design, model.design.columns)
+        by_term = terms_of(design, design.columns)
         term_of = {c: term for term, columns in by_term.items() for c in columns}
-        dropped = [columns[0] for _, columns in equations_found]
-        for term, term_columns in terms_of(model.design, dropped).items():
-            equations = [e for e in equations_found if e[1][0] in term_columns]
-            columns = tuple(dict.fromkeys(c for _, cols in equations for c in cols))
-            if len(equations) == 1:
-                sentence = f"{equations[0][0]}: {_explain_redundancy(columns)}"
-            else:
-                other_terms = dict.fromkeys(term_of[c] for c in columns)
-                other_terms.pop(term, None)
-                sentence = f"{term}: {len(equations)} of its columns are combinations of {few_of(list(other_terms)) or 'one another'}: their coefficients are not identified"
-            findings += self.report(Verdict.PROBLEM, sentence, _REMEDY, columns)
+        for term in dict.fromkeys(term_of[columns[0]] for _, columns in equations):
+            own = [e for e in equations if term_of[e[1][0]] == term]
+            columns = tuple(dict.fromkeys(c for _, used in own for c in used))
+            sentence = own[0][0]
+            if len(own) > 1:
+                others = dict.fromkeys(term_of[c] for c in columns)
+                others.pop(term, None)
+                sentence = f"{term}: {len(own)} of its columns are combinations of {few_names(list(others)) or 'one another'}{ending}"
+            findings += self.report(verdict, sentence, remedy, columns)
         return findings
 
     def _check_coded_levels(self, model: Model) -> list[Finding]:
@@ -107,7 +97,7 @@ class RankCheck(Check):
         if not names:
             return self.report_ok("no column is a combination of the levels and of others")  # fmt: skip
         verb = "is a combination" if len(names) == 1 else "are combinations"
-        sentence = f"{few_of(names)} {verb} of the levels and of other columns: their coefficients are not identified"
+        sentence = f"{few_names(names)} {verb} of the levels and of other columns: their coefficients are not identified"
         return self.report(Verdict.PROBLEM, sentence, _REMEDY, names)
 
     def _report_more_columns_than_rows(
@@ -123,7 +113,7 @@ class RankCheck(Check):
             remedy = "give all columns a prior, or use fewer of them"
             return self.report(Verdict.PROBLEM, sentence, remedy, names)
         rank = _rank_of(design.X[:, free], design.square_weights)
-        findings = self._report_unidentified(model, _format_equations(rank, names))
+        findings = self._report_unidentified(design, _format_equations(rank, names))
         of_groups = sum(len(t.columns) for t in design.recipe.grouped.values())
         if len(design.columns) - of_groups <= design.n:
             return findings or self.report_ok("more columns than rows, because of group effects")  # fmt: skip
@@ -163,12 +153,8 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
             term = name
         else:
             term = f"{size} {name}"
-        text += (
-            f" {'-' if c < 0 else '+'} {term}"
-            if text
-            else ("-" if c < 0 else "") + term
-        )
-    return text
+        text += f" {'-' if c < 0 else '+'} {term}"
+    return text.replace(" - ", "-", 1) if text.startswith(" -") else text[3:]
 
 
 def _rank_of(columns: Array, weights: Array | None = None) -> ColumnRank:

@@ -9,11 +9,11 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.before.rank import surplus
-from probreg.diagnostics.before.term_columns import few_of
 from probreg.diagnostics.findings import Finding, Verdict
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 from probreg.priors.joint import first_of
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 NEAR_ONE = (
@@ -113,7 +113,7 @@ class ScaleCheck(Check):
         columns = [model.design.columns[j] for _, j in effects]
         sizes = [size for size, _ in effects]
         single = len(effects) == 1
-        names = few_of(columns)
+        names = few_names(columns)
         change = f"{min(sizes):.3g} to {max(sizes):.3g}"
         if single:
             names = f"{names} ({spreads.scale[effects[0][1]]:.3g})"

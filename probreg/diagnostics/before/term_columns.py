@@ -1,6 +1,6 @@
 """Columns by term, because checks report terms of the formula."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +10,6 @@ from probreg.data.formula.variables import terms as terms
 from probreg.model.model import Model
 from probreg.priors import Flat
 
-FEW = 5  # names in a sentence
-
 
 def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     """Return these columns by term, in order.
@@ -20,11 +18,8 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     >>> terms_of(Model.from_formula("y ~ g", {"y": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]}).design, ["g[T.c]", "g[T.b]"])
     {'g': ['g[T.c]', 'g[T.b]']}
     """
-    term = {
-        design.columns[j]: name
-        for name, positions in terms(design).items()
-        for j in positions
-    }
+    positions = terms(design).items()
+    term = {design.columns[j]: name for name, places in positions for j in places}
     names_by_term = dict[str, list[str]]()
     for column in columns:
         names_by_term.setdefault(term[column], []).append(column)
@@ -39,14 +34,3 @@ def without_effects_by_group(model: Model) -> Model:
     X = np.asarray(design.X[:, list(design.head)])
     head = replace(design, X=X, columns=design.head_columns, kept=None)
     return replace(model, design=head, prior=Flat())
-
-
-def few_of(names: Sequence[str]) -> str:
-    """List the first five names and the number of the others.
-
-    >>> few_of(["a", "b"]), few_of("abcdefg")
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
-    return ", ".join(names[:FEW]) + (
-        f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    )

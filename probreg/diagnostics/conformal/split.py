@@ -73,8 +73,8 @@ class Split(ConformalMethod):
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
-            notes = ("the fit has not used these rows",)
-            notes += (PRECISE,) * (unseen.weight_kind == "precision")
+            precise = (PRECISE,) * (unseen.weight_kind == "precision")
+            notes = ("the fit has not used these rows", *precise)
             return _calibrate_scores(fit, score, unseen, prob, notes)
         design, weight_notes = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
