@@ -329,9 +329,7 @@ class Design(PrintsLines):
         """
         if self.n:
             return None
-        return f"{quantity} needs the rows in memory, and " + (
-            f"{self.rows_absent}: {instead}" if instead else self.rows_needed
-        )
+        return f"{quantity} needs the rows in memory, and {self.rows_absent}: {instead or self.remedy}"
 
     def need_rows(self, quantity: str, instead: str = "") -> None:
         """Raise DataError unless the rows are in memory; `quantity` names the quantity that needs them."""

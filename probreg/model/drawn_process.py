@@ -16,7 +16,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.sums import RowSums, covariance_left, root_left
-from probreg.model.group_effects import inputs_of
+from probreg.model.group_effects import LinearSums, inputs_of
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
@@ -136,15 +136,15 @@ class DrawnProcess:
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
-    ) -> "DrawnSums":
+    ) -> LinearSums:
         """Draws of all sums, less what the columns say of them."""
-        covariance = self.sums(sums, rng)
+        from scipy.sparse import eye_array
+
+        draws = self.sums(sums, rng)
         sum_columns = self._columns_of(sums)
-        for part in np.array_split(
-            np.arange(len(covariance)), 1 + covariance.size // 10**7
-        ):
-            covariance[part] -= sum_columns @ self.at_rows[part]
-        return DrawnSums(covariance)
+        for part in np.array_split(np.arange(len(draws)), 1 + draws.size // 10**7):
+            draws[part] -= sum_columns @ self.at_rows[part]
+        return LinearSums(eye_array(sums.n, format="csr"), draws)
 
     def sums(self, sums: RowSums, rng: np.random.Generator) -> Array:
         """Draws (S, n, m) of sums of the process itself."""
@@ -174,18 +174,3 @@ class DrawnProcess:
             raise DataError(
                 f"{self.key}: its draws at these rows are {8e-9 * numbers:.1f} GB: take fewer rows, or fewer draws"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnSums:
-    """Draws of sums (S, n, m), held whole."""
-
-    values: Array
-
-    @property
-    def empty(self) -> bool:
-        return not self.values.any()
-
-    def at(self, sums: slice, atoms: slice) -> Array:
-        """Of some sums for some atoms."""
-        return self.values[atoms, sums]

@@ -674,8 +674,10 @@ class Model(FromData):
         """
         beta = self._as_coefficients(beta)
         aux_values = self._complete_aux(aux)
-        if self.of_moments or not self.design.reachable:
-            return self._log_lik_of_moments(beta, aux_values)
+        if self.of_moments:
+            moments = self.design.kept or self.design.moments
+            sigma = np.asarray(aux_values[self.noise_scale], dtype=float)
+            return sums.log_lik_of_moments(moments, beta, sigma)
         wide = {k: np.asarray(v)[..., None] for k, v in aux_values.items()}
         return self.design.fold(
             partial(
@@ -690,17 +692,6 @@ class Model(FromData):
             self.design.kept is not None and not self.design.n
         )
         return elsewhere and self.likelihood.least_squares
-
-    def _log_lik_of_moments(self, beta: Array, aux_values: Mapping[str, Any]) -> Array:
-        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
-        moments = self.design.kept or (self.design.moments if self.of_moments else None)
-        if moments is None or not self.likelihood.least_squares:
-            raise DataError(
-                f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}"
-            )
-        return sums.log_lik_of_moments(
-            moments, beta, np.asarray(aux_values[self.noise_scale], dtype=float)
-        )
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
         """The log prior log p(beta | aux) + log p(aux); improper parts count as stated in their class.
@@ -880,10 +871,12 @@ class Model(FromData):
             curvature[:k, :k], curvature[k:, k:] = H, H_aux
             curvature[:k, k:] = cross.reshape(k, -1)
             curvature[k:, :k] = curvature[:k, k:].T
-        local = LocalModel(
-            float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature
+        prior = prior_derivatives(self, T @ gamma, T, aux_values)
+        return LocalModel(
+            float(value) + prior.value,
+            np.concatenate([g_beta.ravel(), g_aux]) + prior.gradient,
+            curvature + prior.curvature if curved else curvature,
         )
-        return self._add_prior(local, T @ gamma, T, aux_values)
 
     def _log_lik_sums(
         self,
@@ -908,18 +901,6 @@ class Model(FromData):
             aux_values=aux_values, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
-
-    def _add_prior(
-        self, local: LocalModel, beta: Array, T: Array, aux_values: Aux
-    ) -> LocalModel:
-        prior = prior_derivatives(self, beta, T, aux_values)
-        if local.curvature.size:
-            curvature = local.curvature + prior.curvature
-        else:
-            curvature = local.curvature
-        return LocalModel(
-            local.value + prior.value, local.gradient + prior.gradient, curvature
-        )
 
     @check_arguments
     def prior_predictive(

@@ -23,7 +23,7 @@ from probreg.errors import Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
-from probreg.model.drawn_process import DrawnProcess, DrawnSums
+from probreg.model.drawn_process import DrawnProcess
 from probreg.model.group_effects import (
     GroupEffects,
     LinearSums,
@@ -264,7 +264,7 @@ class OffSpan:
 class JointDraws:
     """Draws of all sums, of each term."""
 
-    parts: tuple[LinearSums | DrawnSums, ...]
+    parts: tuple[LinearSums, ...]
 
     @property
     def empty(self) -> bool:

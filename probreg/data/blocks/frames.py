@@ -118,9 +118,11 @@ def _check_client(client: Any) -> None:
         raise Incompatible(
             "client= needs the package distributed: pip install 'probreg[dask]'"
         ) from None
-    if not isinstance(client, Client) or client.asynchronous:
+    if (
+        not isinstance(client, Client)
+        or client.asynchronous
+        or client.status != "running"
+    ):
         raise Incompatible(
-            f"client is a dask.distributed.Client that is not asynchronous, got {brief(client)}"
+            f"client is a running dask.distributed.Client that is not asynchronous, got {brief(client)}"
         )
-    if client.status != "running":
-        raise Incompatible(f"the client is {client.status}; start another one")

@@ -105,12 +105,10 @@ class Recipe(ColumnRecipe):
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions among its terms, followed by the processes, by the names of their columns."""
-        smooths = tuple(term.described(key) for key, term in self.smooths.items())
-        processes = tuple(term.described for term in self.processes.values())
+        others = (*self.processes.values(), *self.grouped.values())
         return (
-            *smooths,
-            *processes,
-            *(term.described for term in self.grouped.values()),
+            *(term.described(key) for key, term in self.smooths.items()),
+            *(term.described for term in others),
         )
 
     @cached_property

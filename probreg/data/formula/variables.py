@@ -112,13 +112,6 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
     )
 
 
-def read_of(design: Design) -> dict[str, Any]:
-    """Return the variables that a design keeps, for a file; empty for arrays, because their columns are the variables."""
-    if isinstance(design.recipe, ArrayColumns):
-        return {}
-    return dict(design.read)
-
-
 def _read_back(design: Design) -> dict[str, Any]:
     """Return the variables that the design keeps, checked by computing the matrix again."""
     recipe: Any = design.recipe

@@ -73,27 +73,10 @@ class Roughness:
     words: str
 
 
-def _weighted_means(columns: Array, counts: Array | None) -> Array:
-    """Return the weighted means of columns (n, q)."""
-    return np.asarray(
-        columns.mean(0)
-        if counts is None
-        else np.average(columns, axis=0, weights=counts)
-    )
-
-
 def _root_mean_square(columns: Array, counts: Array | None) -> float:
     """Return the root of the mean sum of squares of columns (n, q) about their weighted means."""
-    return (
-        float(
-            np.sqrt(
-                _weighted_means(
-                    (columns - _weighted_means(columns, counts)) ** 2, counts
-                ).sum()
-            )
-        )
-        or 1.0
-    )
+    about = columns - np.average(columns, axis=0, weights=counts)
+    return float(np.sqrt(np.average(about**2, axis=0, weights=counts).sum())) or 1.0
 
 
 # ---- thin plate splines ------------------------------------------------------------------------------------------------
@@ -163,7 +146,7 @@ class ThinPlate(SmoothBasis):
         columns = smooth._uncentred_columns(x)
         size = _root_mean_square(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
-        means = _weighted_means(columns, counts)
+        means = np.average(columns, axis=0, weights=counts)
         return replace(smooth, transform=smooth.transform / size, means=means)
 
     @property
@@ -327,7 +310,7 @@ class PenalisedSpline(SmoothBasis):
             smooth._splines(x) @ smooth.transform[:, null - 1 :], counts
         )
         unit = np.hstack([line, smooth.transform[:, null - 1 :] / size])
-        means = _weighted_means(smooth._splines(x) @ unit, counts)
+        means = np.average(smooth._splines(x) @ unit, axis=0, weights=counts)
         return replace(smooth, transform=unit, means=means)
 
     @property
@@ -413,7 +396,7 @@ class TensorProduct(SmoothBasis):
             for a, b in pairwise(ends)
         ]
         sizes = np.concatenate([np.ones(smooth.flat), *margins_of])
-        return cls(margins, sizes, _weighted_means(columns / sizes, counts))
+        return cls(margins, sizes, np.average(columns / sizes, axis=0, weights=counts))
 
     def _range_margins(self) -> list[tuple[bool, ...]]:
         """Return which margins give their range: none first (flat except for the constant), then each combination."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design, Moments
-from probreg.data.formula.variables import read_of
 from probreg.errors import DataError
 from probreg.fits.storage.columns import encode_columns
 from probreg.fits.storage.container import netcdf_image, seal
@@ -61,7 +60,7 @@ def write_fit(
     groups |= _moment_groups(model, rows=rows)
     groups["solution"] = _group(_solution_arrays(solution))
     if rows:
-        columns, spec["design"]["read"] = encode_columns(read_of(model.design))
+        columns, spec["design"]["read"] = encode_columns(model.design.read)
         groups["rows"] = _group(_row_arrays(model.design) | columns)
     arrays: dict[str, Any] = {}
 
