@@ -127,10 +127,9 @@ class Lasso:
         return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, np.inf, 0)
 
     def mode_given_sigma(
-        self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None
+        self, sigma: float, start: ModeGivenSigma, tol: float
     ) -> ModeGivenSigma:
-        """Return the mode at this sigma, starting from another mode; `hint` marks
-        columns that may enter."""
+        """Return the mode at this sigma, starting from another mode."""
         r = start.r
         g = start.gradient
         penalty = self.penalty_at(sigma)
@@ -139,8 +138,6 @@ class Lasso:
         # the effect of rounding of the residuals
         tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)
         work = ~penalty.at_kink(r)
-        if hint is not None:
-            work = work | penalty.whole(hint)
         best: ModeGivenSigma | None = None
         # If all of G is available, descent updates the correlations of all columns, and
         # needs no submatrix of G. Linear systems
@@ -222,11 +219,10 @@ def solve_joint(
     *,
     sigma: float | None,
     tol: float,
-    hint: Array | None = None,
 ) -> Joint:
     """Find the mode from another mode and sigma (None: the scale of y)."""
     if model.noise_held is not None:
-        mode = lasso.mode_given_sigma(model.noise_held, start, tol, hint)
+        mode = lasso.mode_given_sigma(model.noise_held, start, tol)
         return Joint(mode, model.noise_held, mode.kkt)
     if lasso.yy == 0.0:
         raise NotConverged(_collapse(model))
@@ -238,7 +234,7 @@ def solve_joint(
     def step(u: float) -> float:
         """Return log sigma given the coefficients at u, minus u."""
         nonlocal miss
-        modes[0] = lasso.mode_given_sigma(float(np.exp(u)), modes[0], tol, hint)
+        modes[0] = lasso.mode_given_sigma(float(np.exp(u)), modes[0], tol)
         new, miss = _sigma_step(lasso.sigma_equation(modes[0]), slopes, u)
         if new < np.log(top) - 16.0:
             raise NotConverged(_collapse(model))

@@ -81,26 +81,6 @@ class Hinges:
             return h
         return np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
-    def states(self, ratio: Array) -> NDArray[np.int8]:
-        """Return the state of each row (see `polish`) from the last step over the numbers it changed (4, hinges): of two factors
-        with a vanishing product, the one that decreased more is zero.
-
-        The ratio of a number to its previous value tends to 0 or 1, in any units
-        (El-Bakry, Tapia & Zhang 1994)."""
-        states = np.zeros(len(self.base), dtype=np.int8)
-        full = ratio[1] < ratio[2]
-        is_off = ratio[0] < ratio[3]
-        if not self.shift.any():
-            states[self.rows] = np.where(full, 2, np.where(is_off, -2, 1))
-            return states
-        # A hinge above its kink puts the row beyond it, a hinge at its kink puts the
-        # row on it; otherwise the row is in the tube.
-        sign = self.sign.astype(np.int8)
-        kink = ~full & ~is_off
-        states[self.rows[kink]] = sign[kink]
-        states[self.rows[full & ~is_off]] = 2 * sign[full & ~is_off]
-        return states
-
     def start(self, t: Array, floor: float) -> Array:
         """alpha, s - alpha, u and z at the start (4, hinges): every hinge has the same relative position, and u, z exceed
         their kinks by `floor`."""
@@ -121,15 +101,12 @@ class Hinges:
 
 class Inside(NamedTuple):
     """The state of a method: b (p,), a (n,) within its box, the number of steps, and
-    alpha, s - alpha, u, z of the hinges (4, hinges) to continue.
-
-    states (n,) is a guess of the states at the start of `polish`."""
+    alpha, s - alpha, u, z of the hinges (4, hinges) to continue."""
 
     b: Array
     a: Array
     steps: int
     hinges: Array | None = None
-    states: NDArray[np.int8] | None = None
 
 
 @np.errstate(
@@ -158,7 +135,6 @@ def interior_point(
     a = hinges.base + hinges.to_rows(points[0])
     largest = np.maximum(problem.loss.up, problem.loss.down)
     size = float(largest @ (np.abs(problem.y) + floor))
-    states = None
     for steps in range(start.steps, max_steps + 1):
         alpha, complement, u, z = points
         gap = float(complement @ u + alpha @ z)
@@ -188,13 +164,12 @@ def interior_point(
         if not (np.isfinite(lengths).all() and np.isfinite(db).all()):
             break
         moves = lengths * moves
-        states = hinges.states(moves / points)
         b = b + lengths[2] * db
         points = points + moves
         a = hinges.base + hinges.to_rows(points[0])
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - hinges.shift
-    return Inside(b, a, steps, points, states)
+    return Inside(b, a, steps, points)
 
 
 def _direction(

@@ -110,18 +110,14 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     best = None
     smallest = np.inf
     for inside in _attempts(problem, system, tol, max_steps):
-        if inside.states is None:
-            guesses = []
-        else:
-            guesses = [inside.states]
-        for states in (*guesses, active_set(problem, inside.b, inside.a)):
-            b, a, settled = polish(problem, system, inside.b, inside.a, states)
-            certificate = problem.certify(b, a)
-            if settled and certificate.violation <= FINE:
-                return Solved(b, a, inside.steps, True, certificate)
-            if certificate.violation < smallest:
-                best = Solved(b, a, inside.steps, False, certificate)
-                smallest = certificate.violation
+        states = active_set(problem, inside.b, inside.a)
+        b, a, settled = polish(problem, system, inside.b, inside.a, states)
+        certificate = problem.certify(b, a)
+        if settled and certificate.violation <= FINE:
+            return Solved(b, a, inside.steps, True, certificate)
+        if certificate.violation < smallest:
+            best = Solved(b, a, inside.steps, False, certificate)
+            smallest = certificate.violation
         violation = problem.certify(inside.b, inside.a).violation
         if violation < smallest:
             best = Solved(inside.b, inside.a, inside.steps, False)

@@ -8,7 +8,7 @@ columns' own units after binding): a small scale is a strong prior, so a lasso's
 is proportional to 1 / s. They may have any order, which the result keeps; the search
 goes from the strongest prior to the weakest. Every likelihood and prior with a mode is
 supported: Gaussian with normal priors by one eigendecomposition, Gaussian with Laplace,
-elastic-net and group priors by coordinate descent with screening, others by Newton's or
+elastic-net and group priors by coordinate descent on a working set, others by Newton's or
 the proximal Newton method from the mode before. `default_scales(model, n)` is a grid:
 for kinked priors from the scale at which the first coefficient leaves its kink up to a
 thousand times this scale; for others over the eigenvalues of the information.
@@ -19,10 +19,6 @@ errors; zero for a closed form, the decrement for Newton's method), gap (duality
 nats given aux, or nan), df (degrees of freedom of the fit given aux), log_lik, and
 `status`; `model(i)` is the model with the i-th prior and the mode beta[i].
 
-Along a lasso path a coefficient is left out of the next mode if its correlation with
-the residuals is below twice the new weight minus the old one (the sequential strong
-rule, Tibshirani et al. 2012), and a group by its norm. The certificate, computed over
-all columns at every scale, finds those left out by mistake.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -112,21 +108,12 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
     steps = []
     start = base.start()
     sigma = None
-    # correlations with the residuals, and the penalty
-    previous: tuple[Array, Any] | None = None
     for s in scales:
         lasso = base.at_scale(s)
-        if sigma is not None:
-            sigma_now = sigma
-        else:
-            sigma_now = model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
-        penalty = lasso.penalty_at(sigma_now)
-        hint = penalty.may_enter(*((base.c, penalty) if previous is None else previous))
         with one_blas_thread():
-            joint = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
+            joint = solve_joint(lasso, model, start, sigma=sigma, tol=tol)
         start = joint.given
         sigma = joint.sigma if model.unknown else None
-        previous = joint.given.gradient, lasso.penalty_at(joint.sigma)
         aux = dict.fromkeys(model.unknown, joint.sigma)
         status = status_of(lasso, joint, tol)
         log_lik = _log_lik(model, joint.given.rss, joint.sigma)

@@ -170,13 +170,6 @@ class KinkedPenalty:
         remainder = np.where(self.exponent < 1, 0.0, remainder)
         return np.where(at_kink, remainder * g, g)
 
-    def may_enter(self, g: Array, before: "KinkedPenalty") -> Array:
-        """(k,) bool: coordinates kept by the sequential strong rule; g are the correlations with the residuals under the
-        penalty before."""
-        # |D_new^-1 g| >= 2 - D_old / D_new   (Tibshirani et al. 2012).
-        size = self.norm(self.in_metric(g))
-        return ~self.has_kink | (size >= 2.0 - _quotient(before.metric, self.metric))
-
     def feasible(self, g: Array) -> float:
         """The largest t <= 1 with finite R*(t g), about a center of 0 and for exponents of 1."""
         # t |D^-1 g| <= 1 for every group without a ridge.
