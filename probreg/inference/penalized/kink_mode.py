@@ -153,12 +153,10 @@ def _attempts(
 
 def system_of(problem: KinkProblem) -> NewtonSystem:
     """Return Newton's equations over columns, or over rows if there are many penalised
-    columns with a proper prior."""
+    columns with independent priors."""
     n, p = problem.X.shape
-    if p > MANY_COLUMNS * n and problem.P.any():
-        rows = ByRows(problem)
-        if problem.diagonal is not None or rows.proper:
-            return rows
+    if p > MANY_COLUMNS * n and problem.P.any() and problem.diagonal is not None:
+        return ByRows(problem)
     slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
     r = problem.y - problem.X @ problem.centre
     spread = float(np.abs(r - np.median(r)).mean()) or float(np.abs(r).mean()) or 1.0

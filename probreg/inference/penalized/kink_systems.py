@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import (
-    LinAlgError,
     cho_factor,
     cho_solve,
     cholesky,
@@ -41,7 +40,6 @@ Array = NDArray[np.float64]
 
 # reciprocal condition number below which the least-norm solution is used
 SINGULAR = 1e-14
-PROPER = 1e-10  # relative to the largest pivot of a precision matrix: a smaller one may be rounding
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -124,11 +122,6 @@ class ByColumns:
         # if it is not unique.
         Z = self.Z[rows]
         p = len(self.T)
-        if not self.Q.any():
-            return lambda slack, error: (
-                self.T @ np.linalg.lstsq(Z, error)[0],
-                -np.linalg.lstsq(Z.T, slack @ self.T)[0],
-            )
         # More rows than columns: da_F = U v within their span. Adding Z'Z to Q does not
         # change the solution, and makes Q regular.
         U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
@@ -177,8 +170,8 @@ def square_root(P: Array) -> Array:
 
 @dataclass(eq=False)
 class ByRows:
-    """Newton's equations over rows, for as many columns as rows or more: with b = c +
-    P^-1 X'a of the penalised columns,
+    """Newton's equations over rows, for as many columns as rows or more and a diagonal
+    P: with b = c + P^-1 X'a of the penalised columns,
 
     (D^-1 + K) da + X_f db_f = D^-1 w,   X_f'da = -slack_f,   K = X_p P_p^-1 X_p'."""
 
@@ -194,53 +187,26 @@ class ByRows:
         X = self.problem.X[:, self.flat]
         return X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0])
 
-    @property
-    def proper(self) -> bool:
-        """Whether P_p is certainly positive definite."""
-        try:
-            pivots = np.diagonal(self.chol[0])
-        except LinAlgError:
-            return False
-        return bool(pivots.min() ** 2 > PROPER * pivots.max() ** 2)
-
-    @cached_property
-    def chol(self) -> tuple[Array, bool]:
-        """The Cholesky factor of P_p if P is not diagonal."""
-        return cho_factor(self.problem.P[np.ix_(~self.flat, ~self.flat)], lower=True)
-
     @cached_property
     def K(self) -> Array:
         if self.problem.K is not None:
             return self.problem.K
         # K = Z Z' with Z = X_p P_p^(-1/2)
-        penalized = np.flatnonzero(~self.flat)
-        diagonal = self.problem.diagonal
-        # Adjacent columns are a view.
-        X = self.problem.X[
-            :,
-            slice(penalized[0], penalized[-1] + 1)
-            if np.ptp(penalized) + 1 == len(penalized)
-            else penalized,
-        ]
-        if diagonal is None:
-            Z = solve_triangular(self.chol[0], X.T, lower=True).T
-        else:
-            if np.all(diagonal[~self.flat] == 1):
-                Z = X
-            else:
-                Z = X / np.sqrt(diagonal[~self.flat])
+        penalized = ~self.flat
+        Z = self.problem.X[:, penalized] / np.sqrt(self._precision[penalized])
         return np.asarray(Z @ Z.T)
+
+    @property
+    def _precision(self) -> Array:
+        """The diagonal of P."""
+        return np.diagonal(self.problem.P)
 
     def inverse(self, force: Array) -> Array:
         """P_p^-1 force_p among zeros (p,)."""
-        solution = np.zeros(len(force))
-        diagonal = self.problem.diagonal
-        penalized = ~self.flat
-        if diagonal is None:
-            solution[penalized] = cho_solve(self.chol, force[penalized])
-        else:
-            solution[penalized] = force[penalized] / diagonal[penalized]
-        return solution
+        precision = self._precision
+        return np.divide(
+            force, precision, out=np.zeros(len(force)), where=precision > 0
+        )
 
     def start(self) -> Array:
         b = self.problem.centre.copy()
