@@ -89,7 +89,7 @@ class LeftOutParts:
         rows = self.rows
         prior = PriorAt(self.rows, model)
         about = prior.local(point)
-        _, g, h = rows.each(point)
+        _, g, h = rows.derivatives(rows.eta(point), rows.aux(point))
         w = self.weights
         removed = self.weights[: len(self.rest)] - self.rest
         # H_k = H - sum_k J_i'h_i J_i, and the gradient without part k

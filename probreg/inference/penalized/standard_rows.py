@@ -12,7 +12,7 @@ them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,15 +28,6 @@ from probreg.model.model import LocalModel, Model, prior_derivatives
 
 _ROUNDS = 10  # passes over the rows from one mode to the next
 _SQUARED = 1e-7  # of sqrt(n) standard errors: a decrement, whose square is the distance from the mode after the step
-
-
-class DerivativesAtRows(NamedTuple):
-    """log p_i (n,) with gradient (n, m + a) and negative Hessian over z_i, without
-    weights."""
-
-    log_prob: Array
-    gradient: Array
-    curvature: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +59,6 @@ class StandardRows:
             model, np.ascontiguousarray(design.basis.rows(design.X)), design.basis
         )
 
-    @cached_property
-    def _pick(self) -> list[int]:
-        """Indices of the derivatives over z among those over (eta, log of all aux)."""
-        m = self.model.shape[1]
-        return [
-            *range(m),
-            *(m + self.model.likelihood.aux.index(name) for name in self.model.unknown),
-        ]
-
     def beta(self, point: Array) -> Array:
         """(p, m) on the raw columns."""
         p, m = self.model.shape
@@ -101,33 +83,34 @@ class StandardRows:
         eta = self.U[rows] @ point[: p * m].reshape(p, m)
         return plus_offset(eta, None if offset is None else offset[rows])
 
+    @property
+    def likelihood(self) -> SmoothLikelihood:
+        assert isinstance(self.model.likelihood, SmoothLikelihood)  # checked in `of`
+        return self.model.likelihood
+
+    def values(self, aux: Mapping[str, float]) -> Mapping[str, Any]:
+        """Nuisance parameters of each row."""
+        precision = self.model.design.precision
+        return self.likelihood.at_rows({**self.model.fixed, **aux}, precision)
+
     def scores(self, eta: Array, aux: Mapping[str, float]) -> Array:
         """d log p_i / d z_i (n, m + a), without weights."""
-        model = self.model
-        design = self.model.design
-        assert isinstance(model.likelihood, SmoothLikelihood)
-        values = model.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
-        if not self.model.unknown:
-            return model.likelihood.score(design.observed, eta, **values)
-        return model.likelihood.value_grad_hessian(
-            design.observed, eta, **values
-        ).gradient[:, self._pick]
+        if self.model.unknown:
+            return self.derivatives(eta, aux)[1]
+        y = self.model.design.observed
+        return self.likelihood.score(y, eta, **self.values(aux))
 
-    def each(self, point: Array) -> DerivativesAtRows:
-        """Derivatives of each row."""
-        model = self.model
-        design = self.model.design
-        pick = self._pick
-        assert isinstance(model.likelihood, SmoothLikelihood)
-        values = model.likelihood.at_rows(
-            {**self.model.fixed, **self.aux(point)}, design.precision
+    def derivatives(
+        self, eta: Array, aux: Mapping[str, float]
+    ) -> tuple[Array, Array, Array]:
+        """log p_i (n,) with gradient and negative Hessian over z_i, without weights."""
+        m = self.model.shape[1]
+        places = [self.likelihood.aux.index(name) for name in self.model.unknown]
+        pick = [*range(m), *(m + i for i in places)]
+        value, g, h = self.likelihood.value_grad_hessian(
+            self.model.design.observed, eta, **self.values(aux)
         )
-        value, g, h = model.likelihood.value_grad_hessian(
-            design.observed, self.eta(point), **values
-        )
-        return DerivativesAtRows(value, g, h) if len(pick) == g.shape[1] else DerivativesAtRows(
-            value, g[:, pick], h[:, pick][:, :, pick]
-        )  # fmt: skip
+        return value, g[:, pick], h[:, pick][:, :, pick]
 
     def gradient(self, g: Array, rows: slice = slice(None)) -> Array:
         """sum_i J_i'g_i (k + a,) for g (n, m + a)."""
@@ -147,30 +130,20 @@ class StandardRows:
         cross = np.einsum("np,nka->pka", U, h[:, :m, m:]).reshape(p * m, a)
         return np.block([[H, cross], [cross.T, h[:, m:, m:].sum(0)]])
 
-    def slope(self, point: Array) -> Array:
-        """The gradient of the log-likelihood."""
-        return self.gradient(
-            times_weights(
-                self.scores(self.eta(point), self.aux(point)), self.model.design.weights
-            )
-        )
-
     def local(self, point: Array) -> LocalModel:
         """The log-likelihood with its derivatives."""
         value, g, h = (
-            times_weights(v, self.model.design.weights) for v in self.each(point)
+            times_weights(v, self.model.design.weights)
+            for v in self.derivatives(self.eta(point), self.aux(point))
         )
         return LocalModel(float(value.sum()), self.gradient(g), self.curvature(h))
 
     def information(self, point: Array) -> Array:
         """The expected information of the log-likelihood over vec gamma."""
-        model = self.model
         design = self.model.design
-        assert isinstance(model.likelihood, SmoothLikelihood)
-        values = model.likelihood.at_rows(
-            {**self.model.fixed, **self.aux(point)}, design.precision
-        ) | model.given(design)
-        W = model.likelihood.information(self.eta(point), **values)
+        W = self.likelihood.information(
+            self.eta(point), **self.values(self.aux(point)), **self.model.given(design)
+        )
         return weighted_gram(self.U, times_weights(W, design.weights))
 
     @cached_property
