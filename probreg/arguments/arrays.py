@@ -76,27 +76,18 @@ def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> A
     array = as_array(values, label)
     if array.dtype.kind in "fiub":
         return array.astype(float, copy=copy)
+    if not array.size:
+        return np.zeros(array.shape)
+    is_bad = [True] * array.size
     if array.dtype.kind == "O":
         missing = missing_objects(array)
-        if all(
-            is_missing or is_number(v)
-            for v, is_missing in zip(array.flat, missing.flat)
-        ):
+        pairs = zip(array.flat, missing.flat)
+        is_bad = [not (is_missing or is_number(v)) for v, is_missing in pairs]
+        if not any(is_bad):
             return _of_objects(np.where(missing, np.nan, array), label)
-        odd = [
-            i
-            for i, (v, is_missing) in enumerate(zip(array.flat, missing.flat))
-            if not is_missing and not is_number(v)
-        ]
-        place = next((i for i in odd if not reads_as_number(array.flat[i])), odd[0])
-    elif (
-        array.dtype.kind in "US" and array.size
-    ):  # numbers mixed with text have become text
-        place = next((i for i, v in enumerate(array.flat) if not reads_as_number(v)), 0)
-    elif array.size:
-        place = 0
-    else:
-        return np.zeros(array.shape)
+    # numbers mixed with text have become text
+    texts = (i for i in np.flatnonzero(is_bad) if not reads_as_number(array.flat[i]))
+    place = next(texts, is_bad.index(True))
     where = (
         ", ".join(
             f"{w} {i}"

@@ -16,7 +16,9 @@ _MANY = 8  # names in a sentence
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
-    """The fits by name, for the function `verb`. DataError for anything but a mapping or a list of fits, and for none."""
+    """The fits by name, for the function `verb`. DataError for anything but a fit, a mapping or a list of fits, and for none."""
+    if isinstance(fits, Fit):
+        fits = [fits]
     if not isinstance(fits, Mapping | list | tuple):
         raise DataError(
             f"{verb} takes a mapping from names to fits, such as {{'ML': ml, 'posterior': post}}, or a list of fits, got {type(fits).__name__}"

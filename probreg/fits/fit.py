@@ -115,8 +115,6 @@ class Fit(FitStatistics):
     notes : tuple of str
         Notes of `fit` itself, such as why `auto` chose the method. `described["notes"]` also has the notes of the
         method, the likelihood and the rows, and `essential_notes` selects the important ones.
-    likelihood_at_estimate : float, optional
-        The log-likelihood of a saved fit without its rows.
 
     Examples
     --------
@@ -1288,13 +1286,6 @@ class Fit(FitStatistics):
                 "save it with log_likelihood=False",
             )
         stats = dict(self.solution.stats)
-        has_likelihood = (
-            self.solution.status is not Status.NO_MAXIMUM
-            and self.method.probabilities
-            and design.weight_kind != "sampling"
-        )
-        if has_likelihood:
-            stats["log_likelihood"] = self.conditional_log_likelihood
         if not rows:
             stats |= self._statistics_of_rows()
             for term in design.recipe.processes.values():
@@ -1494,10 +1485,4 @@ def load_fit(path: str | Path) -> Fit:
 
     with Interrupts():
         model, method, solution, seed = read_fit(path)
-    return Fit(
-        model,
-        method,
-        solution,
-        seed,
-        likelihood_at_estimate=solution.stats.get("log_likelihood"),
-    )
+    return Fit(model, method, solution, seed)

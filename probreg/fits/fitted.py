@@ -1,6 +1,6 @@
 """A model, the method that fitted it and the solution, with the results that need no labels or tables."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +37,6 @@ class Fitted:
     solution: Solution
     seed: int = 0
     notes: tuple[Note, ...] = ()
-    likelihood_at_estimate: float | None = field(default=None, repr=False)
 
     @property
     def target(self) -> str:
@@ -134,8 +133,9 @@ class Fitted:
             In nats.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
-        if self.likelihood_at_estimate is not None:
-            return self.likelihood_at_estimate
+        saved = statistic_saved_without_rows(self, "log_likelihood")
+        if saved is not None:
+            return saved
         require_predictive(self.solution, self.method)
         if self.solution.df is not None and self.solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate

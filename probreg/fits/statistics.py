@@ -564,6 +564,7 @@ class FitStatistics(Fitted):
     def _statistics_of_rows(self) -> dict[str, float]:
         """Return the statistics that cannot be computed without the rows, for `save`: deviances, R² and degrees of freedom of terms."""
         attributes = {
+            "log_likelihood": "conditional_log_likelihood",
             "deviance": "_conditional_deviance",
             "null_deviance": "null_deviance",
             "r_squared": "r_squared",

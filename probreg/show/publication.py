@@ -14,7 +14,7 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import CovarianceLike
-from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
+from probreg.comparison.same_question import fits_by_name, named_as_text
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
@@ -128,9 +128,7 @@ def table(
     | x | 0.980 | 0.980 |
     |  | (0.038) | (0.054) |
     """
-    several = (
-        by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
-    )
+    several = fits_by_name(fits, "table")
     covariances = _covariances(several, covariance)
     columns = [
         _fit_column(name, fit, prob, kind, covariances.get(name), exp=exp)

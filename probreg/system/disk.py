@@ -17,16 +17,6 @@ from probreg.errors import DataError
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would block
-_WHY = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the quota of this disk is used up",
-    errno.EFBIG: "the file would be larger than this process, or the file system, may write",
-    errno.EACCES: "the permission is missing",
-    errno.EPERM: "it is not permitted",
-    errno.EROFS: "the file system is read-only",
-    errno.ENAMETOOLONG: "the name is too long",
-    errno.ELOOP: "its links lead round in a circle",
-}
 
 
 def destination(path: Any) -> Path:
@@ -198,7 +188,6 @@ def _translate_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _WHY.get(error.errno or 0, error.strerror or str(error))
-        raise DataError(f"{action}: {reason}") from None
+        raise DataError(f"{action}: {error.strerror or error}") from None
     except UnicodeEncodeError:
         raise DataError(f"{action}: this system cannot write that name") from None

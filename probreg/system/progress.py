@@ -15,9 +15,8 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -139,16 +138,7 @@ def each_of[A, B](
             return list(bar.over(map(work, items)))
         with ThreadPoolExecutor(threads) as pool:
             try:
-                waiting: deque[Future[B]] = (
-                    deque()
-                )  # few, because an interrupt has to cancel the waiting items
-                done: list[B] = []
-                for item in items:
-                    waiting.append(pool.submit(work, item))
-                    if len(waiting) >= 8 * threads:
-                        done.append(waiting.popleft().result())
-                        bar.advance()
-                return [*done, *bar.over(future.result() for future in waiting)]
+                return list(bar.over(pool.map(work, items)))
             except BaseException:
                 pool.shutdown(
                     wait=False, cancel_futures=True

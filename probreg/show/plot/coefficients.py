@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
+from probreg.comparison.same_question import fits_by_name
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimate_name
 from probreg.show.plot.style import (
@@ -18,7 +19,6 @@ from probreg.show.plot.style import (
     footnote,
     label,
     mark,
-    named_fits,
     panels,
     shorten,
     top_legend,
@@ -71,7 +71,7 @@ def coefficients(
     >>> [ax.get_title(loc="left") for ax in coefficients(pr.fit(model)).axes]
     ['Intercept', 'dose', 'sigma']
     """
-    several = named_fits(fits)
+    several = fits_by_name(fits, "plot.coefficients")
     tables = [_estimates_by_name(fit, prob) for fit in several.values()]
     all_names = list(dict.fromkeys(name for table in tables for name in table))
     smooth = {name for fit in several.values() for name in _smooth_coefficients(fit)}

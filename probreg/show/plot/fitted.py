@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
+from probreg.comparison.same_question import fits_by_name
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -19,7 +20,6 @@ from probreg.show.plot.style import (
     label,
     mark,
     message,
-    named_fits,
     panels,
     shorten,
     top_legend,
@@ -83,7 +83,7 @@ def fitted(
     >>> fitted(fit, span=(31, 81)).axes[0].get_ylabel()
     'P(damage = 1)'
     """
-    several = named_fits(fits)
+    several = fits_by_name(fits, "plot.fitted")
     first = next(iter(several.values()))
     usable = (f for f in several.values() if f.solution.status.good)
     path = sweep(next(usable, first), variable, data, span)

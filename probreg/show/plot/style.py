@@ -1,12 +1,10 @@
 """The style of all pictures: light, sparse, with series that differ by marker and line as well as by colour."""
 
-from collections.abc import Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.same_question import by_method, named_as_text
 from probreg.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -58,13 +56,6 @@ def mark(i: int) -> Mark:
     return Mark(
         _COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j]
     )
-
-
-def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
-    """Return fits by name; a single fit gets the name of its method."""
-    if isinstance(fits, Fit):
-        return by_method([fits])
-    return {named_as_text(n): fit for n, fit in dict(fits).items()}
 
 
 def fitted_name(fit: Fit) -> str:

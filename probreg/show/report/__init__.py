@@ -131,7 +131,7 @@ def report(
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     destination(path)
-    several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
+    several = fits_by_name(fits, "report")
     chosen = _parse_sections(sections, predict, len(several))
     first = next(iter(several.values())).model
     home = Environment(
