@@ -480,6 +480,8 @@ class NamedSettings:
         check_fields(self)
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if len(args) <= 1:
+            return super().__new__(cls)
         init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
         by_name = [f.name for f in init if f.kw_only]
         by_position = [f.name for f in init if not f.kw_only]

@@ -19,7 +19,6 @@ FIT = ols(X, Y, columns=["x"])
     [
         ({}, "compare: there is no fit"),
         ([], "compare: there is no fit"),
-        (FIT, "got Fit"),
         ("ML", "got str"),
         ({"ML": FIT, "model": FIT.model}, "'model' is of type Model"),
         ([FIT, 3.0], "1 is of type float"),
@@ -46,7 +45,14 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         "path": lambda: pr.path(wrong),
     }
     taken = {
-        pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"},
+        pr.Fit: {
+            "compare",
+            "compare_models",
+            "interval_panel",
+            "prior_weight",
+            "diagnose",
+            "report",
+        },
         pr.Model: {"path"},
     }.get(type(wrong), set())
     for name in called.keys() - taken:
