@@ -22,7 +22,6 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
-from probreg.inference.modes.closed_form import not_identified
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals.arithmetic import (
@@ -648,20 +647,20 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     """Raise Incompatible at rows without an estimate."""
     bad = rows_without_estimate(solution, design.X)
     if len(bad):
-        assert solution.null_space is not None
-        names = ", ".join(
-            c
-            for c, is_missing in zip(
-                design.columns, not_identified(solution.null_space)
-            )
-            if is_missing
-        )
-        rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
-            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "
-            f"the relations of the training rows, so the coefficients of {names} do not cancel ({solution.detail}). "
-            "Predict at rows that keep them, drop a column or give a prior."
+            f"{len(bad)} of {design.n} rows have no estimate of their mean ({few_rows(bad)}): they do not keep the relations of "
+            f"the training rows ({solution.detail}). Predict at rows that keep them, drop a column or give a prior."
         )
+
+
+def few_rows(rows: Array) -> str:
+    """List the first five row numbers.
+
+    >>> few_rows(np.arange(7))
+    'rows 0, 1, 2, 3, 4 ..., counted from 0'
+    """
+    more = " ..." if len(rows) > 5 else ""
+    return f"rows {', '.join(map(str, rows[:5]))}{more}, counted from 0"
 
 
 def _error_and_interval(

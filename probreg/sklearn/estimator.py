@@ -15,6 +15,7 @@ from probreg.errors import DataError, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.prediction import (
     atom_count,
+    few_rows,
     predictive,
     require_predictive,
     row_slices,
@@ -103,9 +104,8 @@ class ModelEstimator(BaseEstimator):
         design = self.fit_.model.design.at(X)
         bad = rows_without_estimate(self.fit_.solution, design.X)
         if len(bad):
-            examples = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
             warn_caller(
-                f"{len(bad)} of {design.n} rows have no unique prediction (rows {examples}, counted from 0): they do not keep the "
+                f"{len(bad)} of {design.n} rows have no unique prediction ({few_rows(bad)}): they do not keep the "
                 "relations of the training columns. Coefficients of least norm predict them; drop a column or give a prior"
             )
         return design

