@@ -434,20 +434,13 @@ def likelihood_line(fit: FitStatistics) -> list[str]:
             text += " at the mode"
     else:
         digits = 6
-        approximation = ""
-        if not scales.stated.likelihood.least_squares:
-            approximation = f", {scales.points} points of adaptive quadrature"
-            if scales.points == 1:
-                approximation = ", Laplace approximation"
         if scales.criterion == "REML":
             value = f"{-2.0 * scales.value:.7g}"
-            text = (
-                f"REML criterion {value} (-2 log restricted likelihood{approximation})"
-            )
+            text = f"REML criterion {value} (-2 log restricted likelihood)"
             if not scales.plain:
-                text = f"-2 log restricted likelihood {value}{approximation}, at this mode, which the prior of the scales moves from REML's"
+                text = f"-2 log restricted likelihood {value} at this mode, which the prior of the scales moves from REML's"
             return [text]
-        text = f"log-likelihood {format_number(scales.value, 7)}{approximation}"
+        text = f"log-likelihood {format_number(scales.value, 7)}"
         if not scales.plain:
             text += ", at a mode that the prior of the scales moves from ML's"
     aic = statistic_or_nan(fit, "aic")

@@ -155,7 +155,7 @@ def test_quadrature_and_estimated_noise_are_called_so(rows, tmp_path):
     for each in (fit, pr.load_fit(tmp_path / "fit.nc")):
         assert "5 points of adaptive quadrature" in str(each)
         assert "Laplace approximation" not in str(each)
-    assert "sigma: at the maximum of REML." in str(
+    assert "sigma at the maximum of REML" in str(
         pr.table({"a": pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", rows))})
     )
 

@@ -243,11 +243,10 @@ REFUSED = [
         "drop",
     ),
     (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
-    (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
     (["fit", *ORINGS, "--method", "laplace", "--covariance", "HC3"], "such as"),
     (
         ["fit", "sleepstudy", "reaction ~ days", "--covariance", "cluster:subjct"],
-        "did you mean 'subject'",
+        "no such column",
     ),
     (["check", "challenger", "damage"], ""),
     (["predict", "absent.nc", "challenger"], "there is no file absent.nc"),

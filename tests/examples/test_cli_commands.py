@@ -14,9 +14,8 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS
-from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.show.cli.files import read_file
-from probreg.show.cli.values import COVARIANCES, methods_of
+from probreg.show.cli.values import methods_of
 from tests.commands import run
 from tests.examples.test_cli import ORINGS
 
@@ -259,10 +258,6 @@ def test_a_covariance_is_that_of_the_library(folder, text, asked):
         well("fit", "rows.csv", "y ~ x", "--covariance", text, "--json")
     )["fits"]
     assert said["covariance"] == asked["kind"]
-
-
-def test_every_kind_of_covariance_is_known_to_the_command_line():
-    assert set(COVARIANCES) == set(DEFINITIONS) - {"bootstrap", "sampling-weighted"}
 
 
 def test_every_number_and_word_of_every_method_can_be_set():

@@ -10,11 +10,10 @@ from probreg.arguments.types import DataArray
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference import METHODS, Method
+from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.model.group_effects import Groups
 
-COVARIANCES = (
-    "classical", "ml", "observed", "expected", "conditional", "joint", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC",
-)  # fmt: skip
+COVARIANCES = tuple(DEFINITIONS)
 
 
 def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Method]:
@@ -91,16 +90,9 @@ class CovarianceOption(NamedTuple):
             return fit.covariance(self.kind, lags=lags)
         if self.kind != "cluster":
             return fit.covariance(self.kind)
-        columns = [self.argument]
-        if self.argument not in rows.columns:
-            columns = [column.strip() for column in self.argument.split(",")]
-        column_names = [*map(str, rows.columns)]
-        for column in columns:
-            if column not in column_names:
-                raise DataError(
-                    f"the table has no column {column!r}{_suggest(column, column_names)} It has: {', '.join(column_names)}"
-                )
-        groups: Any = columns[0] if len(columns) == 1 else tuple(columns)
+        groups: Any = self.argument
+        if groups not in rows.columns and "," in groups:
+            groups = tuple(column.strip() for column in groups.split(","))
         return fit.covariance(self.kind, groups=groups, data=rows)
 
 

@@ -41,19 +41,16 @@ def versions() -> list[tuple[str, str]]:
     return numbers + [(name, version(name)) for name in _LIBRARIES]
 
 
-_MANY = 5_000  # rows above which a picture of single rows is unreadable
 _DPI = 120.0  # of rasterized parts
-_PANELS = 12  # coefficients with drawn priors
 
 
 class Shown(NamedTuple):
-    """A picture, or the reason why there is none."""
+    """A picture, or the reason why there is none; title and caption are the alternative text."""
 
     title: str
     caption: str
-    source: str
-    alt: str
-    width: float  # inches
+    source: str = ""
+    width: float = 0.0  # inches
 
 
 def curve_picture(
@@ -65,24 +62,14 @@ def curve_picture(
     if isinstance(likelihood, OfClasses):
         quantity = "Probability"
     caption = f"{quantity} with its {100 * prob:g} % interval, over the data."
-    response = next(iter(fits.values())).model.design.response
-    alt = f"Fitted curve of {response} for {', '.join(fits)}"
-    return picture_of(
-        "Fitted curve",
-        caption,
-        alt,
-        lambda: fitted(fits, variable, data=data, prob=prob),
-    )
+    draw = partial(fitted, fits, variable, data=data, prob=prob)
+    return picture_of("Fitted curve", caption, draw)
 
 
 def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
     """Estimates of all fits with their intervals."""
-    share = f"{100 * prob:g} %"
-    caption = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
-    alt = (
-        f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
-    )
-    return picture_of("Coefficients", caption, alt, lambda: coefficients(fits, prob))
+    caption = f"Estimates with {100 * prob:g} % intervals, one panel per parameter, each with its own axis."
+    return picture_of("Coefficients", caption, partial(coefficients, fits, prob))
 
 
 def effects_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
@@ -92,55 +79,42 @@ def effects_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
         return []
     name, fit = judged_fit(grouped)
     caption = f"{name}: deviations from the coefficient that all groups share, with {100 * prob:g} % intervals."
-    pictures = []
-    for group in effects_of_groups(fit.model):
-        title = f"Effects of {group}"
-        draw = partial(effects, fit, group, prob)
-        pictures.append(picture_of(title, caption, f"{title} by {name}", draw))
-    return pictures
+    return [
+        picture_of(f"Effects of {group}", caption, partial(effects, fit, group, prob))
+        for group in effects_of_groups(fit.model)
+    ]
 
 
 def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
     """Draw prior, likelihood and posterior of the main fit, if some prior is informative and no effect varies by a group."""
-    judged, fit = judged_fit(fits)
-    n_columns = int(columns_to_draw(fit.model).sum())
-    if not n_columns or has_effects(fit.model):
+    name, fit = judged_fit(fits)
+    if not columns_to_draw(fit.model).any() or has_effects(fit.model):
         return []
+    caption = f"{name}: prior, likelihood and posterior density of each coefficient."
     title = "Prior, likelihood, posterior"
-    alt = f"Prior, likelihood and posterior densities of {judged}"
-    if n_columns > _PANELS:
-        return [
-            Shown(
-                title,
-                f"Not drawn for {n_columns} coefficients; plot.prior_weight draws those of one fit.",
-                "",
-                alt,
-                0.0,
-            )
-        ]
-    caption = f"{judged}: prior, likelihood and posterior density of each coefficient."
-    return [picture_of(title, caption, alt, lambda: prior_weight(fit))]
+    return [picture_of(title, caption, partial(prior_weight, fit))]
 
 
 def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[Shown]:
     """Draw the diagnostics of the main fit, and the chains of each fit that has them."""
     name, fit = judged_fit(fits)
     caption = f"{name}, at the rows of the fit: residuals are level at zero when the mean is right, quantiles and calibration on the line when the distribution is right."
-    alt = f"Diagnostic pictures of {name}"
-    pictures = [picture_of("Diagnostics", caption, alt, lambda: diagnose(fit))]
+    pictures = [picture_of("Diagnostics", caption, partial(diagnose, fit))]
     for name, each_fit in fits.items():
         if each_fit.method.makes_chains:
-            pictures += _chains(name, each_fit)
+            pictures += [
+                picture_of(
+                    f"Chains of {name}",
+                    "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
+                    partial(trace, each_fit),
+                ),
+                picture_of(
+                    f"Ranks of {name}",
+                    "Ranks of the draws of each chain among all draws, as differences from uniform: inside the band when the chains mix.",
+                    partial(rank, each_fit),
+                ),
+            ]
     return pictures
-
-
-def _chains(name: str, fit: Fit) -> list[Shown]:
-    return [
-        picture_of(f"Chains of {name}", "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
-               f"Densities and traces of the chains of {name}", lambda: trace(fit)),
-        picture_of(f"Ranks of {name}", "Ranks of the draws of each chain among all draws, as differences from uniform: inside the band when the chains mix.",
-               f"Rank histograms of the chains of {name}", lambda: rank(fit)),
-    ]  # fmt: skip
 
 
 def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
@@ -153,31 +127,22 @@ def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
     )
 
 
-def picture_of(
-    title: str, caption: str, alt: str, draw: Callable[[], "Figure"]
-) -> Shown:
+def picture_of(title: str, caption: str, draw: Callable[[], "Figure"]) -> Shown:
     """Return the picture from `draw`, or the reason why there is none."""
     try:
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:
-        return Shown(title, f"No picture: {error}", "", alt, 0.0)
-    return Shown(
-        title, caption, embed_figure(figure), alt, float(figure.get_figwidth())
-    )
+        return Shown(title, f"No picture: {error}")
+    return Shown(title, caption, embed_figure(figure), figure.get_figwidth())
 
 
 def embed_figure(figure: "Figure") -> str:
     """The figure as an SVG data address; the same figure gives the same text."""
     import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = BytesIO()
-    figure.set_dpi(_DPI)
-    # savefig draws twice, the first time to lay the figure out, which drawing does itself: a fifth of the time, and the same bytes
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "probreg"}):
-        FigureCanvasSVG(figure).print_svg(
-            buffer, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(
-        "ascii"
-    )
+        figure.savefig(buffer, format="svg", dpi=_DPI, metadata=metadata)
+    text = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f"data:image/svg+xml;base64,{text}"
