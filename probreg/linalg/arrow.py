@@ -80,14 +80,14 @@ class Arrow:
         """log |H| (...), with the first k columns of the border alone where k is given."""
         # |H| = prod_g |L_g|^2 |T|^2
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum((-1, -2))
-        return 2.0 * (
-            blocks + np.log(np.diagonal(self.T, axis1=-2, axis2=-1)[..., :k]).sum(-1)
-        )
+        return np.asarray(2.0 * (blocks + self._log_diagonal(k)))
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""
         y = _forward(self.L, a)
-        return y, self._T_inverse(k) @ (c[..., :k, :] - self._border_product(y, k))
+        return y, self._solve_corner(
+            c[..., :k, :] - self._border_product(y, k), transposed=False
+        )
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
@@ -97,11 +97,12 @@ class Arrow:
         self, a: Array, c: Array, k: int | None = None
     ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = np.swapaxes(self._T_inverse(k), -1, -2) @ c
-        border_product = (self._flat_border[..., :k] @ c).reshape(
-            *self.C.shape[:-1], c.shape[-1]
-        )
-        return _backward(self.L, a - border_product), c
+        c = self._solve_corner(c, transposed=True)
+        G, K, _ = self.shape
+        across = self._multiply_border(c, k)
+        a = a - across.reshape(*across.shape[:-2], G, K, c.shape[-1])
+        del across  # it may be large
+        return _backward(self.L, a), c
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
         """The diagonal blocks (..., G, K, K) of H^-1, its border (..., G, K, k) and corner (..., k, k)."""
@@ -130,13 +131,24 @@ class Arrow:
         return _merge_groups(self.C)
 
     def _T_inverse(self, k: int | None) -> Array:
-        if k is None:
-            return self.T_inverse
         return self.T_inverse[..., :k, :k]
+
+    def _log_diagonal(self, k: int | None) -> Array:
+        """The sum of the logs of the diagonal of T."""
+        return np.log(np.diagonal(self.T, axis1=-2, axis2=-1)[..., :k]).sum(-1)
+
+    def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
+        """T^-1 c, or T'^-1 c, of c (..., k, s)."""
+        Ti = self._T_inverse(c.shape[-2])
+        return (np.swapaxes(Ti, -1, -2) if transposed else Ti) @ c
 
     def _border_product(self, y: Array, k: int | None) -> Array:
         """C'y."""
         return np.swapaxes(self._flat_border[..., :k], -1, -2) @ _merge_groups(y)
+
+    def _multiply_border(self, c: Array, k: int | None) -> Array:
+        """C c (..., G K, s)."""
+        return self._flat_border[..., :k] @ c
 
 
 def _merge_groups(E: Array) -> Array:

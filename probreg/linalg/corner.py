@@ -3,8 +3,6 @@
 For nested factors, such as (1 | a / b), the groups of b leave a matrix in which the groups of a do not meet: they are eliminated one by one too.
 """
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
@@ -12,27 +10,6 @@ from scipy.linalg import lapack, solve_triangular
 from probreg.linalg.arrow import Arrow, _backward, _forward
 
 Array = NDArray[np.float64]
-
-
-class Corner(Protocol):
-    """S = T T' (r, r), T lower triangular; k selects its first k columns."""
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the factor contains."""
-        ...
-
-    def log_diagonal(self, k: int) -> float:
-        """The sum of the logs of the diagonal of T."""
-        ...
-
-    def solve(self, c: Array, k: int, *, transposed: bool) -> Array:
-        """T^-1 c, or T'^-1 c, of c (k, s)."""
-        ...
-
-    def inverse(self, k: int) -> Array:
-        """S^-1 (k, k)."""
-        ...
 
 
 class DenseCorner:
@@ -124,7 +101,7 @@ class NestedCorner:
         return inverse
 
 
-def corner_of(S: Array, blocks: tuple[int, int] | None) -> Corner:
+def corner_of(S: Array, blocks: tuple[int, int] | None) -> DenseCorner | NestedCorner:
     """The factor of S; its first columns are g blocks of s, with zero entries between these blocks."""
     if blocks is not None:
         g, s = blocks

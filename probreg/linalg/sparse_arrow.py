@@ -10,13 +10,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from probreg.linalg.arrow import _backward, _cholesky, _forward
+from probreg.linalg.arrow import Arrow, _cholesky, _forward, _merge_groups
 from probreg.linalg.corner import corner_of
 
 Array = NDArray[np.float64]
 
 
-class SparseArrow:
+class SparseArrow(Arrow):
     """The Cholesky factor of one arrow.
 
     Parameters
@@ -66,39 +66,6 @@ class SparseArrow:
         """Return this arrow: all nodes have the same factor."""
         return self
 
-    def log_det(self, k: int | None = None) -> Array:
-        """log |H|, with the first k columns of the border alone where k is given."""
-        blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
-        return np.asarray(
-            2.0 * (blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k))
-        )
-
-    def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
-        """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
-        y = _forward(self.L, a)
-        across = _multiply(
-            self._leading_border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1])
-        )
-        return y, self._solve_corner(c[..., :k, :] - across, transposed=False)
-
-    def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
-        """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
-        return self.solve_transposed(*self.half(a, c, k), k)
-
-    def solve_transposed(
-        self, a: Array, c: Array, k: int | None = None
-    ) -> tuple[Array, Array]:
-        """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = self._solve_corner(c, transposed=True)
-        border_product = _multiply(self._leading_border(k), c)
-        G, K, _ = self.shape
-        border_product = border_product.reshape(
-            *border_product.shape[:-2], G, K, border_product.shape[-1]
-        )
-        return _backward(
-            self.L, np.subtract(a, border_product, out=border_product)
-        ), c  # in place: it may be large
-
     def inverse_blocks(self, k: int | None = None) -> tuple[Array, Array]:
         """The sum (K, K) of the diagonal blocks of H^-1, and its corner (k, k)."""
         # with S the corner the blocks are L'^-1 (I + C S C') L^-1
@@ -120,6 +87,15 @@ class SparseArrow:
             wide.reshape(len(wide), -1), len(wide), transposed=transposed
         )
         return np.moveaxis(solution.reshape(wide.shape), 0, -2)
+
+    def _log_diagonal(self, k: int | None) -> Array:
+        return np.asarray(self.rest.log_diagonal(self.C.shape[1] if k is None else k))
+
+    def _border_product(self, y: Array, k: int | None) -> Array:
+        return _multiply(self._leading_border(k).T, _merge_groups(y))
+
+    def _multiply_border(self, c: Array, k: int | None) -> Array:
+        return _multiply(self._leading_border(k), c)
 
     def _leading_border(self, k: int | None) -> Any:
         if k is None or k == self.C.shape[1]:
