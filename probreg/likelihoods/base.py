@@ -61,6 +61,18 @@ Array = np.ndarray
 Level = str | int | float | bool
 
 
+def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
+    """Raise DataError for an argument that has no meaning for this likelihood."""
+    for word, value, owner in (
+        ("event", event, "Bernoulli"),
+        ("reference", reference, "Categorical"),
+    ):
+        if value is not None:
+            raise DataError(
+                f"{word}={value!r} was given, but {with_article(kind)} response has no {word}; that is for {owner}"
+            )
+
+
 class ValueGradHessian(NamedTuple):
     """log p(y_i) and its first and (negative) second derivatives over (eta_i, log aux), row by row."""
 
@@ -111,7 +123,6 @@ class Likelihood(ABC):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @abstractmethod
     def prepare(
         self,
         values: Array,
@@ -120,7 +131,17 @@ class Likelihood(ABC):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow."""
+        """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow.
+
+        By default the response has no levels, and `check_response` checks its values.
+        """
+        refuse(type(self).__name__, event=event, reference=reference)
+        self.check_response(values)
+        return self
+
+    def check_response(self, values: Array) -> None:
+        """Raise DataError for values from which no estimate can be made."""
+        self.encode(values)
 
     @abstractmethod
     def encode(self, values: Array) -> Array:

@@ -13,13 +13,13 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
+    refuse,
 )
 from probreg.likelihoods.binomial import Binomial, LogitLikelihood
 from probreg.likelihoods.response import (
     codes,
     finite_response,
     one_of,
-    refuse,
     response_levels,
 )
 

@@ -18,10 +18,11 @@ from probreg.likelihoods.base import (
     OfClasses,
     OfTrials,
     Recession,
+    refuse,
     require_trials,
 )
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.response import refuse, whole_counts
+from probreg.likelihoods.response import whole_counts
 from probreg.special import betainc, gammaln
 
 

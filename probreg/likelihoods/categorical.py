@@ -1,7 +1,6 @@
 """A response with K unordered classes: softmax regression."""
 
 from dataclasses import dataclass
-from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -13,36 +12,21 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
+    refuse,
 )
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import codes, refuse, response_levels
-from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
+from probreg.likelihoods.response import codes, response_levels
+from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, its slope over eta C' (e_y - p)."""
-    m = eta.shape[0]
     b = y.shape[0]
-    K = t.size // m
-    p = np.zeros((K, b))
-    total = np.zeros(b)
-    scores_of(eta, t, b, p, total)
-    for k in range(K):
-        f = p[k]
+    counts = np.zeros((t.size // eta.shape[0], b))
+    for k in range(counts.shape[0]):
         for i in range(b):
-            log_p[i] = f[i] if y[i] == k else log_p[i]
-    exponentiate(p, b, total)
-    for i in range(b):
-        # log p = f_y - log sum_k exp f_k, f less its largest.
-        log_p[i] -= log(total[i])
-        total[i] = 1.0 / total[i]
-    for k in range(K):
-        f = p[k]
-        for i in range(b):
-            # d log p / d f = e_y - p
-            f[i] = (1.0 if y[i] == k else 0.0) - f[i] * total[i]
-    apply_contrasts(p, t, b, slope)
+            counts[k, i] = 1.0 if y[i] == k else 0.0
+    tile_of_counts(counts, np.ones(b), eta, t, log_p, slope)
 
 
 def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:

@@ -1,19 +1,18 @@
 """The base class of counts 0, 1, 2, ... with a log link."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
-    Level,
     MayDiverge,
     Recession,
 )
 from probreg.likelihoods.links import LOG
-from probreg.likelihoods.response import finite_response, refuse, whole_counts
+from probreg.likelihoods.response import finite_response, whole_counts
 
 
 class CountLikelihood(ExponentialFamily, MayDiverge):
@@ -27,19 +26,6 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     levels = ()
     support = np.arange(4000.0)
     link = LOG
-
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
-    ) -> Self:
-        kind = type(self).__name__
-        refuse(kind, event=event, reference=reference)
-        self.encode(values)
-        return self
 
     def encode(self, values: Array) -> Array:
         kind = type(self).__name__

@@ -2,20 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from probreg.compiled.custom_density import CustomDensity
 from probreg.likelihoods.base import (
     Array,
-    Level,
     SmoothLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
 )
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import check_variation, finite_response, refuse
+from probreg.likelihoods.response import check_variation, finite_response
 
 
 class AdditiveNoise(UnivariateLikelihood):
@@ -26,18 +25,8 @@ class AdditiveNoise(UnivariateLikelihood):
     support = "real"
     link = IDENTITY
 
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
-    ) -> Self:
-        kind = type(self).__name__
-        refuse(kind, event=event, reference=reference)
-        check_variation(finite_response(values, kind, copy=False))
-        return self
+    def check_response(self, values: Array) -> None:
+        check_variation(finite_response(values, type(self).__name__, copy=False))
 
     def encode(self, values: Array) -> Array:
         return finite_response(values, type(self).__name__)

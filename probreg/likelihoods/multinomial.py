@@ -1,7 +1,6 @@
 """Counts by class: softmax regression in which a row counts."""
 
 from dataclasses import dataclass
-from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -13,53 +12,33 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     OfTrials,
+    refuse,
     require_trials,
 )
-from probreg.likelihoods.response import refuse, whole_counts
-from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
+from probreg.likelihoods.response import whole_counts
+from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
 from probreg.special import gammaln
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """log p = sum_k y_k f_k - n log sum exp f with f = C eta, its slope over eta C' (y - n p)."""
-    m = eta.shape[0]
-    b = y.shape[0]
-    K = t.size // m
-    p = np.zeros((K, b))
-    total = np.zeros(b)
-    n = np.zeros(b)
-    scores_of(eta, t, b, p, total)
-    for i in range(b):
-        log_p[i] = 0.0
-    for k in range(K):
-        f = p[k]
-        for i in range(b):
-            log_p[i] += y[i, k] * f[i]
+    tile_of_counts(y.T, _trials(y), eta, t, log_p, slope)
+
+
+def _trials(y: Array) -> Array:
+    n = np.zeros(y.shape[0])
+    for k in range(y.shape[1]):
+        for i in range(n.size):
             n[i] += y[i, k]
-    exponentiate(p, b, total)
-    for i in range(b):
-        # log p = sum_k y_k f_k - n log sum_k exp f_k, without the multinomial coefficient.
-        log_p[i] -= n[i] * log(total[i])
-        total[i] = n[i] / total[i]
-    for k in range(K):
-        f = p[k]
-        for i in range(b):
-            # d log p / d f = y - n p
-            f[i] = y[i, k] - f[i] * total[i]
-    apply_contrasts(p, t, b, slope)
+    return n
 
 
 def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    b = y.shape[0]
-    n = np.zeros(b)
-    for k in range(y.shape[1]):
-        for i in range(b):
-            n[i] += y[i, k]
-    curve_of(eta, t, b, curve)
+    n = _trials(y)
+    curve_of(eta, t, n.size, curve)
     for pair in range(curve.shape[0]):
         w = curve[pair]
-        for i in range(b):
+        for i in range(n.size):
             w[i] *= n[i]
 
 

@@ -190,18 +190,6 @@ def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
     )
 
 
-def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
-    """Raise DataError for an argument that has no meaning for this likelihood."""
-    for word, value, owner in (
-        ("event", event, "Bernoulli"),
-        ("reference", reference, "Categorical"),
-    ):
-        if value is not None:
-            raise DataError(
-                f"{word}={value!r} was given, but {with_article(kind)} response has no {word}; that is for {owner}"
-            )
-
-
 def _distinct_levels(values: np.ndarray) -> list[Level]:
     """Return the distinct values as Python objects."""
     values = np.asarray(values)

@@ -1,6 +1,7 @@
 """The base class of responses in K unordered classes: the softmax, its contrasts, its compiled functions."""
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,34 @@ from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, sc
 from probreg.special import log_softmax, logsumexp, softmax
 
 _MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles load it
+
+
+def tile_of_counts(
+    counts: Array, n: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """log p = sum_k y_k f_k - n log sum exp f of counts y (K, b) with f = C eta, its slope over eta C' (y - n p)."""
+    K = counts.shape[0]
+    b = n.size
+    p = np.zeros((K, b))
+    total = np.zeros(b)
+    scores_of(eta, t, b, p, total)
+    for i in range(b):
+        log_p[i] = 0.0
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            log_p[i] += counts[k, i] * f[i]
+    exponentiate(p, b, total)
+    for i in range(b):
+        # log p = sum_k y_k f_k - n log sum_k exp f_k, f less its largest, without the multinomial coefficient.
+        log_p[i] -= n[i] * log(total[i])
+        total[i] = n[i] / total[i]
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            # d log p / d f = y - n p
+            f[i] = counts[k, i] - f[i] * total[i]
+    apply_contrasts(p, t, b, slope)
 
 
 def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:

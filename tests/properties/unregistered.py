@@ -22,11 +22,6 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
     support = np.arange(4000.0)
     link = LOG
 
-    def prepare(
-        self, values: Array, *, levels: Any, event: Any, reference: Any
-    ) -> "Geometric":
-        return self
-
     def encode(self, values: Array) -> Array:
         return finite_response(values, "Geometric")
 
