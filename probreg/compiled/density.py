@@ -5,6 +5,8 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class CompiledDensity(NamedTuple):
     """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.
@@ -67,7 +69,7 @@ def _is_known(value: Any) -> bool:
     return (
         value is None
         or isinstance(value, int | float | ModuleType)
-        or value in vars(math).values()
+        or value in (*vars(math).values(), np.log1p)
     )
 
 

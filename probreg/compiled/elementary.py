@@ -119,4 +119,4 @@ def log1p(x: float) -> float:
     return log(u)
 
 
-VECTOR = {math.exp: exp, math.log: log, math.log1p: log1p}
+VECTOR = {math.exp: exp, math.log: log, math.log1p: log1p, np.log1p: log1p}

@@ -1,10 +1,11 @@
 """Counts that vary more than their mean: the negative binomial with a quadratic variance (NB2)."""
 
 from dataclasses import dataclass
-from math import exp, log1p
+from math import exp
 from typing import Any
 
 import numpy as np
+from numpy import log1p  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
@@ -53,62 +54,53 @@ def _trigamma_rest(x: Any) -> Any:
     )
 
 
-def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
-    """The sums over j = 0, ..., y - 1 of log(1 + j/r), r/(r + j) and (r/(r + j))^2, at any size of y and r.
+def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
+    """The sums over j = 0, ..., y - 1 of log(1 + j/r) and r/(r + j), at any size of y and r.
 
-    They are log Gamma(y + r) - log Gamma(r) - y log r, r (psi(y + r) - psi(r)) and r^2 (psi'(r) - psi'(y + r)), without the
-    differences of large numbers: f(0) + ... + f(y - 1) = sum_k<10 (f(k) - f(y + k)) + (f(10) + ... + f(y + 9)).
+    They are log Gamma(y + r) - log Gamma(r) - y log r and r (psi(y + r) - psi(r)), without the differences of large numbers:
+    f(0) + ... + f(y - 1) = sum_k<10 (f(k) - f(y + k)) + (f(10) + ... + f(y + 9)).
     """
-    y = np.asarray(y, dtype=float)
-    r = np.asarray(r, dtype=float)
     x = r + _SHIFT
     z = x + y
-    long = np.log1p(y / x)
+    long = log1p(y / x)
     logs = (
         (x - 0.5) * long
-        + y * np.log1p((y + _SHIFT) / r)
+        + y * log1p((y + _SHIFT) / r)
         - y
         + _stirling_series(z)
         - _stirling_series(x)
     )
     ones = r * (long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z))
+    for k in range(_SHIFT):
+        logs = logs + log1p(k / r) - log1p((y + k) / r)
+        ones = ones + r / (r + k) - r / (r + (y + k))
+    return logs, ones
+
+
+def _rising_squares(y: Array, r: Any) -> Array:
+    """The sum over j = 0, ..., y - 1 of (r/(r + j))^2, r^2 (psi'(r) - psi'(y + r)), in the same way."""
+    x = r + _SHIFT
+    z = x + y
     squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (
         _trigamma_rest(x) - _trigamma_rest(z)
     )
     for k in range(_SHIFT):
-        a = r / (r + k)
-        b = r / (r + (y + k))
-        logs = logs + np.log1p(k / r) - np.log1p((y + k) / r)
-        ones = ones + a - b
-        squares = squares + a * a - b * b
-    return logs, ones, squares
+        squares = squares + (r / (r + k)) ** 2 - (r / (r + (y + k))) ** 2
+    return squares
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; `rising_sums` gives S0 and S1."""
+    """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; `rising_sums` gives S0."""
     r = t[0]
     s = eta + t[1]
     e = exp(-abs(s))
     q = (1.0 if s > 0.0 else e) / (1.0 + e)  # alpha mu / (1 + alpha mu)
     soft = max(s, 0.0) + log1p(e)  # log(1 + alpha mu)
-    x = r + 10.0
-    z = x + y
-    long = log1p(y / x)
-    s0 = (
-        (x - 0.5) * long
-        + y * log1p((y + 10.0) / r)
-        - y
-        + _stirling_series(z)
-        - _stirling_series(x)
-    )
-    s1 = long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z)
-    for k in range(10):
-        s0 += log1p(k / r) - log1p((y + k) / r)
-        s1 += 1.0 / (r + k) - 1.0 / (r + y + k)
+    sums, ones = rising_sums(y, r)
     return (
-        s0 + y * eta - (y + r) * soft,
+        sums + y * eta - (y + r) * soft,
         y * (1.0 - q) - r * q,
-        y - r * s1 + r * soft - (y + r) * q,
+        y - ones + r * soft - (y + r) * q,
     )
 
 
@@ -188,14 +180,17 @@ class NegativeBinomial(CountLikelihood):
         # d/du = y - S1 + r L - (y + r) q,  -d2/du d eta = (y + r) q (1 - q) - r q,
         # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
         r = _inverse_dispersion(aux)
-        soft = _soft(eta, _inverse_dispersion(aux))
-        q, (_, ones, squares) = expit(eta[..., 0] - np.log(r)), rising_sums(y, r)
+        soft = _soft(eta, r)
+        q = expit(eta[..., 0] - np.log(r))
+        ones = rising_sums(y, r)[1]
         bent = (y + r) * q * (1.0 - q)
         slope = y - ones + r * soft - (y + r) * q
         return (
             slope[:, None],
             (bent - r * q)[:, None],
-            (r * soft - 2.0 * r * q + bent - ones + squares)[:, None, None],
+            (r * soft - 2.0 * r * q + bent - ones + _rising_squares(y, r))[
+                :, None, None
+            ],
         )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
