@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator as Generator
 
 from probreg.arguments.scalars import Columns, NamedSettings
 from probreg.errors import DataError
@@ -30,6 +31,7 @@ PRIORS: Registry["Prior"] = Registry(
 )
 
 Array = np.ndarray
+Shape = tuple[int, ...]
 PerColumn = Annotated[float | tuple[float, ...], Columns()]
 PositivePerColumn = Annotated[float | tuple[float, ...], Columns(positive=True)]
 Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
@@ -89,6 +91,11 @@ class PriorData:
                 )
         return sd
 
+    def scale_unit(self, *, sigma_units: bool) -> Array:
+        """Return sd(y) / sd(x_j) (q,), the unit of a scale on standardised columns; 1 / sd(x_j) for scales in units of sigma."""
+        response = None if sigma_units else self.response_sd()
+        return (1.0 if response is None else response) / self.sd
+
 
 class Prior(NamedSettings, ABC):
     """p(beta): independent of the likelihood, and normalised unless it is improper."""
@@ -119,8 +126,8 @@ class Prior(NamedSettings, ABC):
     @abstractmethod
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         """Draws of shape (..., q, m), independent over the leading axes; `unit` is one number, or of shape (..., 1, 1).
@@ -128,8 +135,8 @@ class Prior(NamedSettings, ABC):
 
     def sample_with_hyper(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
         """Return draws and their hyperparameters (...,) by name, if the prior has any."""
@@ -327,8 +334,8 @@ class DataDependentPrior(Prior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         raise self._not_yet()

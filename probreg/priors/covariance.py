@@ -19,7 +19,15 @@ from probreg.arguments.scalars import (
     read_argument,
 )
 from probreg.errors import DataError, Incompatible
-from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    DataDependentPrior,
+    Generator,
+    Prior,
+    PriorData,
+    Shape,
+)
 from probreg.priors.correlations import (
     LKJ,
     pairs_of,
@@ -431,28 +439,22 @@ class VaryingEffects(LatentPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         return self.sample_with_hyper(rng, shape, unit)[0]
 
     def sample_with_hyper(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
         """Hyperparameters from their priors, then effects (..., G K, m); the former as a user reads them."""
-        if not self.proper:
-            raise DataError(
-                "the standard deviations of these effects have an improper prior, so there are no draws; give proper ones"
-            )
         lead = int(np.prod(shape[:-2]))
         K = len(self.effects)
-        hyper_draws = {
-            name: h.prior.sample(rng, lead) for name, h in self.hyper.items()
-        }
+        hyper_draws = self.draw_hyper(rng, lead)
         sds, r, s = self._scales_and_correlations(hyper_draws)
         u = rng.standard_normal((lead, self.groups, K, shape[-1]))
         effects = np.zeros_like(u)

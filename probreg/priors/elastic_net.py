@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Share
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    Generator,
+    Penalty,
+    PerColumn,
+    Scale,
+    Shape,
+)
 from probreg.priors.location_scale import (
     ProximalLocationScale,
     common_scale,
@@ -38,9 +46,7 @@ class AbsoluteAndSquare(ProximalLocationScale):
         # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass
         return -self.ratio * abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         if self.ratio == 1.0:
             return rng.laplace(size=shape)
         sign = rng.choice([-1.0, 1.0], shape)

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Number
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    Generator,
+    Penalty,
+    PerColumn,
+    Scale,
+    Shape,
+)
 from probreg.priors.location_scale import ProximalLocationScale
 from probreg.special import gammaincc, gammaln
 
@@ -66,9 +74,7 @@ class ExponentialPower(ProximalLocationScale):
         # log p(r) = -|r|^q - log 2 - log Gamma(1 + 1/q)
         return -(abs(r) ** self.q) - np.log(2.0) - gammaln(1.0 + 1.0 / self.q)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         # |r|^q ~ Gamma(1/q, 1).
         return rng.choice([-1.0, 1.0], shape) * rng.gamma(1.0 / self.q, size=shape) ** (
             1.0 / self.q

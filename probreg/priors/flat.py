@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty
+from probreg.priors.base import PRIORS, Array, GaussianPrior, Generator, Penalty, Shape
 
 
 @PRIORS.register
@@ -39,8 +39,8 @@ class Flat(GaussianPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         raise DataError(

@@ -13,7 +13,15 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.spectral import LOG_RANGE, SineBasis
-from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    DataDependentPrior,
+    Generator,
+    Prior,
+    PriorData,
+    Shape,
+)
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
@@ -251,6 +259,29 @@ class ProcessPrior(LatentPrior):
             "the density of a process without its hyperparameters is not known: fit it, or hold them"
         )
 
+    def sample(
+        self,
+        rng: Generator,
+        shape: Shape,
+        unit: Array | float = 1.0,
+    ) -> Array:
+        """Hyperparameters from their priors, then coefficients (..., q, m)."""
+        lead = int(np.prod(shape[:-2]))
+        hyper_draws = self.draw_hyper(rng, lead)
+        draws = [
+            self._sample_given(
+                rng, shape[-2:], {name: float(v[i]) for name, v in hyper_draws.items()}
+            )
+            for i in range(lead)
+        ]
+        return np.reshape(draws, shape)
+
+    @abstractmethod
+    def _sample_given(
+        self, rng: Generator, shape: Shape, values: dict[str, float]
+    ) -> Array:
+        """Coefficients (q, m) at these hyperparameters."""
+
 
 @dataclass(frozen=True, eq=False)
 class SineProcess(ProcessPrior):
@@ -386,20 +417,10 @@ class SineProcess(ProcessPrior):
             )
         return replace(self, amplitude=self.amplitude * factor)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
-        unit: Array | float = 1.0,
+    def _sample_given(
+        self, rng: Generator, shape: Shape, values: dict[str, float]
     ) -> Array:
-        """Hyperparameters from their priors, then coefficients (..., q, m)."""
-        lead = int(np.prod(shape[:-2]))
-        draws = np.empty((lead, *shape[-2:]))
-        hyper_draws = drawn_hyper(self, rng, lead)
-        for i in range(lead):
-            values = {name: float(v[i]) for name, v in hyper_draws.items()}
-            draws[i] = self.given(**values).sample(rng, shape[-2:])
-        return draws.reshape(shape)
+        return self.given(**values).sample(rng, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,11 +459,8 @@ class InducingPoints(UnknownLength):
         assert x is not None  # evidence asks for rows in memory
         return self.basis.rebuilt(kernel, x)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
-        unit: Array | float = 1.0,
+    def _sample_given(
+        self, rng: Generator, shape: Shape, values: dict[str, float]
     ) -> Array:
         raise self.moved_columns()
 
@@ -497,23 +515,11 @@ class FunctionValues(UnknownLength):
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return root_at_rows(kernel, self.basis.anchors)[0]
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
-        unit: Array | float = 1.0,
+    def _sample_given(
+        self, rng: Generator, shape: Shape, values: dict[str, float]
     ) -> Array:
-        """Hyperparameters from their priors, then values (..., a, m)."""
-        lead = int(np.prod(shape[:-2]))
-        draws = np.empty((lead, *shape[-2:]))
-        hyper_draws = drawn_hyper(self, rng, lead)
-        for i in range(lead):
-            values = {name: float(v[i]) for name, v in hyper_draws.items()}
-            F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1]
-            draws[i] = (
-                self.size_at(values) * F @ rng.standard_normal((F.shape[1], shape[-1]))
-            )
-        return draws.reshape(shape)
+        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1]
+        return self.size_at(values) * F @ rng.standard_normal((F.shape[1], shape[-1]))
 
 
 def nodes_of(table: Array) -> list[tuple[list[float], Array]]:
@@ -526,14 +532,3 @@ def nodes_of(table: Array) -> list[tuple[list[float], Array]]:
             np.split(order, np.cumsum(np.bincount(node_index.ravel()))[:-1]),
         )
     )
-
-
-def drawn_hyper(
-    prior: ProcessPrior, rng: np.random.Generator, size: int
-) -> dict[str, Array]:
-    """Hyperparameters (size,) from their priors. DataError where one is improper."""
-    if not prior.proper:
-        raise DataError(
-            "the hyperparameters of this process have an improper prior, so there are no draws; give proper ones"
-        )
-    return {name: h.prior.sample(rng, size) for name, h in prior.hyper.items()}

@@ -12,6 +12,7 @@ from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
     Array,
+    Generator,
     GroupedPrior,
     Kinks,
     Penalty,
@@ -19,6 +20,7 @@ from probreg.priors.base import (
     Prior,
     PriorData,
     Scale,
+    Shape,
 )
 from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
@@ -161,9 +163,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             total = total - length - log_mass(d)
         return np.asarray(total.sum(-1))
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         z = rng.standard_normal(shape)
         for g in self.members(shape[-2]):
             # |r_g| ~ Gamma(d, 1), and its direction is that of a normal.
@@ -207,9 +207,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             lengths = sum(pt.sqrt((r[..., g] ** 2).sum(-1)) for g in groups)
             return -lengths - constant - pt.log(scale).sum(-1)
 
-        def draw(
-            location: Any, scale: Any, rng: np.random.Generator, size: Any
-        ) -> Array:
+        def draw(location: Any, scale: Any, rng: Generator, size: Any) -> Array:
             shape = (
                 *(() if size is None else tuple(np.atleast_1d(size))),
                 np.shape(location)[-1],

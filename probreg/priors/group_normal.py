@@ -9,7 +9,15 @@ from scipy.linalg import solve_triangular
 
 from probreg.arguments.scalars import Count, Matrix
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, Prior
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    GaussianPrior,
+    Generator,
+    Penalty,
+    Prior,
+    Shape,
+)
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NO_SD = 1e-8  # of the largest standard deviation: that of an effect without one
@@ -117,8 +125,8 @@ class GroupNormal(GaussianPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         u = rng.standard_normal((*shape[:-2], self.groups, self.effects, shape[-1]))

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    Generator,
+    PositivePerColumn,
+    Prior,
+    PriorData,
+    Shape,
+)
 from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
@@ -75,11 +83,7 @@ class Horseshoe(HierarchicalPrior):
     def prepare(self, rows: PriorData) -> Prior:
         if not self.scaled:
             return self
-        if self.sigma_units:
-            response = None
-        else:
-            response = rows.response_sd()
-        unit = (1.0 if response is None else response) / rows.sd
+        unit = rows.scale_unit(sigma_units=self.sigma_units)
         return replace(self, scale=tuple(np.asarray(self.scale) * unit), scaled=False)
 
     def times(self, factor: float) -> Prior:
@@ -112,8 +116,8 @@ class Horseshoe(HierarchicalPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         tau = self.tau * np.abs(rng.standard_cauchy((*shape[:-2], 1, 1)))

@@ -12,9 +12,11 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     DataDependentPrior,
+    Generator,
     Penalty,
     Prior,
     PriorData,
+    Shape,
     WholePrior,
 )
 from probreg.priors.flat import Flat
@@ -55,8 +57,8 @@ class Jeffreys(DataDependentPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         raise _no_draws()
@@ -104,8 +106,8 @@ class FisherPrior(WholePrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         raise _no_draws()

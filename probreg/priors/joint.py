@@ -15,6 +15,7 @@ from probreg.priors.base import (
     Array,
     DataDependentPrior,
     GaussianPrior,
+    Generator,
     Prior,
     PriorData,
     ProximalPrior,
@@ -195,13 +196,13 @@ class JointPrior:
         return total
 
     def sample(
-        self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
+        self, rng: Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> Array:
         """One draw (p, m). DataError names the columns with an improper prior."""
         return self.sample_with_hyper(rng, shape, sigma)[0]
 
     def sample_with_hyper(
-        self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
+        self, rng: Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
         """Return the same draw, and the hyperparameters by number of block."""
         self.require_draws()
@@ -266,28 +267,20 @@ class JointPrior:
         return any(b.predictor is not None for b in self.blocks)
 
     def precision_of_entries(self, m: int, sigma: float = 1.0) -> Array:
-        """(p m, p m) over vec(beta) of m linear predictors; Gaussian blocks only."""
-        if not self.apart:
-            return map_of_columns(self.precision(sigma), m)
+        """(p m, p m) over vec(beta) of m linear predictors, the scales in units of sigma at this sigma; Gaussian blocks only."""
         P_all = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
+            # A scale of s sigma is a precision of s^-2 / sigma^2.
             P = _gaussian_prior(b).precision(len(b.columns)) / unit**2
             entries = b.entries(m)
             P_all[np.ix_(entries, entries)] = map_of_columns(P, b.width(m))
         return P_all
 
     def precision(self, sigma: float = 1.0) -> Array:
-        """(p, p), block by block, the scales in units of sigma at this sigma; Gaussian blocks of all predictors alike only."""
+        """(p, p) of one linear predictor; Gaussian blocks of all predictors alike only."""
         assert not self.apart  # see `precision_of_entries`
-        P = np.zeros((self.p, self.p))
-        for b in self.blocks:
-            unit = sigma if b.prior.sigma_units else 1.0
-            # A scale of s sigma is a precision of s^-2 / sigma^2.
-            P[np.ix_(b.columns, b.columns)] = (
-                _gaussian_prior(b).precision(len(b.columns)) / unit**2
-            )
-        return P
+        return self.precision_of_entries(1, sigma)
 
     @cached_property
     def center(self) -> Array:

@@ -50,6 +50,7 @@ class Laplace(AbsoluteAndSquare):
 
     name = "laplace"
     ratio = 1.0
+    in_pymc = "Laplace", "mu", "b"
 
     @classmethod
     def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
@@ -71,11 +72,6 @@ class Laplace(AbsoluteAndSquare):
         if not (read.standardized and read.relative):
             return cls(scale, scaled=read.standardized)
         return cls(scale / read.sigma(), sigma_units=True, scaled=True)
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Laplace, {"mu": np.asarray(self.location), "b": self.scales * unit}
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         weight = np.broadcast_to(1.0 / (unit * self.scales), q)

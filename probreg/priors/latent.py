@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import Array, GaussianPrior, Penalty, Prior
+from probreg.priors.base import Array, GaussianPrior, Generator, Penalty, Prior
 from probreg.priors.positive import AuxPrior
 
 
@@ -81,6 +81,14 @@ class HierarchicalPrior(Prior):
         raise DataError(
             f"the {self.name} prior has a density without its hyperparameters: `log_prob`"
         )
+
+    def draw_hyper(self, rng: Generator, size: int) -> dict[str, Array]:
+        """Return draws (size,) of the hyperparameters from their priors. DataError where one is improper."""
+        if not self.proper:
+            raise DataError(
+                f"the hyperparameters of this {self.name} prior have an improper prior, so there are no draws; give proper ones"
+            )
+        return {name: h.prior.sample(rng, size) for name, h in self.hyper.items()}
 
     def size_at(self, values: Mapping[str, float]) -> float | None:
         """Return the standard deviation of the function of these columns if hyperparameters give it, else None."""

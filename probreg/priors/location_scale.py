@@ -17,12 +17,14 @@ from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError
 from probreg.priors.base import (
     Array,
+    Generator,
     Kinks,
     PerColumn,
     Prior,
     PriorData,
     ProximalPrior,
     Scale,
+    Shape,
     SmoothPrior,
 )
 from probreg.priors.positive import AuxPrior
@@ -76,9 +78,7 @@ class AffinePrior(Prior):
                 )
 
     @abstractmethod
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         """Draws of the standard density, (..., q, m)."""
 
     @property
@@ -106,11 +106,7 @@ class AffinePrior(Prior):
         this: Any = self
         unit: Any = 1.0
         if self.scaled:
-            if self.sigma_units:
-                response = None
-            else:
-                response = rows.response_sd()
-            unit = (1.0 if response is None else response) / rows.sd
+            unit = rows.scale_unit(sigma_units=self.sigma_units)
         if isinstance(self.scale, AuxPrior):
             return ScaleMixture(replace(this, scale=unit, scaled=False), self.scale)
         return replace(this, scale=np.asarray(self.scale) * unit, scaled=False)
@@ -136,8 +132,8 @@ class AffinePrior(Prior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         center, scale = (
@@ -196,6 +192,9 @@ class LocationScale(AffinePrior):
     # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
     compiled_density: ClassVar[CompiledDensity | None] = None
 
+    # PyMC's distribution with its names of location and scale, where it has one
+    in_pymc: ClassVar[tuple[str, str, str] | None] = None
+
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         forget_inherited(cls, _DENSITY)
@@ -227,17 +226,21 @@ class LocationScale(AffinePrior):
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        """Return a variable with the density `standard_log_prob`, whose operators then have to apply to symbols too."""
+        """Return PyMC's own distribution or a variable with the density `standard_log_prob`, whose operators then apply to symbols too."""
+        import pymc as pm
+
+        if self.in_pymc is not None:
+            kind, location, scale = self.in_pymc
+            return getattr(pm, kind), {
+                location: np.asarray(self.location),
+                scale: self.scales * unit,
+            }
 
         def log_prob(value: Any, location: Any, scale: Any) -> Any:
-            import pymc as pm
-
             r = (value - location) / scale
             return self.standard_log_prob(r) - pm.math.log(scale)
 
-        def draw(
-            location: Any, scale: Any, rng: np.random.Generator, size: Any
-        ) -> Array:
+        def draw(location: Any, scale: Any, rng: Generator, size: Any) -> Array:
             return location + scale * self.standard_sample(rng, tuple(size))
 
         return CustomDensity(log_prob, draw), {

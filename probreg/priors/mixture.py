@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag
-from probreg.errors import DataError
-from probreg.priors.base import Array, Prior
+from probreg.priors.base import Array, Generator, Prior, Shape
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior
 from probreg.special import logsumexp
@@ -107,17 +106,13 @@ class ScaleMixture(LatentPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
-        if not self.proper:
-            raise DataError(
-                f"the scale of this {self.name} prior has an improper prior, so there are no draws; give a proper one"
-            )
         # tau ~ p(tau), beta | tau ~ base with every scale times tau.
-        tau = self.tau.sample(rng, int(np.prod(shape[:-2]))).reshape(*shape[:-2], 1, 1)
-        return self.base.sample(rng, shape, unit * tau)
+        tau = self.draw_hyper(rng, int(np.prod(shape[:-2])))["tau"]
+        return self.base.sample(rng, shape, unit * tau.reshape(*shape[:-2], 1, 1))
 
 
 def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Matrix
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, WholePrior
+from probreg.priors.base import PRIORS, Array, Generator, Penalty, Shape, WholePrior
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -83,8 +83,8 @@ class MultivariateNormal(WholePrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         mean = np.array(self.mean)

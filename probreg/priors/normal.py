@@ -13,10 +13,12 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     GaussianPrior,
+    Generator,
     Penalty,
     PerColumn,
     Prior,
     Scale,
+    Shape,
 )
 from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.penalties.spelling import read_penalty
@@ -67,6 +69,7 @@ class Normal(LocationScale, GaussianPrior):
     scaled: Flag = False
 
     name = "normal"
+    in_pymc = "Normal", "mu", "sigma"
     compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
@@ -116,9 +119,7 @@ class Normal(LocationScale, GaussianPrior):
         # log p(r) = -r^2/2 - log(2 pi)/2
         return -0.5 * r * r - 0.5 * _LOG_2PI
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_normal(shape)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
@@ -136,8 +137,8 @@ class Normal(LocationScale, GaussianPrior):
 
     def sample(
         self,
-        rng: np.random.Generator,
-        shape: tuple[int, ...],
+        rng: Generator,
+        shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
         z = rng.standard_normal(shape)
@@ -179,10 +180,7 @@ class Normal(LocationScale, GaussianPrior):
         import pymc as pm
 
         if self.precision_matrix is None:
-            return pm.Normal, {
-                "mu": np.asarray(self.location),
-                "sigma": self.scales * unit,
-            }
+            return super().pymc(unit)
         q = len(self.precision_matrix)
         return pm.MvNormal, {
             "mu": self.center(q),

@@ -6,7 +6,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Number, Positive
-from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    DataDependentPrior,
+    Generator,
+    Prior,
+    PriorData,
+)
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
@@ -56,7 +63,7 @@ class BetaPrime(AuxPrior):
         total = self.a + self.b
         return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return self.scale * np.sqrt(
             rng.gamma(self.a, size=size) / rng.gamma(self.b, size=size)
         )

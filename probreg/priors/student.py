@@ -8,7 +8,15 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
 from probreg.compiled.density import CompiledDensity
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    Generator,
+    Penalty,
+    PerColumn,
+    Scale,
+    Shape,
+)
 from probreg.priors.location_scale import SmoothLocationScale, common_scale
 from probreg.special import gammaln, stdtr
 
@@ -26,6 +34,7 @@ def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
 class _Student(SmoothLocationScale):
     nu: float
     compiled_density = CompiledDensity(_evaluate_row)
+    in_pymc = "StudentT", "mu", "sigma"
 
     @property
     def tail(self) -> float:  # type: ignore[override]
@@ -54,19 +63,12 @@ class _Student(SmoothLocationScale):
     def standard_tail(self, r: float) -> float:
         return stdtr(self.nu, -r)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_t(self.nu, shape)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.StudentT, {
-            "nu": self.nu,
-            "mu": np.asarray(self.location),
-            "sigma": self.scales * unit,
-        }
+        kind, parameters = super().pymc(unit)
+        return kind, {"nu": self.nu, **parameters}
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
@@ -150,11 +152,3 @@ class Cauchy(_Student):
 
     name = "cauchy"
     nu = 1.0
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Cauchy, {
-            "alpha": np.asarray(self.location),
-            "beta": self.scales * unit,
-        }
