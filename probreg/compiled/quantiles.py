@@ -61,16 +61,6 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
             out[i, q] = _interpolate(low, high, share)
 
 
-@compiled
-def moments_of_rows(x: Array, out: Array) -> None:
-    """Mean and standard deviation, of divisor S - 1, of the rows of x (n, S), S >= 2, into `out` (n, 2), by two passes in cache."""
-    n, S = x.shape
-    for i in range(n):
-        mean, sd = mean_and_deviation(x[i])
-        out[i, 0] = mean
-        out[i, 1] = sd * math.sqrt(S / (S - 1.0))
-
-
 @inline
 def _interpolate(low: float, high: float, share: float) -> float:
     """low + share (high - low), exact at both ends, infinite ones too."""

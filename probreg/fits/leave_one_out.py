@@ -77,7 +77,6 @@ def _leave_out(
     M = min(
         int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1
     )
-    ratio = np.exp(correction)
     z = float(ndtri((M + 1.0) / (S + 1.0)))
     statistics = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
@@ -85,7 +84,7 @@ def _leave_out(
 
     def part(rows: slice) -> None:  # each block writes its own rows
         leave_each_row_out(
-            log_lik(rows), correction, ratio, M, z, *statistics[:, rows], log_w[rows]
+            log_lik(rows), correction, M, z, *statistics[:, rows], log_w[rows]
         )
 
     on_all_cores(

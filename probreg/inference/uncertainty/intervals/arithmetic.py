@@ -88,24 +88,16 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
 
 def mean_and_sd(draws: Array) -> tuple[Array, Array]:
     """Return mean and standard deviation over the first axis, with divisor S - 1 and
-    nan for one draw; compiled code for many numbers.
+    nan for one draw.
 
     >>> [v.round(6).tolist() for v in mean_and_sd(np.array([[1.0], [2.0], [6.0]]))]
     [[3.0], [2.645751]]
     """
-    if draws.size < FEW or len(draws) < 2:
-        mean = draws.mean(0)
-        with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
-            return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(
-                mean, np.nan
-            )
-    from probreg.compiled.quantiles import moments_of_rows
-
-    shape = draws.shape[1:]
-    rows = _side_by_side(draws)
-    moments = np.empty((2, len(rows)))
-    moments_of_rows(rows, moments.T)
-    return moments[0].reshape(shape), moments[1].reshape(shape)
+    mean = draws.mean(0)
+    with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
+        return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(
+            mean, np.nan
+        )
 
 
 def _side_by_side(draws: Array) -> Array:
