@@ -131,7 +131,7 @@ def functions(X: np.ndarray, y: np.ndarray) -> None:
     k = kernels.RBF(np.sqrt(10.0))
     learners = {
         OURS: online.kernel(online.lms(0.2), k),
-        "kernel_rls": online.kernel_rls(k, 1.0),
+        "kernel_rls": online.kernel(online.rls(precision=1.0), k),
         "aggregate of three": online.aggregate(
             [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)],
             low=-40.0,

@@ -37,8 +37,8 @@ for length in (1.0, 2.0, 4.0):
         online.lms(0.5), kernels.RBF(length)
     )
 for length in (0.5, 1.0, 2.0):
-    learners[f"Gaussian process, length {length:g}"] = online.kernel_rls(
-        line + kernels.RBF(length), 0.3
+    learners[f"Gaussian process, length {length:g}"] = online.kernel(
+        online.rls(precision=0.3), line + kernels.RBF(length)
     )
 everyone = online.aggregate(list(learners.values()), low=LOW, high=HIGH)
 
@@ -89,7 +89,7 @@ assert (
     paths["Gaussian process, length 1"].loss
     < 0.85 * paths["recursive least squares"].loss
 )  # the sun is no line
-alone = online.kernel_rls(line + kernels.RBF(2.0), 0.3)
+alone = online.kernel(online.rls(precision=0.3), line + kernels.RBF(2.0))
 K = (line + kernels.RBF(2.0))(X)
 np.testing.assert_allclose(  # the last state is kernel ridge regression of all years
     alone.predict(paths["Gaussian process, length 2"].state, X),

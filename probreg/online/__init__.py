@@ -1,19 +1,72 @@
 """Online learning: predict, see y, compute the loss, update. A learner is a loss, a geometry and a rate; theorems are objects."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from probreg.online.names import *  # noqa: F403
-
-
-def __getattr__(name: str) -> Any:
-    """Return a public name; the package is imported on first use."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(importlib.import_module("probreg.online.names"), name)
+from probreg.online.guarantee import (
+    Assumption as Assumption,
+    Guarantee as Guarantee,
+    multiplicative_step as multiplicative_step,
+)
+from probreg.online.learner import (
+    Diverged as Diverged,
+    Gradient as Gradient,
+    Learner as Learner,
+    StreamError as StreamError,
+)
+from probreg.online.losses import (
+    ABSOLUTE as ABSOLUTE,
+    HINGE as HINGE,
+    INSENSITIVE as INSENSITIVE,
+    LOGISTIC as LOGISTIC,
+    LOSSES as LOSSES,
+    PERCEPTRON as PERCEPTRON,
+    SQUARED as SQUARED,
+    Loss as Loss,
+    hinge as hinge,
+    insensitive as insensitive,
+)
+from probreg.online.recipes import (
+    LEARNERS as LEARNERS,
+    aggregate as aggregate,
+    batch_perceptron as batch_perceptron,
+    descent as descent,
+    eg as eg,
+    eg_pm as eg_pm,
+    implicit_lms as implicit_lms,
+    kernel as kernel,
+    lms as lms,
+    logistic as logistic,
+    nlms as nlms,
+    perceptron as perceptron,
+    rls as rls,
+)
+from probreg.online.result import Regret as Regret, Run as Run
+from probreg.online.rounds import RunStatus as RunStatus, Totals as Totals
+from probreg.online.second_order import RLS as RLS
+from probreg.online.signals import (
+    Lagged as Lagged,
+    echo_return_loss as echo_return_loss,
+    lags as lags,
+)
+from probreg.online.stream import Record as Record, run as run
+from probreg.online.theorems import (
+    Corrections as Corrections,
+    novikoff as novikoff,
+    widrow_hoff_pass as widrow_hoff_pass,
+)
+from probreg.online.updates import (
+    Euclid as Euclid,
+    Geometry as Geometry,
+    Info as Info,
+    Rate as Rate,
+    Signed as Signed,
+    Simplex as Simplex,
+    State as State,
+    constant as constant,
+    inverse_sqrt as inverse_sqrt,
+    inverse_time as inverse_time,
+    project as project,
+)
+from probreg.registry import public_names as _public_names
 
 
 def __dir__() -> list[str]:
-    names = dir(importlib.import_module("probreg.online.names"))
-    return [name for name in names if not name.startswith("_")]
+    return _public_names(globals())

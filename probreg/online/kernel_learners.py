@@ -179,28 +179,15 @@ class KernelRLS(KernelLearner):
     @np.errstate(over="ignore", invalid="ignore")  # require_finite_loss checks
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         row = checked_row(self, state, x, y)
-        S = state.memory["chol"]
-        z = state.memory["z"]
-        m = len(z)
-        # v = S^-1 k(rows, x); k(x, x) + precision - |v|^2 is the variance of y given the rows so far.
-        v = _solve_lower(S, self._kernel_matrix(state, row[None]).T)[:, 0]
-        q = float(self.squares(row[None])[0])
-        variance = q + self.precision - float(v @ v)
-        f = float(v @ z)
-        value = (f - y) ** 2
-        require_finite_loss(value + variance, state)
-        if variance <= ROUNDING * (m + 1) * q:
+        arrays = RoundArrays(*np.zeros((4, 1)), np.zeros(len(state.w) + 1))
+        after, n_steps = self._extend(state, row[None], np.array([float(y)]), arrays)
+        require_finite_loss(float(arrays.loss[0]), state)
+        if not n_steps:
             raise StreamError(
                 f"K + {self.precision:g} I is not positive definite with this row: take a larger precision",
                 state,
             )
-        # S <- [S 0; v' s] with s^2 = the variance, and z <- (z, (y - f) / s)
-        s = np.sqrt(variance)
-        S = np.block([[S, np.zeros((m, 1))], [v[None], np.full((1, 1), s)]])
-        z = np.append(z, (y - f) / s)
-        anchors = np.vstack([state.memory["anchors"], row])
-        memory = {"anchors": anchors, "chol": S, "z": z}
-        return State(_solve_upper(S, z), state.t + 1, memory), Info(f, value)
+        return after, Info(float(arrays.prediction[0]), float(arrays.loss[0]))
 
     def block(
         self, state: State, X: Array, y: Array, arrays: RoundArrays

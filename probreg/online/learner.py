@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Count, check_fields
-from probreg.errors import DataError, NotConverged
+from probreg.errors import DataError, NotConverged, ProbregError
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.updates import (
     IMPLICIT,
@@ -29,20 +29,20 @@ from probreg.online.updates import (
 )
 
 
-class StreamError(DataError):
+class _RunError(ProbregError):
+    """An error with the state of the learner before it, from which a run can continue."""
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class StreamError(_RunError, DataError):
     """A row that the learner cannot use; `state` is the state before that row, from which a run can continue."""
 
-    def __init__(self, message: str, state: State) -> None:
-        super().__init__(message)
-        self.state = state
 
-
-class Diverged(NotConverged):
+class Diverged(_RunError, NotConverged):  # noqa: N818
     """A loss that overflows; `state` is the last state with finite weights."""
-
-    def __init__(self, message: str, state: State) -> None:
-        super().__init__(message)
-        self.state = state
 
 
 class Learner(ABC):

@@ -325,7 +325,8 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
     ----------
     base : Learner
         A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `logistic` or
-        `descent`; or `rls`, which becomes `kernel_rls`.
+        `descent`; or `rls` with a precision, whose f is the mean of a Gaussian process of covariance k / precision in
+        units of the noise variance: `learner.covariance(state, X)` is its covariance.
     kernel : CovarianceFunction
         k.
 
@@ -341,7 +342,7 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
 
     References
     ----------
-    Kivinen, Smola & Williamson 2004.
+    Kivinen, Smola & Williamson 2004; Engel, Mannor & Meir 2004.
 
     Examples
     --------
@@ -362,43 +363,6 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
             f"base is {type(base).__name__}: expected a gradient learner such as lms, or rls"
         )
     return KernelGradient(base, kernel)
-
-
-@scalars.check_arguments
-def kernel_rls(
-    kernel: CovarianceFunction, precision: scalars.Positive = 1.0
-) -> KernelRLS:
-    """Kernel recursive least squares: after every round the minimiser of sum (f(x_t) - y_t)^2 + precision ||f||^2.
-
-    It is the mean of a Gaussian process of covariance k / precision in units of the noise variance, and
-    `learner.covariance(state, X)` is its covariance.
-
-    Parameters
-    ----------
-    kernel : CovarianceFunction
-        k.
-    precision : float
-        Positive: the noise variance over that of the process; the lam of kernel ridge.
-
-    Returns
-    -------
-    KernelRLS
-        The learner.
-
-    References
-    ----------
-    Engel, Mannor & Meir 2004.
-
-    Examples
-    --------
-    >>> from probreg.kernels import RBF
-    >>> from probreg.online import run
-    >>> learner = kernel_rls(RBF(1.0), 0.1)
-    >>> path = run(learner, [[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 0.0, 2.0])
-    >>> learner.predict(path.state, [[1.5], [3.0]]).round(6)
-    array([0.516761, 0.671134])
-    """
-    return KernelRLS(kernel, precision)
 
 
 @scalars.check_arguments
@@ -469,7 +433,6 @@ LEARNERS = Recipes(
             logistic,
             descent,
             kernel,
-            kernel_rls,
             aggregate,
         )
     }

@@ -190,7 +190,7 @@ HELD_TO = {  # one learner of each theorem that its assumptions let apply, and w
     "batch perceptron": (online.batch_perceptron(7), "sign", False),
     "descent": (online.descent(online.SQUARED, 0.1, online.Euclid(2.0)), "real", True),
     "kernel LMS": (online.kernel(online.lms(0.3), K), "real", True),
-    "kernel RLS": (online.kernel_rls(K, 0.1), "real", True),
+    "kernel RLS": (online.kernel(online.rls(precision=0.1), K), "real", True),
     "kernel perceptron": (online.kernel(online.perceptron(), K), "sign", False),
 }
 

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "descent hinge": (online.descent(online.hinge(0.7), 0.2), "sign"),
     "kernel lms": (online.kernel(online.lms(0.4), K), "real"),
     "kernel perceptron": (online.kernel(online.perceptron(0.6), K), "sign"),
-    "kernel_rls": (online.kernel_rls(K, 0.3), "real"),
+    "kernel rls": (online.kernel(online.rls(precision=0.3), K), "real"),
     "aggregate": (
         online.aggregate(
             [online.lms(0.05), online.kernel(online.lms(0.4), K)], low=-9, high=9

@@ -60,7 +60,7 @@ def test_kernel_least_squares_is_the_gaussian_process_of_the_rows_so_far(
 ):
     X, y = rows(rng, "real", 40)
     new, k, lam = rng.standard_normal((5, P)), RBF(1.5), 0.2
-    learner = online.kernel_rls(k, lam)
+    learner = online.kernel(online.rls(precision=lam), k)
     for compiled in (False, True):
         path = online.run(
             learner, X, y, record=online.Record(every=1, compiled=compiled)
@@ -81,7 +81,7 @@ def test_kernel_least_squares_is_the_fit_of_a_process(rng: np.random.Generator):
     """The exact posterior at equal hyperparameters: process of variance 1, noise of variance lam."""
     X, y = rows(rng, "real", 40)
     new, k, lam = rng.standard_normal((5, P)), RBF(1.5), 0.2
-    learner = online.kernel_rls(k, lam)
+    learner = online.kernel(online.rls(precision=lam), k)
     state = online.run(learner, X, y).state
     fit = pr.kernel_ridge(X, y, kernel=k, lam=lam, intercept=False)
     np.testing.assert_allclose(
@@ -111,7 +111,7 @@ def test_rows_that_come_again_are_told_apart_by_the_noise(rng: np.random.Generat
     twice, z = np.vstack([X, X[::-1]]), np.r_[y, y[::-1] + 1]
     K = RBF(1.0)(twice)
     alpha = np.linalg.solve(K + 0.1 * np.eye(60), z)
-    learner = online.kernel_rls(RBF(1.0), 0.1)
+    learner = online.kernel(online.rls(precision=0.1), RBF(1.0))
     path = online.run(learner, twice, z)
     assert len(path.state.w) == 60
     np.testing.assert_allclose(
@@ -123,7 +123,7 @@ def test_rows_that_come_again_are_told_apart_by_the_noise(rng: np.random.Generat
         match=r"row 30: K \+ 1e-20 I is not positive definite with this row",
     ):
         online.run(
-            online.kernel_rls(RBF(1.0), 1e-20),
+            online.kernel(online.rls(precision=1e-20), RBF(1.0)),
             twice,
             z,
             record=online.Record(compiled=True),
@@ -138,7 +138,7 @@ def family(name: str, rng: np.random.Generator, r2: float) -> online.Learner:
             online.lms(share / (1 + r2) ** 2), kernels.Polynomial(2, 1.0)
         ),
         "nlms": lambda: online.kernel(online.nlms(share), k),
-        "rls": lambda: online.kernel_rls(k, share),
+        "rls": lambda: online.kernel(online.rls(precision=share), k),
     }[name]()
 
 
@@ -260,7 +260,9 @@ REFUSED = {
         online.batch_perceptron(3), RBF()
     ),
     "needs precision > 0 and no forgetting": lambda: online.kernel(online.rls(), RBF()),
-    "base is KernelRLS": lambda: online.kernel(online.kernel_rls(RBF()), RBF()),
+    "base is KernelRLS": lambda: online.kernel(
+        online.kernel(online.rls(precision=1.0), RBF()), RBF()
+    ),
     "low=2, high=1": lambda: online.aggregate(
         [online.lms(), online.lms()], low=2, high=1
     ),

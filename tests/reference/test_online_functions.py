@@ -61,7 +61,7 @@ def test_kernel_least_squares_on_four_rows(compiled: bool):
             [0.632006560882, 0.808967009162, 1.0],
         ),
     ):
-        learner = online.kernel_rls(RBF(1.0), lam)
+        learner = online.kernel(online.rls(precision=lam), RBF(1.0))
         state = online.run(learner, X, Y, record=online.Record(compiled=compiled)).state
         np.testing.assert_allclose(state.w, alpha, atol=2e-12)
         np.testing.assert_allclose(learner.predict(state, NEW), f, atol=1e-10)
