@@ -38,6 +38,10 @@ class Guarantee:
     convex: Assumption = CONVEX
     of_loss: Assumption = OF_LOSS
 
+    def __post_init__(self) -> None:
+        if not self.applies:
+            object.__setattr__(self, "bound", np.inf)
+
     @property
     def applies(self) -> bool:
         """Whether no assumption failed so far; see `assumptions` for those that cannot be checked."""

@@ -108,7 +108,7 @@ def aggregate_theorem(path: Rounds, u: Array | None) -> Guarantee:
         "Vovk 1998",
         "cumulative squared loss",
         path.loss,
-        bound if reachable.holds else np.inf,
+        bound,
         path.totals.rounds,
         (reachable,),
         u,

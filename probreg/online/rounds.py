@@ -38,7 +38,6 @@ class Totals:
 
     rounds: int = 0
     loss: float = 0.0
-    loss_square: float = 0.0
     mistakes: int = 0
     largest: float = 0.0
     column: int = 0
@@ -51,7 +50,6 @@ class Totals:
         return Totals(
             self.rounds + other.rounds,
             self.loss + other.loss,
-            self.loss_square + other.loss_square,
             self.mistakes + other.mistakes,
             max(self.largest, other.largest),
             other.column if other.largest > self.largest else self.column,

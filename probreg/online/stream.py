@@ -234,14 +234,13 @@ class Recorder:
 
     def _learn(self, A: Array, b: Array) -> int:
         """Step through rows with valid y; return the number of steps before a row or a loss that is not finite."""
-        A = _contiguous_copy(A)
-        b = _contiguous_copy(b)
+        # contiguous and writable: loops would be compiled again for other arrays
+        A, b = (np.require(v, requirements="CW") for v in (A, b))
         before = self.state
         n = len(b)
-        prediction, loss = self._allocate(n)
         if self.learner.grows:  # by one weight a round at most
             self.sum = np.concatenate([self.sum, np.zeros(n)])
-        arrays = RoundArrays(prediction, loss, np.empty(n), np.empty(n), self.sum)
+        arrays = RoundArrays(*(np.empty(n) for _ in range(4)), self.sum)
         if self.compiled:
             self.state, n_steps = self.learner.block(before, A, b, arrays)
         else:
@@ -252,16 +251,6 @@ class Recorder:
                 A[:n_steps], b[:n_steps], arrays.select(slice(n_steps)), before
             )
         return n_steps
-
-    def _allocate(self, n: int) -> tuple[Array, Array]:
-        """Return arrays for a block's predictions and losses: their place in the path if its length is known."""
-        if not (self.rows and isinstance(self.source, Arrays)):
-            return np.empty(n), np.empty(n)
-        if not self.predictions:
-            self.predictions = [np.empty(self.source.rounds)]
-            self.losses = [np.empty(self.source.rounds)]
-        rows = slice(self.totals.rounds, self.totals.rounds + n)
-        return self.predictions[0][rows], self.losses[0][rows]
 
     def _record_totals(
         self, A: Array, b: Array, arrays: RoundArrays, before: State
@@ -274,7 +263,6 @@ class Recorder:
         self.totals += Totals(
             rounds=len(b),
             loss=float(arrays.loss.sum()),
-            loss_square=float(arrays.loss @ arrays.loss),
             mistakes=self.learner.loss.mistakes(arrays.prediction, b),
             largest=largest,
             column=column,
@@ -283,16 +271,16 @@ class Recorder:
             worst=float(arrays.loss.max()),
             normalised=self._normalised_loss(squares, arrays.loss),
         )
-        if isinstance(self.source, RowStream):
-            self._record_block(A, b, arrays)
-        self._record_weights()
-        self._warn_large_step()
-
-    def _record_block(self, A: Array, b: Array, arrays: RoundArrays) -> None:
-        """Record the rows of a stream: predictions on request, and the moments of linear learners."""
         if self.rows:
             self.predictions.append(arrays.prediction)
             self.losses.append(arrays.loss)
+        if isinstance(self.source, RowStream):
+            self._record_factors(A, b)
+        self._record_weights()
+        self._warn_large_step()
+
+    def _record_factors(self, A: Array, b: Array) -> None:
+        """Record the moments of the rows of a stream, for linear learners."""
         if self.learner.loss.name == "squared" and self.learner.linear:
             self.factor = _joined_factor(self.factor, A, b)
             rate = _normalised_rate(self.learner)
@@ -325,11 +313,7 @@ class Recorder:
         )
 
     def _record_weights(self) -> None:
-        rounds = self.totals.rounds
-        if isinstance(self.source, Arrays):
-            if rounds % self.every and rounds < self.source.rounds:
-                return
-        elif rounds - self.times[-1] < self.every:
+        if self.totals.rounds - self.times[-1] < self.every:
             return
         self._append_weights()
         if isinstance(self.source, RowStream) and len(self.times) > 2 * SNAPSHOTS:
@@ -379,8 +363,8 @@ class Recorder:
             learner=self.learner,
             start=self.start,
             state=self.state,
-            predictions=_concatenate(self.predictions)[: self.totals.rounds],
-            losses=_concatenate(self.losses)[: self.totals.rounds],
+            predictions=_concatenate(self.predictions),
+            losses=_concatenate(self.losses),
             times=np.array(self.times),
             weights=_stack_padded(self.weights),
             sums=_stack_padded(self.sums),
@@ -417,10 +401,3 @@ def _normalised_rate(learner: Learner) -> Rate | None:
     if rule is not None and rule.rate.kind == NORMALISED:
         return rule.rate
     return None
-
-
-def _contiguous_copy(A: Array) -> Array:
-    """Return a contiguous and writable array: other arrays would need another compilation."""
-    if A.flags.c_contiguous and A.flags.writeable:
-        return A
-    return np.array(A, order="C")

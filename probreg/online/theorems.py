@@ -15,7 +15,6 @@ from scipy.special import softmax
 import probreg.online.comparator as best
 from probreg.errors import Incompatible
 from probreg.online.guarantee import (
-    CONVEX,
     NOT_OF_LOSS,
     OF_LOSS,
     Assumption,
@@ -107,37 +106,6 @@ class LinearBound:
     of_loss: Assumption = OF_LOSS
 
 
-def _guarantee(
-    path: Rounds,
-    theorem: str,
-    source: str,
-    quantity: str,
-    loss: float,
-    bound: float,
-    assumptions: Sequence[Assumption],
-    u: Array | None,
-    comparator_loss: float,
-    convex: Assumption = CONVEX,
-    of_loss: Assumption = OF_LOSS,
-) -> Guarantee:
-    """Return a Guarantee; its bound is infinite if an assumption fails."""
-    if any(a.holds is False for a in assumptions):
-        bound = np.inf
-    return Guarantee(
-        theorem,
-        source,
-        quantity,
-        loss,
-        bound,
-        path.totals.rounds,
-        tuple(assumptions),
-        u,
-        comparator_loss,
-        convex=convex,
-        of_loss=of_loss,
-    )
-
-
 def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
     claim = _linear_bound(path)
     start = path.start.w
@@ -148,13 +116,13 @@ def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
     # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
     comparator_loss = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
     distance = float(np.sum((u - start) ** 2))
-    return _guarantee(
-        path,
+    return Guarantee(
         claim.theorem,
         claim.source,
         claim.quantity,
         claim.loss,
         claim.A * comparator_loss + claim.B * distance + claim.C,
+        path.totals.rounds,
         claim.assumptions,
         u,
         comparator_loss,
@@ -296,13 +264,13 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
     else:
         w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     comparator_loss = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
-    return _guarantee(
-        path,
+    return Guarantee(
         "exponentiated gradient",
         "Kivinen & Warmuth 1997",
         "cumulative squared loss",
         path.loss,
         A * comparator_loss + 2 / step * best.relative_entropy(v, start),
+        path.totals.rounds,
         (small, reachable_assumption(v), _start_assumption(path, start)),
         w,
         comparator_loss,
@@ -412,8 +380,6 @@ def novikoff(
     )
     if default or lack == 0:
         assumptions = [*assumptions, positive]
-    if any(a.holds is False for a in assumptions):
-        bound = np.inf
     return _mistake_guarantee(run, bound, assumptions, u, lack)
 
 
@@ -469,17 +435,17 @@ def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
     comparator_loss = path.loss_of(u)
     # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003); by convexity this bounds the regret.
     regret = D**2 / (2 * last_step) + path.totals.gradient_cost / 2
-    return _guarantee(
-        path,
+    return Guarantee(
         "online gradient descent",
         "Zinkevich 2003",
         f"cumulative {learner.loss.name} loss",
         path.loss,
         comparator_loss + learner.loss.derivative * regret,
-        assumptions,
+        path.totals.rounds,
+        tuple(assumptions),
         u,
         comparator_loss,
-        Assumption(NOT_CONVEX.statement, None, None if convex else True),
+        convex=Assumption(NOT_CONVEX.statement, None, None if convex else True),
     )
 
 
