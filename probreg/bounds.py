@@ -8,7 +8,6 @@ docs/explanation/bounds.md derives them, and `pr.guarantee` applies them to a fi
 from probreg.scores.bounds import (
     Assumption,
     Bound,
-    epsilon_insensitive,
     finite,
     group,
     hold_out,
@@ -25,7 +24,6 @@ from probreg.scores.bounds import (
 __all__ = [
     "Assumption",
     "Bound",
-    "epsilon_insensitive",
     "finite",
     "group",
     "hold_out",

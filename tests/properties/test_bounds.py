@@ -94,7 +94,7 @@ def test_balls(noise):
     risk = np.maximum(0.0, errors - 0.2).mean((0, 2))
     found = np.maximum(0.0, np.abs(y - np.einsum("sij,sj->si", X, w)) - 0.2).mean(1)
     for form in ({"row_norm": np.sqrt(d)}, {"trace": float(n * d)}):
-        limit = bounds.epsilon_insensitive(risk=0.0, **rows, epsilon=0.2, **form)
+        limit = bounds.kernel(risk=0.0, **rows, epsilon=0.2, **form)
         assert held(risk, found + limit.value) >= 1 - DELTA
 
 
@@ -204,7 +204,7 @@ CASES = {
     "trace": lambda n, delta, size: bounds.kernel(
         **BALL, n=n, norm=size, trace=2.0 * n, delta=delta
     ),
-    "epsilon": lambda n, delta, size: bounds.epsilon_insensitive(
+    "epsilon": lambda n, delta, size: bounds.kernel(
         **BALL, n=n, norm=size, row_norm=1.0, epsilon=0.1, delta=delta
     ),
     "l1": lambda n, delta, size: bounds.l1(
@@ -320,7 +320,7 @@ def test_a_bound_says_what_it_assumes_and_when_it_says_nothing():
             "give column_norm=",
         ),
         (
-            lambda: bounds.epsilon_insensitive(
+            lambda: bounds.kernel(
                 risk=0.0, n=9, norm=1.0, width=1.0, epsilon=1.0, trace=1.0
             ),
             "epsilon is less than the width 1",

@@ -416,7 +416,7 @@ def test_an_insensitive_likelihood_is_judged_beyond_its_epsilon(rows):
     given = {"risk": risk, "n": 120, "row_norm": 1.5, "width": 5.0, "epsilon": 0.2}
     want = bounds.stability(**given, lam=lam, half_width=2.5)
     assert lines[0].bound.value == pytest.approx(want.value, rel=1e-9)
-    ball = bounds.epsilon_insensitive(**given, norm=np.sqrt(2.3 / lam))
+    ball = bounds.kernel(**given, norm=np.sqrt(2.3 / lam))
     assert lines[2].bound.value == pytest.approx(ball.value, rel=1e-9)
 
 

@@ -12,7 +12,7 @@ KNOWN = [
     (bounds.finite(risk=0.0, n=1000, classes=100), 0.061647799878),
     (bounds.finite(risk=0.0, n=1000, classes=100, two_sided=True), 0.064397397619),
     (bounds.kernel(**BALL), 0.412238734153),
-    (bounds.epsilon_insensitive(**BALL), 0.212238734153),
+    (bounds.kernel(**BALL, epsilon=0.0), 0.212238734153),
     (bounds.l1(**PLAIN, norm=1.0, width=1.0, columns=10, largest=1.0), 0.110148607381),
     (bounds.pseudo_dimension(**PLAIN, dimension=11, form="textbook"), 0.197643044881),
 ]
@@ -44,7 +44,7 @@ def test_empirical_complexities_pay_for_both_deviations():
     trace = {k: v for k, v in BALL.items() if k != "row_norm"} | {"trace": 10_000.0}
     for found, mu in (
         (bounds.kernel(**trace), 2.0),
-        (bounds.epsilon_insensitive(**trace), 1.0),
+        (bounds.kernel(**trace, epsilon=0.0), 1.0),
     ):
         assert found.complexity == pytest.approx(2 * mu * 10.0 / 100.0, rel=1e-14)
         assert found.deviation == pytest.approx(OF_ROWS, rel=1e-14)
@@ -59,7 +59,7 @@ def test_offsets_and_the_insensitive_width():
     assert bounds.kernel(**BALL, offset=2.0).value - bounds.kernel(
         **BALL
     ).value == pytest.approx(0.08, rel=1e-12)
-    some = bounds.epsilon_insensitive(**BALL, offset=2.0, epsilon=0.25)
+    some = bounds.kernel(**BALL, offset=2.0, epsilon=0.25)
     assert some.complexity == pytest.approx(0.2 + 0.04, rel=1e-14)
     assert some.deviation == pytest.approx(
         0.75 * np.sqrt(np.log(20.0) / 20_000), rel=1e-14

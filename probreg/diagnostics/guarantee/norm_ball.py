@@ -5,7 +5,6 @@ lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of 
 beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from probreg.diagnostics.guarantee.judged import (
 )
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
-from probreg.scores.bounds import Bound, epsilon_insensitive, kernel, stability
+from probreg.scores.bounds import kernel, stability
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +70,13 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
         "n": judged.n,
         "norm": Lam,
         "width": loss.width,
+        "epsilon": loss.epsilon,
         "delta": delta,
     }
-    theorem: Callable[..., Bound] = kernel
-    if loss.epsilon is not None:
-        theorem = partial(epsilon_insensitive, epsilon=loss.epsilon)
-    bounds = {
-        "trace of the rows": theorem(**arguments, trace=float(ball.squares.sum()))
-    }
+    trace = float(ball.squares.sum())
+    bounds = {"trace of the rows": kernel(**arguments, trace=trace)}
     if ball.r is not None:
-        bounds[f"r = {ball.r:.4g}"] = theorem(**arguments, row_norm=ball.r)
+        bounds[f"r = {ball.r:.4g}"] = kernel(**arguments, row_norm=ball.r)
     lines = judged.lines_or_reason("stability", partial(_stability_lines, ball=ball))
     for words, bound in bounds.items():
         title = f"{bound.theorem}, {words}"

@@ -2,7 +2,6 @@
 
 from probreg.scores.assumptions import Assumption as Assumption
 from probreg.scores.bounds.balls import (
-    epsilon_insensitive as epsilon_insensitive,
     group as group,
     kernel as kernel,
     l1 as l1,

@@ -30,6 +30,7 @@ def kernel(
     n: Count,
     norm: Positive,
     width: Positive,
+    epsilon: NonNegative | None = None,
     trace: Positive | None = None,
     row_norm: Positive | None = None,
     offset: NonNegative = 0.0,
@@ -40,69 +41,7 @@ def kernel(
     With r = sup sqrt(k(x, x)) known before the rows it is 4 M Lam r / sqrt(m) + M^2 sqrt(log(1 / delta) / 2m). For Linear()
     it is the bound for ||w||_2 <= Lam. The class has no offset; with one, |b| <= B, 4 M B / sqrt(m) is added.
 
-    Parameters
-    ----------
-    risk : float
-        R^, the mean squared loss on the rows.
-    n : int
-        m, the number of rows.
-    norm : float
-        Lam, fixed before the rows were seen.
-    width : float
-        M, with |h(x) - y| <= M: hi - lo of predictions clipped to the range [lo, hi] of y.
-    trace : float, optional
-        tr K = sum_i k(x_i, x_i) of the rows.
-    row_norm : float, optional
-        r, in the place of the trace.
-    offset : float
-        B; 0 of a class without an offset.
-    delta : float
-        The probability with which the bound may fail.
-
-    Returns
-    -------
-    Bound
-        For every function of the ball at once.
-
-    Raises
-    ------
-    DataError
-        Unless one of trace and row_norm is given.
-
-    References
-    ----------
-    Mohri, Rostamizadeh & Talwalkar 2018, theorem 11.11.
-
-    Examples
-    --------
-    >>> round(kernel(risk=0.0, n=10_000, norm=10.0, width=1.0, row_norm=1.0).value, 12)
-    0.412238734153
-    """
-    complexity, empirical = _of_rows(n, norm, trace, row_norm)
-    bound = rademacher(
-        risk=risk, n=n, complexity=complexity + offset / np.sqrt(n), delta=delta, most=width**2, lipschitz=2 * width,
-        empirical=empirical,
-    )  # fmt: skip
-    return replace(bound, theorem="kernel ball", source=_SOURCE)
-
-
-@check_arguments
-def epsilon_insensitive(
-    *,
-    risk: NonNegative,
-    n: Count,
-    norm: Positive,
-    width: Positive,
-    epsilon: NonNegative = 0.0,
-    trace: Positive | None = None,
-    row_norm: Positive | None = None,
-    offset: NonNegative = 0.0,
-    delta: Fraction = 0.05,
-) -> Bound:
-    """Loss max(0, |h - y| - eps) of a kernel ball: R <= R^ + 2 Lam sqrt(tr K) / m + 3 M' sqrt(log(2 / delta) / 2m).
-
-    M' = max(0, M - eps). With r = sup sqrt(k(x, x)) known before the rows it is 2 Lam r / sqrt(m) + M' sqrt(log(1 / delta) / 2m).
-    An offset with |b| <= B adds 2 B / sqrt(m). eps = 0 is the absolute loss.
+    With `epsilon` the loss is max(0, |h - y| - eps), eps = 0 the absolute loss: 4 M becomes 2, and M^2 becomes M - eps.
 
     Parameters
     ----------
@@ -113,11 +52,11 @@ def epsilon_insensitive(
     norm : float
         Lam, fixed before the rows were seen.
     width : float
-        M, with |h(x) - y| <= M.
-    epsilon : float
-        eps, below M.
+        M, with |h(x) - y| <= M: hi - lo of predictions clipped to the range [lo, hi] of y.
+    epsilon : float, optional
+        eps of the loss of support vector regression, below M; the squared loss without it.
     trace : float, optional
-        tr K of the rows.
+        tr K = sum_i k(x_i, x_i) of the rows.
     row_norm : float, optional
         r, in the place of the trace.
     offset : float
@@ -137,24 +76,29 @@ def epsilon_insensitive(
 
     References
     ----------
-    Mohri, Rostamizadeh & Talwalkar 2018, theorem 11.13.
+    Mohri, Rostamizadeh & Talwalkar 2018, theorems 11.11 and 11.13.
 
     Examples
     --------
-    >>> round(epsilon_insensitive(risk=0.0, n=10_000, norm=10.0, width=1.0, row_norm=1.0).value, 12)
+    >>> round(kernel(risk=0.0, n=10_000, norm=10.0, width=1.0, row_norm=1.0).value, 12)
+    0.412238734153
+    >>> round(kernel(risk=0.0, n=10_000, norm=10.0, width=1.0, row_norm=1.0, epsilon=0.0).value, 12)
     0.212238734153
     """
-    max_loss = largest_beyond(width, epsilon)
+    if epsilon is None:
+        most = width**2
+        lipschitz = 2 * width
+        theorem = "kernel ball"
+    else:
+        most = largest_beyond(width, epsilon)
+        lipschitz = 1.0
+        theorem = "kernel ball, epsilon-insensitive"
     complexity, empirical = _of_rows(n, norm, trace, row_norm)
     bound = rademacher(
-        risk=risk,
-        n=n,
-        complexity=complexity + offset / np.sqrt(n),
-        delta=delta,
-        most=max_loss,
+        risk=risk, n=n, complexity=complexity + offset / np.sqrt(n), delta=delta, most=most, lipschitz=lipschitz,
         empirical=empirical,
-    )
-    return replace(bound, theorem="kernel ball, epsilon-insensitive", source=_SOURCE)
+    )  # fmt: skip
+    return replace(bound, theorem=theorem, source=_SOURCE)
 
 
 @check_arguments
