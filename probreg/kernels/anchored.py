@@ -13,7 +13,7 @@ from probreg.arguments.scalars import Count, Fraction, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
-from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, resolved_at
+from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.linalg import inverse_upper, one_blas_thread
@@ -69,13 +69,6 @@ class AnchoredBasis(KernelBasis):
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         return replace(self, kernel=kernel, T=_whitening_matrix(kernel, self.anchors))
-
-    def first_beyond(self, rows: Array) -> Beyond | None:
-        return None
-
-    @property
-    def ends(self) -> Array | None:
-        return None
 
     def check_shapes(self) -> bool:
         return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (

@@ -21,7 +21,7 @@ from probreg.kernels.anchored import (
     refuse_negative_variance,
 )
 from probreg.kernels.base import CovarianceFunction
-from probreg.kernels.basis import Beyond, KernelBasis, resolved_at
+from probreg.kernels.basis import KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.linalg import inverse_upper
 from probreg.linalg.lazy_array import LazyArray
@@ -67,13 +67,6 @@ class RowValues(KernelBasis):
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         return replace(self, kernel=kernel)
-
-    def first_beyond(self, rows: Array) -> Beyond | None:
-        return None
-
-    @property
-    def ends(self) -> Array | None:
-        return None
 
     def check_shapes(self) -> bool:
         return self.anchors.ndim == 2 and self.anchors.shape[1] == self.width

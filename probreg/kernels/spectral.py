@@ -238,14 +238,10 @@ def hsgp(
         *(np.arange(1, m + 1) * np.pi / (2.0 * w) for m, w in zip(counts, L)),
         indexing="ij",
     )
-    error = sum(
-        _image(k, w, s) + _tails(k, w)[m]
-        for k, w, s, m in zip(profiles, L, reach, counts)
-    )
     frequencies = np.stack(grid, -1).reshape(-1, d)
     sine_basis = SineBasis(
-        resolved, "hsgp", d, float(error), False, centre, reach, L, frequencies
-    )
+        resolved, "hsgp", d, 0.0, False, centre, reach, L, frequencies
+    ).with_kernel(resolved)
     sine_basis.refuse_beyond(rows)
     return sine_basis
 

@@ -324,24 +324,14 @@ class DataDependentPrior(Prior):
     def data_dependent(self) -> bool:
         return True
 
-    def _not_yet(self) -> DataError:
-        return DataError(
-            f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .prepare(rows)"
-        )
+    def _raise_unbound(self, *_: Any, **__: Any) -> Any:
+        raise unbound_error(self)
 
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise self._not_yet()
+    log_prob = sample = pymc = as_penalty = _raise_unbound
 
-    def sample(
-        self,
-        rng: Generator,
-        shape: Shape,
-        unit: Array | float = 1.0,
-    ) -> Array:
-        raise self._not_yet()
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        raise self._not_yet()
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        raise self._not_yet()
+def unbound_error(prior: Prior) -> DataError:
+    """Return the error for a prior that is used before the rows that it is relative to are known."""
+    return DataError(
+        f"{prior!r} depends on the rows: a Model binds it to them (model.joint), or .prepare(rows)"
+    )

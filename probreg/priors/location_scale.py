@@ -26,6 +26,7 @@ from probreg.priors.base import (
     Scale,
     Shape,
     SmoothPrior,
+    unbound_error,
 )
 from probreg.priors.positive import AuxPrior
 
@@ -93,9 +94,7 @@ class AffinePrior(Prior):
     def scales(self) -> Array:
         """The scale as numbers. DataError where it is relative to rows or unknown."""
         if self.data_dependent:
-            raise DataError(
-                f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .prepare(rows)"
-            )
+            raise unbound_error(self)
         return np.asarray(self.scale, dtype=float)
 
     def prepare(self, rows: PriorData) -> Prior:

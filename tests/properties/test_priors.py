@@ -744,7 +744,7 @@ def test_a_g_prior_names_the_columns_that_are_combinations(prior):
         pr.Model.from_arrays(
             X[:, :2], X[:, 0], columns=["a", "b"], intercept=True, prior=prior
         )
-    with pytest.raises(pr.DataError, match="when it meets rows"):
+    with pytest.raises(pr.DataError, match="depends on the rows"):
         prior.log_prob(np.ones((2, 1)))
 
 
