@@ -2,6 +2,7 @@
 the first of them is called. Least squares and logistic regression call none.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,3 +37,8 @@ pdtr = _on_use("pdtr")
 softmax = _on_use("softmax")
 stdtr = _on_use("stdtr")
 stdtrit = _on_use("stdtrit")
+
+
+def log_student_constant(nu: float) -> float:
+    """log p(0) of Student's t, log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2."""
+    return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * math.log(nu * math.pi))

@@ -185,10 +185,6 @@ class RidgePath:
             lams / (self.d + lams)
         ) @ self._squared_eigenvectors.T + self._residual_leverage
 
-    def gcv(self, lam: ArrayLike) -> Array:
-        """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
-        return self.n * self.rss(lam) / np.square(self.n - self.df(lam))
-
     def sigma2(self, lam: ArrayLike) -> Array:
         """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
         return self.penalised_rss(lam) / self._penalised_dimensions
@@ -363,36 +359,24 @@ def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePa
     array([0.5])
     """
     complement = Complement.of(B)
-    inner = complement.without(Phi)
-    if min_lam and 2 * inner.shape[1] >= len(inner):
-        d, V = np.linalg.eigh(inner @ inner.T)
+    U, d = _principal_directions(complement.without(Phi), min_lam)
+    return RidgePath(None, Phi, y, False, complement.back(U), d, complement.basis)
+
+
+def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
+    """Eigenvectors (n, k) of A A' and their eigenvalues, for penalties of `min_lam` and more."""
+    n, q = A.shape
+    if min_lam and 2 * q >= n:
+        d, V = np.linalg.eigh(A @ A.T)
         if min_lam >= SQUARED * d[-1]:
-            return RidgePath(
-                None,
-                Phi,
-                y,
-                False,
-                complement.back(V),
-                np.maximum(d, 0.0),
-                complement.basis,
-            )
-    if 0 < inner.shape[1] <= len(inner):
-        # Phi'Phi = V diag(d) V', Phi V = U diag(d)^(1/2), a fifth of the work where n is many q
-        d, V = np.linalg.eigh(inner.T @ inner)
+            return V, np.maximum(d, 0.0)
+    if 0 < q <= n:
+        # A'A = V diag(d) V', A V = U diag(d)^(1/2), a fifth of the work where n is many q
+        d, V = np.linalg.eigh(A.T @ A)
         if d[0] > DIGITS * d[-1]:
-            return RidgePath(
-                None,
-                Phi,
-                y,
-                False,
-                complement.back((inner @ V) / np.sqrt(d)),
-                d,
-                complement.basis,
-            )
-    U, s, _ = np.linalg.svd(inner, full_matrices=False)
-    return RidgePath(
-        None, Phi, y, False, complement.back(U), np.square(s), complement.basis
-    )
+            return (A @ V) / np.sqrt(d), d
+    U, s, _ = np.linalg.svd(A, full_matrices=False)
+    return U, np.square(s)
 
 
 def refuse_rounding(lam: float, Phi: Array) -> None:

@@ -30,6 +30,7 @@ class AbsoluteLoss(PiecewiseLinearLikelihood):
     noise_scale = "sigma"
     centre = "median"
     insensitive = 0.0
+    in_pymc = "Laplace", "b"
     wider = "fit a StudentT likelihood, which allows far responses"
 
     def slopes(self, **aux: Any) -> Slopes:
@@ -37,8 +38,3 @@ class AbsoluteLoss(PiecewiseLinearLikelihood):
 
     def describe(self, response: str) -> str:
         return f"the median of {response}, with Laplace noise of scale sigma"
-
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Laplace, {"mu": eta[:, 0], "b": aux["sigma"]}

@@ -1,7 +1,6 @@
 """Gaussian noise: least squares is its maximum likelihood."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ class Gaussian(LocationScaleLikelihood):
 
     name = "gaussian"
     least_squares = concave = True
+    in_pymc = "Normal", "sigma"
     wider = "fit a StudentT likelihood, which allows far responses"
     standard_variance = standard_information = 1.0
     compiled_quantile = staticmethod(of_normals)
@@ -54,8 +54,3 @@ class Gaussian(LocationScaleLikelihood):
         self, rng: np.random.Generator, shape: tuple[int, ...]
     ) -> Array:
         return rng.standard_normal(shape)
-
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Normal, {"mu": eta[:, 0], "sigma": aux["sigma"]}

@@ -56,9 +56,6 @@ class Huber(LocationScaleLikelihood):
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise that is normal within {self.k:g} sigma and exponential beyond"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return y[:, None], {"sigma": float(np.abs(y - np.median(y)).mean()) or 1.0}
-
     @property
     def _mass_inside(self) -> float:
         return _ROOT_2PI * (2.0 * float(ndtr(self.k)) - 1.0)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class AdditiveNoise(UnivariateLikelihood):
     levels = ()
     support = "real"
     link = IDENTITY
+    # PyMC's distribution with its name of the scale, where it has one
+    in_pymc: ClassVar[tuple[str, str] | None] = None
 
     def check_response(self, values: Array) -> None:
         check_variation(finite_response(values, type(self).__name__, copy=False))
@@ -34,13 +36,26 @@ class AdditiveNoise(UnivariateLikelihood):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return eta[..., 0]
 
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return y[:, None], dict.fromkeys(
+            self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0
+        )
+
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        return np.zeros((*eta.shape[:-1], 1, 1, 1))
+
     @property
     def mirror(self) -> "AdditiveNoise":
         """Return the likelihood of -y with the linear predictor -eta, the same likelihood if the noise is symmetric."""
         return self
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        """Return a variable with the density `symbolic_log_prob` and the draws of `sample`."""
+        """Return PyMC's own distribution or a variable with the density `symbolic_log_prob` and the draws of `sample`."""
+        if self.in_pymc is not None:
+            import pymc as pm
+
+            kind, scale = self.in_pymc
+            return getattr(pm, kind), {"mu": eta[:, 0], scale: aux[self.aux[0]]}
 
         def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
             if size is None:
@@ -127,9 +142,6 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     def information(self, eta: Array, **aux: Any) -> Array:
         value = self.standard_information / np.square(aux["sigma"])
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
-
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # with r = (y - eta) / s: d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,

@@ -56,11 +56,6 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def slopes(self, **aux: Any) -> Slopes:
         """up, down and tube."""
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return y[:, None], dict.fromkeys(
-            self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0
-        )
-
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         slopes = self.slopes(**aux)
         return -_loss(y - eta[..., 0], slopes) - np.log(slopes.mass)
@@ -90,9 +85,6 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return (np.zeros(eta.shape[:-1]) + (slopes.up + slopes.down) / slopes.mass)[
             ..., None, None
         ]
-
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         slopes = self.slopes(**aux)

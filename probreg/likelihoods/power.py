@@ -73,9 +73,6 @@ class PowerNoise(LocationScaleLikelihood):
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise of density exp(-|r / sigma|^{self.p:g})"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return y[:, None], {"sigma": float(np.abs(y - np.median(y)).mean()) or 1.0}
-
     @property
     def _log_constant(self) -> float:
         return float(np.log(self.p / 2.0) - gammaln(1.0 / self.p))

@@ -10,7 +10,7 @@ from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.special import gammaln, stdtr
+from probreg.special import log_student_constant, stdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -50,6 +50,7 @@ class StudentT(LocationScaleLikelihood):
     name = "student"
     wider = "take fewer degrees of freedom nu"
     centre = "centre"
+    in_pymc = "StudentT", "sigma"
     compiled_density = CompiledDensity(_evaluate_row)
 
     def describe(self, response: str) -> str:
@@ -71,13 +72,10 @@ class StudentT(LocationScaleLikelihood):
         # E[h] = (nu + 1) / (nu + 3)   (Lange, Little & Taylor 1989).
         return (self.nu + 1.0) / (self.nu + 3.0)
 
-    @property
-    def _log_constant(self) -> float:
-        nu = self.nu
-        return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
-
     def standard_log_prob(self, r: Array) -> Array:
-        return self._log_constant - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
+        return log_student_constant(self.nu) - (self.nu + 1) / 2 * np.log1p(
+            r * r / self.nu
+        )
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
@@ -94,9 +92,12 @@ class StudentT(LocationScaleLikelihood):
         return rng.standard_t(self.nu, shape)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.nu, aux["sigma"], self._log_constant - np.log(aux["sigma"])
+        return (
+            self.nu,
+            aux["sigma"],
+            log_student_constant(self.nu) - np.log(aux["sigma"]),
+        )
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.StudentT, {"nu": self.nu, "mu": eta[:, 0], "sigma": aux["sigma"]}
+        kind, parameters = super().pymc(eta, **aux)
+        return kind, {"nu": self.nu, **parameters}

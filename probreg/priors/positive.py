@@ -19,7 +19,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.errors import DataError
 from probreg.registry import Registry
-from probreg.special import gammaln
+from probreg.special import gammaln, log_student_constant
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
@@ -187,15 +187,10 @@ class _HalfT(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
-        constant = (
-            np.log(2.0)
-            + gammaln((nu + 1) / 2)
-            - gammaln(nu / 2)
-            - 0.5 * np.log(nu * np.pi)
-        )
         # Twice the Student-t density on v > 0.
         return (
-            constant
+            np.log(2.0)
+            + log_student_constant(nu)
             - np.log(self.scale)
             - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
         )

@@ -18,7 +18,7 @@ from probreg.priors.base import (
     Shape,
 )
 from probreg.priors.location_scale import SmoothLocationScale, common_scale
-from probreg.special import gammaln, stdtr
+from probreg.special import log_student_constant, stdtr
 
 
 def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
@@ -34,7 +34,6 @@ def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
 class _Student(SmoothLocationScale):
     nu: float
     compiled_density = CompiledDensity(_evaluate_row)
-    in_pymc = "StudentT", "mu", "sigma"
 
     @property
     def tail(self) -> float:  # type: ignore[override]
@@ -42,11 +41,7 @@ class _Student(SmoothLocationScale):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        nu = self.nu
-        # log p(0) = log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2
-        return nu, float(
-            gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        )
+        return self.nu, log_student_constant(self.nu)
 
     def standard_log_prob(self, r: Array) -> Array:
         nu, constant = self.settings
@@ -65,10 +60,6 @@ class _Student(SmoothLocationScale):
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_t(self.nu, shape)
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        kind, parameters = super().pymc(unit)
-        return kind, {"nu": self.nu, **parameters}
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
@@ -113,6 +104,11 @@ class StudentT(_Student):
     scaled: Flag = False
 
     name = "student"
+    in_pymc = "StudentT", "mu", "sigma"
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        kind, parameters = super().pymc(unit)
+        return kind, {"nu": self.nu, **parameters}
 
 
 @PRIORS.register
@@ -152,3 +148,4 @@ class Cauchy(_Student):
 
     name = "cauchy"
     nu = 1.0
+    in_pymc = "Cauchy", "alpha", "beta"
