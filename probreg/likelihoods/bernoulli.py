@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.compiled.density import CompiledDensity
-from probreg.errors import DataError, row_error
+from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -18,8 +18,8 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.binomial import Binomial, LogitLikelihood
 from probreg.likelihoods.response import (
     codes,
-    finite_response,
     one_of,
+    refuse_fractions,
     response_levels,
 )
 
@@ -83,7 +83,11 @@ class Bernoulli(LogitLikelihood):
         if levels is not None or any(
             isinstance(v, float) for v in found_levels
         ):  # whole numbers come as int
-            _not_shares(values)
+            refuse_fractions(
+                values,
+                "a Bernoulli response has two levels; ",
+                "For shares of several trials give successes and trials: 'p(successes, trials) ~ x', or trials= in from_arrays.",
+            )
         if len(found_levels) != 2:
             if len(found_levels) == 1:
                 problem = f"is constant ({found_levels[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
@@ -152,18 +156,3 @@ class Bernoulli(LogitLikelihood):
         import pymc as pm
 
         return pm.Bernoulli, {"logit_p": eta[:, 0]}
-
-
-def _not_shares(values: Array) -> None:
-    """Raise DataError for proportions, because they need their trials."""
-    if np.asarray(values).dtype.kind != "f":
-        return
-    y = finite_response(values, "Bernoulli")
-    bad = np.flatnonzero(np.floor(y) != y)
-    if len(bad):
-        raise row_error(
-            "a Bernoulli response has two levels; ",
-            bad[0],
-            f" holds {y[bad[0]]:g}. For shares of several trials give successes and trials: 'p(successes, trials) ~ x', "
-            "or trials= in from_arrays.",
-        )

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.compiled.density import CompiledDensity
-from probreg.errors import DataError, row_error
+from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -15,7 +15,7 @@ from probreg.likelihoods.base import (
     refuse,
 )
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import codes, response_levels
+from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
 
 
@@ -70,21 +70,11 @@ class Categorical(SoftmaxLikelihood):
         reference: Level | None,
     ) -> Self:
         refuse("Categorical", event=event)
-        values = np.asarray(values)
-        if (
-            values.dtype.kind == "f"
-            and values.ndim == 1
-            and len(
-                bad := np.flatnonzero(
-                    ((values != np.floor(values)) | np.isinf(values))
-                    & ~np.isnan(values)
-                )
-            )
-        ):
-            message = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
-            raise row_error(
-                "a categorical response holds class labels; ", bad[0], message
-            )
+        refuse_fractions(
+            values,
+            "a categorical response holds class labels; ",
+            "For real numbers use Gaussian.",
+        )
         present = response_levels(
             values, levels, stated=self._stated_levels(), other=reference
         )

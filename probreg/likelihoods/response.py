@@ -148,6 +148,17 @@ def _check_missing_levels(values: np.ndarray) -> None:
         raise row_error("", bad[0], message)
 
 
+def refuse_fractions(values: np.ndarray, before: str, advice: str) -> None:
+    """Raise DataError for the first number of a response of levels that is not whole."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f" or array.ndim != 1:
+        return
+    fractions = (array != np.floor(array)) | np.isinf(array)
+    bad = np.flatnonzero(fractions & ~np.isnan(array))
+    if len(bad):
+        raise row_error(before, bad[0], f" holds {array[bad[0]]:g}. {advice}")
+
+
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     """Positions in `levels` as floats, shape (n,). DataError names the first row with a value that is not among them."""
     values = np.asarray(values)

@@ -75,7 +75,7 @@ def penalty_calls(model: Stated, sigma: float | None) -> Spellings:
     if relative and not l1 and setting.sigma is None:
         setting = replace(setting, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
     if relative:
-        setting.need(sigma="a prior with a kink in units of sigma")
+        setting.require("sigma", "a prior with a kink in units of sigma")
         l1 = l1 / (setting.sigma or 1.0)
         l2 = l2 / (setting.sigma or 1.0) ** 2
     notes = []

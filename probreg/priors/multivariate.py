@@ -8,8 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Matrix
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Generator, Penalty, Shape, WholePrior
-
-_LOG_2PI = np.log(2.0 * np.pi)
+from probreg.priors.normal import log_density_at_mean, positive_definite
 
 
 @PRIORS.register
@@ -48,11 +47,7 @@ class MultivariateNormal(WholePrior):
             raise DataError(
                 f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}"
             )
-        if (
-            not np.allclose(P, P.T, rtol=1e-10, atol=0.0)
-            or np.linalg.eigvalsh(P)[0] <= 0
-        ):
-            raise DataError("a precision is symmetric and positive definite")
+        positive_definite(P)
 
     @property
     def size(self) -> int | None:
@@ -71,11 +66,7 @@ class MultivariateNormal(WholePrior):
         # log p = log |P|^(1/2) - (p m / 2) log(2 pi) - r'P r / 2
         r = self._away(beta)
         P = np.array(self.precision)
-        return (
-            -0.5 * ((r @ P) * r).sum(-1)
-            + 0.5 * np.linalg.slogdet(P)[1]
-            - 0.5 * len(P) * _LOG_2PI
-        )
+        return -0.5 * ((r @ P) * r).sum(-1) + log_density_at_mean(P)
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = np.array(self.precision)
@@ -99,8 +90,7 @@ class MultivariateNormal(WholePrior):
         P = np.array(self.precision)
         mean = np.array(self.mean)
         r = (beta - mean).flatten()
-        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
-        return -0.5 * (r @ (P @ r)) + constant
+        return -0.5 * (r @ (P @ r)) + log_density_at_mean(P)
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return Penalty(

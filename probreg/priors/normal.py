@@ -76,7 +76,7 @@ class Normal(LocationScale, GaussianPrior):
         super().__post_init__()
         if self.precision_matrix is not None:
             object.__setattr__(
-                self, "precision_matrix", _positive_definite(self.precision_matrix)
+                self, "precision_matrix", positive_definite(self.precision_matrix)
             )
             if self.scale != 1.0 or self.scaled:
                 raise DataError(
@@ -129,7 +129,7 @@ class Normal(LocationScale, GaussianPrior):
         r, log_unit = self.standardise(beta, unit)
         # log p = log |P|^(1/2) - (q/2) log(2 pi) - q log u - d'P d / (2 u^2), d = beta - location, one for each
         # predictor.
-        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
+        constant = log_density_at_mean(P)
         per_predictor = (
             -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
         )
@@ -153,7 +153,7 @@ class Normal(LocationScale, GaussianPrior):
             return super().times(factor)
         return replace(
             self,
-            precision_matrix=_positive_definite(
+            precision_matrix=positive_definite(
                 np.array(self.precision_matrix) / factor**2
             ),
         )
@@ -196,7 +196,7 @@ class Normal(LocationScale, GaussianPrior):
         P = self.precision(q)
         r = beta - self.center(q)[:, None]
         # log p = m (log |P|^(1/2) - q/2 log 2 pi - q log u) - tr r'P r / (2 u^2), r = beta - b (q, m).
-        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * q * _LOG_2PI
+        constant = log_density_at_mean(P)
         return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (
             constant - q * pm.math.log(unit)
         )
@@ -210,7 +210,12 @@ class Normal(LocationScale, GaussianPrior):
         return Penalty("ridge", f"{self.deviation_formula}^2", weight)
 
 
-def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
+def log_density_at_mean(P: Array) -> float:
+    """log |P|^(1/2) - (q/2) log(2 pi) of the normal distribution with the precision P (q, q)."""
+    return float(0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI)
+
+
+def positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
     P = np.asarray(matrix, dtype=float)
     if P.ndim != 2 or P.shape[0] != P.shape[1]:
         raise DataError(f"a precision matrix is square, got shape {P.shape}")

@@ -49,11 +49,12 @@ class Setting:
         # two coefficients of sum zero, f and -f, are w = 2 f with |w| = |f| + |-f| and w^2 = 2 (f^2 + f^2)
         return 2.0 if self.two_classes else 1.0
 
-    def need(self, **why: str) -> None:
-        """DataError for a number that is asked for and not known."""
-        for name, reason in why.items():
-            if getattr(self, name) is None:
-                raise DataError(f"{reason} needs {name}: pass {name}= or model=")
+    def require(self, name: str, reason: str) -> float:
+        """Return a number of the model. DataError with the reason why it is needed if it is not known."""
+        value = getattr(self, name)
+        if value is None:
+            raise DataError(f"{reason} needs {name}: pass {name}= or model=")
+        return float(value)
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ def spell(
     if at.family not in FAMILIES:
         return ()
     if at.family == "gaussian":
-        at.need(sigma="the weight of a penalty beside an RSS")
-        square = _require_known(at.sigma) ** 2  # weights beside RSS / 2
+        sigma = at.require("sigma", "the weight of a penalty beside an RSS")
+        square = sigma**2  # weights beside RSS / 2
         l1 = l1 * square
         l2 = l2 * square
     calls = _calls_of_sums(l1, l2, at, intercept)
@@ -290,23 +291,19 @@ def weights(
 def _per_observation(
     of: str, at: Setting, given: dict[str, float], ridge: bool
 ) -> tuple[float, float]:
-    at.need(n=f"a criterion of {of}, which is per observation,")
-    n = _require_known(at.n)
+    n = at.require("n", f"a criterion of {of}, which is per observation,")
     if of == "glmnet":
         total = _take(given, "lam", "lambda")
         share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
         if at.family == "gaussian" and share < 1:
-            at.need(y_sd="glmnet's squared term, which it divides by the sd of y,")
-            return n * total * share, n * total * (1 - share) / _require_known(at.y_sd)
+            y_sd = at.require(
+                "y_sd", "glmnet's squared term, which it divides by the sd of y,"
+            )
+            return n * total * share, n * total * (1 - share) / y_sd
         return n * total * share, n * total * (1 - share)
     total = _take(given, "alpha")
     share = _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
     return n * total * share, n * total * (1 - share)
-
-
-def _require_known(value: float | None) -> float:
-    assert value is not None  # `need` has asked before
-    return value
 
 
 def _take(given: dict[str, float], *names: str, default: float | None = None) -> float:
@@ -344,8 +341,7 @@ class Read:
         """Our standard deviations have the divisor N - 1, theirs N: their ratio, 1 for raw columns."""
         if not self.standardized:
             return 1.0
-        self.at.need(n="a penalty on standardised columns")
-        n = _require_known(self.at.n)
+        n = self.at.require("n", "a penalty on standardised columns")
         if not n > 1:
             raise DataError(
                 f"a penalty on standardised columns needs n > 1, got n={n:g}"
@@ -353,10 +349,10 @@ class Read:
         return float(np.sqrt(n / (n - 1.0)))
 
     def sigma(self) -> float:
-        self.at.need(
-            sigma="the scale of a prior with a kink, which does not cancel against the noise,"
+        return self.at.require(
+            "sigma",
+            "the scale of a prior with a kink, which does not cancel against the noise,",
         )
-        return _require_known(self.at.sigma)
 
 
 def read_penalty(
