@@ -51,9 +51,12 @@ def on_one(folder: Path, likelihood: str) -> Callable[[], pr.Fit]:
 
 
 def on_two(folder: Path, likelihood: str, client: object) -> Callable[[], pr.Fit]:
+    from dask import dataframe
+
+    frame = dataframe.read_parquet(str(folder))
     return lambda: pr.fit(
         pr.Model.from_dask(
-            FORMULAS[likelihood], folder, likelihood=likelihood, client=client
+            FORMULAS[likelihood], frame, likelihood=likelihood, client=client
         )
     )
 

@@ -412,20 +412,17 @@ def _check_sizes(
     expression: Expression, name: str, options: Mapping[str, ast.expr]
 ) -> None:
     """Raise DataError for a basis with too many columns before any column is made."""
-    for word in ("df", "degree", "k"):
-        match options.get(word):
-            case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
-                raise DataError(
-                    f"{name} asks for {word}={size:.10g} in {shown_formula(expression.text)}; a basis has at most {MOST_BASIS} columns"
-                )
-            case None | ast.Constant(value=int() | None):
-                pass
-            case value:
-                raise expression.make_error(value, f"{word} is one whole number")
-    match options.get("knots"):
-        case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
+    for word in ("df", "degree", "k", "knots"):
+        if word not in options:
+            continue
+        value = ast.literal_eval(options[word])
+        if word == "knots":
+            value = len(value) if isinstance(value, list | tuple) else None
+        if not isinstance(value, int | None):
+            raise expression.make_error(options[word], f"{word} is one whole number")
+        if value is not None and value > MOST_BASIS:
             raise DataError(
-                f"{name} has {len(knots)} knots in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
+                f"{name} asks for {value} {word} in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
             )
 
 

@@ -447,8 +447,8 @@ class FromData(ABC):
         ----------
         formula : str
             As in `from_formula`.
-        data : dask DataFrame or path or list of paths
-            The rows, or Parquet files that every worker can read.
+        data : dask DataFrame
+            The rows, for example from `dask.dataframe.read_parquet`.
         client : dask.distributed.Client, optional
             The client to use; without it dask's current one, or its threads on this machine.
         likelihood : Likelihood or str, optional

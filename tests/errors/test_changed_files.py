@@ -68,22 +68,6 @@ def test_a_file_that_is_gone_is_named(tmp_path):
         pr.fit(model)
 
 
-def test_workers_know_a_parquet_file_by_its_footer(tmp_path):
-    """A copy elsewhere has another time and place; its footer is the same."""
-    pytest.importorskip("dask.dataframe")
-    path = write(tmp_path / "rows.parquet", 1)
-    model = pr.Model.from_dask("y ~ x", str(path), likelihood="bernoulli")
-    first = pr.fit(model).coef
-    (tmp_path / "copy").write_bytes(path.read_bytes())
-    os.replace(tmp_path / "copy", path)
-    assert pr.fit(model).coef.equals(first)
-    data = pd.read_parquet(path)
-    data.loc[0, "x"] = 99.0
-    data.to_parquet(path)
-    with pytest.raises(pr.DataError, match=CHANGED):
-        pr.fit(model)
-
-
 def test_what_is_no_plain_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")

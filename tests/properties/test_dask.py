@@ -171,7 +171,7 @@ def test_parquet_files_give_the_model_of_from_files_to_the_sampled_row(
     for k, cut in enumerate(np.split(np.arange(len(data)), [3000, 17_001])):
         data.iloc[cut].to_parquet(tmp_path / f"part{k}.parquet")
     formula = "y ~ center(x) + bs(x, df=4)"
-    far = pr.Model.from_dask(formula, str(tmp_path), client=client)
+    far = pr.Model.from_dask(formula, dd.read_parquet(tmp_path), client=client)
     near = pr.Model.from_files(formula, tmp_path)
     assert far.design.recipe == near.design.recipe
     assert far.design.notes == near.design.notes != ()
@@ -260,15 +260,3 @@ def test_only_a_sample_of_the_rows_is_kept_here(client):
     assert far.design.X.shape == (0, 2)
     assert SAMPLE / 4 < far.design.sample.n <= SAMPLE  # a power of 2 between two rows
     assert far.design.sample.total == far.design.count == len(data)
-
-
-def test_a_folder_on_a_disk_is_read_by_the_workers_and_weights_go_with_it(
-    client, tmp_path
-):
-    for k, cut in enumerate(np.split(np.arange(N), [100, 700])):
-        DATA.iloc[cut].to_parquet(tmp_path / f"part{k}.parquet")
-    far, near = both(
-        "categorical", [tmp_path / f"part{k}.parquet" for k in range(3)], client
-    )
-    assert far.design.source.name == "part0.parquet and 2 more files"
-    close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)

@@ -146,22 +146,3 @@ def test_on_a_cluster(name, tmp_path):
     stands(
         lambda formula, **settings: pr.Model.from_dask(formula, data, **settings), order
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["pandas, categories given", "arrow dictionary", "arrow dictionary, ordered"],
-)
-def test_in_files_that_workers_read(name, tmp_path):
-    pytest.importorskip("dask")
-    table, order = TABLES[name]
-    parquet.write_table(
-        table if isinstance(table, pa.Table) else pa.Table.from_pandas(table),
-        tmp_path / "a.parquet",
-    )
-    stands(
-        lambda formula, **settings: pr.Model.from_dask(
-            formula, tmp_path / "a.parquet", **settings
-        ),
-        order,
-    )

@@ -89,8 +89,8 @@ def describe_workers(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise ProbregError(
-            f"{name}: a task failed on the workers, which need memory and the same probreg, files and packages as this process "
-            f"({type(error).__name__}: {first_line(error)})"
+            f"{name}: a task failed on the workers, which need memory and the same probreg, files and packages as this process; if the "
+            f"cluster was lost, start a new client and build the model again ({type(error).__name__}: {first_line(error)})"
         ) from error
 
 

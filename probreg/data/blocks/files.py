@@ -4,12 +4,11 @@ This module does not use the meaning of the columns. A batch is a `DataTable` wi
 their file, counted from 0. Text becomes a categorical of its distinct values, so that each value is parsed only once.
 """
 
-import hashlib
 import math
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -50,9 +49,6 @@ _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
-Mark = Stamp | tuple[int, str]  # identifies a version of a file
-
-
 class Batch(NamedTuple):
     """Some rows of a file; `table.rows` are their numbers in it."""
 
@@ -86,7 +82,7 @@ class Files:
     paths: tuple[Path, ...]
     format: str
     marks: tuple[
-        Mark, ...
+        Stamp, ...
     ] = ()  # marks of the paths when the model was made; empty for no comparison
     labels: tuple[str, ...] = ()
     progress: bool | None = None
@@ -176,13 +172,6 @@ class Files:
                     row += batch.num_rows
             raise
 
-    def one_by_one(self) -> "tuple[Files, ...]":
-        """Return each file, marked by content, for other machines, where copies have other times and paths."""
-        return tuple(
-            replace(self, paths=(path.resolve(),), marks=(_footer(path),))
-            for path in self.paths
-        )
-
     def require_unchanged(self) -> None:
         """Raise DataError if one of the files changed after the model was built."""
         for path in self.paths:
@@ -192,8 +181,7 @@ class Files:
         """Raise DataError if a file changed since the model was made, because sums over both versions would be invalid."""
         if not self.marks:
             return
-        mark = self.marks[self.paths.index(path)]
-        if (Stamp.of(path) if isinstance(mark, Stamp) else _footer(path)) != mark:
+        if Stamp.of(path) != self.marks[self.paths.index(path)]:
             raise DataError(
                 f"{path.name} was changed or replaced since the model was made; make the model again"
             )
@@ -301,16 +289,6 @@ def _within(path: Path, format: str | None) -> list[Path]:
             f"the folder {path} holds no file that ends in {', '.join(suffixes)}"
         )
     return inside
-
-
-def _footer(path: Path) -> tuple[int, str]:
-    """Return the size of a Parquet file and a digest of its footer, which contains the minimum and maximum of each column."""
-    from pyarrow import parquet
-
-    with _read(path), parquet.ParquetFile(path) as file:
-        return path.stat().st_size, hashlib.sha256(
-            repr(file.metadata.to_dict()).encode()
-        ).hexdigest()
 
 
 def _format(path: Path) -> str:

@@ -1,13 +1,12 @@
-"""Collections of dask as partitions of rows: data frames, and Parquet files that its workers read."""
+"""Collections of dask as partitions of rows: data frames."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from probreg.arguments.arrays import brief
 from probreg.data.blocks.cluster import Partitions, dask
-from probreg.data.blocks.files import Batch, Files, files_of
+from probreg.data.blocks.files import Batch
 from probreg.data.blocks.partition import Partition
 from probreg.errors import DataError, Incompatible
 
@@ -47,34 +46,13 @@ def _first_rows(frame: Any, complete: bool) -> Any:
     return (frame.dropna() if complete else frame).head(_HEAD)
 
 
-@dataclass(frozen=True)
-class OnDisk(Files):
-    """Parquet files that every worker can read; each file is a partition, read in batches."""
-
-    client: Any = None
-
-    def parts(self, names: Sequence[str]) -> Partitions:
-        """The files: a worker reads the columns that it needs."""
-        delayed = dask().delayed
-        files = files_of(self.paths, self.format).one_by_one()
-        return Partitions(
-            tuple(delayed(file, pure=False, traverse=False) for file in files),
-            self.name,
-            self.client,
-        )
-
-
-def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
-    """Return the partitioned table of a dask DataFrame, or of the path of Parquet files (or a list of them).
+def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows:
+    """Return the partitioned table of a dask DataFrame.
 
     DataError for anything else. Incompatible for an invalid client, or if a package is not installed.
     """
     dask()
     _check_client(client)
-    paths = _paths(data)
-    if paths:
-        files = files_of(paths, "parquet")
-        return OnDisk(files.paths, files.format, files.marks, client=client)
     try:
         from dask import dataframe
     except ImportError as error:
@@ -83,25 +61,11 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
         ) from None
     if not isinstance(data, dataframe.DataFrame):
         raise DataError(
-            f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame or the path of Parquet files is taken: "
-            "for arrays use dask.dataframe.from_dask_array, for a table in memory Model.from_formula"
+            f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame is taken: of files dask.dataframe.read_parquet, of "
+            "arrays dask.dataframe.from_dask_array, for a table in memory Model.from_formula"
         )
     name = f"a dask DataFrame of {_format_partitions(data.npartitions)}"
     return TableRows(data, name, client, complete)
-
-
-def _paths(data: Any) -> list[str | Path]:
-    paths = [data] if isinstance(data, str | Path) else data
-    if not isinstance(paths, list | tuple) or not all(
-        isinstance(path, str | Path) for path in paths
-    ):
-        return []
-    remote = [path for path in paths if "://" in str(path)]
-    if remote:
-        raise DataError(
-            f"{remote[0]} is not a path on a disk: read it with dask.dataframe.read_parquet and pass the DataFrame"
-        )
-    return list(paths)
 
 
 def _format_partitions(partitions: int) -> str:

@@ -367,20 +367,14 @@ def plain_level(value: Any) -> Any:
 
 
 def _time_as_text(value: Any) -> str:
-    """Format a date, a time or a duration with all of its digits: `2024-03-01`, or `2024-03-01 12:30:00.5`."""
+    """Format a date, a time or a duration with all of its digits: `2024-03-01`, or `2024-03-01 12:30:00.500000`."""
     import pandas as pd
 
     if isinstance(value, np.timedelta64 | timedelta):
         return str(pd.Timedelta(value))
     if not isinstance(value, np.datetime64 | date):  # a period, or a time of day
         return str(value)
-    seconds, point, fraction = pd.Timestamp(value).isoformat(sep=" ").partition(".")
-    digits = "".join(itertools.takewhile(str.isdigit, fraction))
-    zone = fraction[len(digits) :]
-    decimals = digits.rstrip("0")
-    return f"{seconds}{point if decimals else ''}{decimals}{zone}".removesuffix(
-        " 00:00:00"
-    )
+    return pd.Timestamp(value).isoformat(sep=" ").removesuffix(" 00:00:00")
 
 
 def training_levels(
