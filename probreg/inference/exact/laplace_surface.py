@@ -17,7 +17,6 @@ keeps W at the mode, and only guides the search. H is an arrow if effects vary b
 otherwise all columns are dense, and form its border.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -51,13 +50,8 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import Arrow
 from probreg.model.model import Model
 from probreg.priors import (
-    AuxPrior,
     BlockPrior,
-    Flat,
-    GaussianPrior,
-    Prior,
     SmoothPrior,
-    WholePrior,
 )
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -135,12 +129,6 @@ class LaplaceSurface(EvidenceSurface):
         if self.criterion == "REML":
             return self._size - len(self.outer)
         return self._latent + len(self.layout.known) * self.model.shape[1]
-
-    @cached_property
-    def _with_other_prior(self) -> slice:
-        return slice(
-            self._latent, self._latent + len(self.layout.known) * self.model.shape[1]
-        )
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
@@ -374,29 +362,23 @@ class LaplaceSurface(EvidenceSurface):
 
     # ---- priors of other coordinates --------------------------------------------------------------------------------
 
-    def _blocks(self) -> list[tuple[BlockPrior, Array]]:
+    @cached_property
+    def _known_blocks(self) -> list[tuple[BlockPrior, Array]]:
         """Smooth priors of columns without latent ones, and their positions."""
         m = self.model.shape[1]
         place = {j: i for i, j in enumerate(self.layout.known)}
         blocks = []
         for b in self.model.joint.blocks:
             if b.columns and b.columns[0] in place:
-                blocks.append(
-                    (
-                        b,
-                        self._with_other_prior.start
-                        + replace(
-                            b, columns=tuple(place[j] for j in b.columns)
-                        ).entries(m),
-                    )
-                )
+                moved = replace(b, columns=tuple(place[j] for j in b.columns))
+                blocks.append((b, self._latent + moved.entries(m)))
         return blocks
 
     def log_prior(self, c: Array) -> float:
         """The log priors of the other coordinates, for integrated log aux as densities
         of the logs."""
         log_p = 0.0
-        for b, entries in self._blocks():
+        for b, entries in self._known_blocks:
             log_p += float(b.prior.log_prob(c[entries, 0].reshape(len(b.columns), -1)))
         for name, log in zip(self._inner_aux, self._log_aux(c)):
             log_p += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
@@ -410,7 +392,7 @@ class LaplaceSurface(EvidenceSurface):
         other coordinates."""
         g = np.zeros(len(c))
         h = np.zeros((len(c), len(c)))
-        for b, entries in self._blocks():
+        for b, entries in self._known_blocks:
             assert isinstance(b.prior, SmoothPrior)  # checked in `scales_obstacle`
             first, second = b.prior.derivatives(
                 c[entries, 0].reshape(len(b.columns), -1)
@@ -422,18 +404,17 @@ class LaplaceSurface(EvidenceSurface):
             g[k], h[k, k] = slope, -curvature
         return g, h
 
-    def _prior_log_det(self, c: Array, corner: Array) -> Array:
-        """The part of grad log |H|^(1/2) from the priors of the other coordinates."""
-        blocks = [
-            (b.prior, c[entries, 0].reshape(len(b.columns), -1), entries)
-            for b, entries in self._blocks()
-        ]
-        start = len(c) - len(self.model.unknown)
-        aux = [
-            (self.model.aux_prior(name), float(np.exp(c[start + i, 0])), start + i)
-            for i, name in enumerate(self._inner_aux)
-        ]
-        return prior_log_det_slopes(np.diagonal(corner), blocks, aux)
+    def _prior_log_det(self, c: Array, S: Array) -> Array:
+        """The part of grad log |H|^(1/2) from the priors of the other coordinates,
+        (H^-1)_jj d h_j / 2 with h_j the curvature of an entry and S the diagonal of
+        H^-1."""
+        k = len(S)
+        step = np.zeros(c.shape)
+        step[:k, 0] = _STEP * np.sqrt(S)
+        up, down = (
+            np.diagonal(self._prior_slopes(c + h)[1])[:k] for h in (step, -step)
+        )
+        return S * (up - down) / (4.0 * step[:k, 0])
 
     # ---- value and slopes -------------------------------------------------------------------------------------------
 
@@ -449,17 +430,6 @@ class LaplaceSurface(EvidenceSurface):
 
     def __call__(self, theta: Array) -> EvidencePoint:
         mode = self.mode(theta)
-        slopes = self._slopes(mode)
-        value = self._evidence(mode)
-        return with_priors(
-            EvidencePoint(
-                value, slopes.gradient, slopes.hessian, value, slopes.settled
-            ),
-            theta,
-            self.priors,
-        )
-
-    def _slopes(self, mode: LaplaceMode) -> "_Slopes":
         d = len(self.groups.priors)
         k = self._inner
         roots = mode.roots
@@ -491,28 +461,27 @@ class LaplaceSurface(EvidenceSurface):
         )
         if not self.layout.by_group:
             curvature = self._second_derivatives(mode, inverse.corner)
-        if k == self._size:
-            return _Slopes(gradient, curvature, settled)
-        pushed = _one(roots.back(*gram.times(*turned)))
-        du = mode.H.solve(dL_s[0] - pushed[0], dL_s[1] - pushed[1], k)
-        follow = _one(
-            roots.forth(
-                du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]
+        if k < self._size:
+            pushed = _one(roots.back(*gram.times(*turned)))
+            a, c = mode.H.solve(dL_s[0] - pushed[0], dL_s[1] - pushed[1], k)
+            c = np.vstack([c, np.zeros((self._size - k, d))])
+            follow = _one(roots.forth(a[None], c[None]))
+            across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
+            # the curvature of max_x log p over the coordinates that are not integrated
+            others = gram.cross[..., k:], gram.rest[:, k:]
+            half = mode.H.half(*_one(roots.back(*others)), k)
+            profile_curvature = gram.rest[k:, k:] - inner_products(half, half)
+            root = self._of_outer
+            gradient = np.append(gradient, root.T @ xv[1][k:, 0])
+            curvature = np.block(
+                [
+                    [curvature, (root.T @ across).T],
+                    [root.T @ across, -root.T @ profile_curvature @ root],
+                ]
             )
-        )
-        across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
-        # the curvature of max_x log p over the coordinates that are not integrated
-        half = mode.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
-        profile_curvature = gram.rest[k:, k:] - inner_products(half, half)
-        root = self._of_outer
-        outer = xv[1][k:, 0]
-        hessian = np.block(
-            [
-                [curvature, (root.T @ across).T],
-                [root.T @ across, -root.T @ profile_curvature @ root],
-            ]
-        )
-        return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
+        value = self._evidence(mode)
+        point = EvidencePoint(value, gradient, curvature, value, settled)
+        return with_priors(point, theta, self.priors)
 
     def _second_derivatives(self, mode: LaplaceMode, inverse: Array) -> Array:
         """The second derivatives (d, d) over hyperparameters of diagonal roots, with H
@@ -537,7 +506,8 @@ class LaplaceSurface(EvidenceSurface):
         """X't, and the gradient of log |H|^(1/2) over the integrated coordinates."""
         xt = mode.rows.log_det_slopes(mode.roots, mode.H, inverse)
         a, c = _one(mode.roots.back(*xt))
-        of_priors = self._prior_log_det(mode.x[1], inverse.corner)[:, None]
+        S = np.diagonal(inverse.corner)
+        of_priors = self._prior_log_det(mode.x[1], S)[:, None]
         return xt, (a, c[: self._inner] + of_priors)
 
     def shift(self, mode: LaplaceMode) -> Parts:
@@ -617,40 +587,6 @@ class LaplaceSurface(EvidenceSurface):
         return (
             float(np.einsum("ij,ik,kj,j->", A, J, A, D * D, optimize=True)) / q or 1.0
         )
-
-
-def prior_log_det_slopes(
-    S: Array,
-    blocks: Iterable[tuple[Prior, Array, Array]],
-    aux: Iterable[tuple[AuxPrior, float, int]],
-) -> Array:
-    """Return the part of grad log |H|^(1/2) from the priors, (H^-1)_jj d c_j / 2 with
-    c_j the curvature of an entry and S the diagonal of H^-1.
-
-    `blocks` has priors with their coefficients (q, m) and entries, `aux` priors of
-    nuisance parameters with their values and entries.
-    """
-    slopes = np.zeros(len(S))
-    for prior, x, entries in blocks:
-        if isinstance(prior, SmoothPrior) and not isinstance(
-            prior, GaussianPrior | Flat | WholePrior
-        ):
-            h = _STEP * np.sqrt(S[entries]).reshape(x.shape)
-            change = prior.slopes(x - h)[1] - prior.slopes(x + h)[1]
-            slopes[entries] = S[entries] * (change / (4 * h)).ravel()
-    for aux_prior, value, k in aux:
-        up, down = (
-            -aux_prior.slopes(value * float(np.exp(step)))[1]
-            for step in (_STEP, -_STEP)
-        )
-        slopes[k] = S[k] * (up - down) / (4 * _STEP)
-    return slopes
-
-
-class _Slopes(NamedTuple):
-    gradient: Array
-    hessian: Array
-    settled: Array  # (d,) parameters that each scale adds
 
 
 def _one(parts: Parts) -> Parts:

@@ -42,13 +42,12 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, several of which are in memory at once
 _NO_NOISE = 1e-10  # relative to the response: an evidence that increases up to it increases without bound
 _MANY_ROWS = 150  # rows whose matrices take more than a millisecond to factor
-_FEW = 300  # rows that determine the start of a search
 _SHARES = (
     0.3,
     0.9,
     0.99,
 )  # shares of the variance of the response explained by the groups at the start
-_BEST = 2  # starts that are evaluated with all rows
+_BEST = 2  # starts of a search
 
 
 class _Factor(NamedTuple):
@@ -68,7 +67,6 @@ class ProcessSurface(EvidenceSurface):
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
-    rows: Array | None = None  # a subset of the rows
 
     tol = (
         1e-5  # the Hessian is the average information, so steps do not square the error
@@ -84,37 +82,31 @@ class ProcessSurface(EvidenceSurface):
     # ---- the rows --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _some(self) -> Array:
-        if self.rows is None:
-            return np.arange(self.model.design.n)
-        return self.rows
-
-    @cached_property
     def _frequency(self) -> Array:
         d = self.model.design
-        return full_weights(d.weights, d.n)[self._some]
+        return full_weights(d.weights, d.n)
 
     @cached_property
     def _precision(self) -> Array:
         """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows with
         the same mean."""
         d = self.model.design
-        return self._frequency * full_weights(d.precision, d.n)[self._some]
+        return self._frequency * full_weights(d.precision, d.n)
 
     @cached_property
     def _flat(self) -> Array:
         d = self.model.design
         inside = {j for g in self.groups.groups for j in g.columns}
         return np.ascontiguousarray(
-            d.X[:, [j for j in range(d.X.shape[1]) if j not in inside]][self._some]
+            d.X[:, [j for j in range(d.X.shape[1]) if j not in inside]]
         )
 
     @cached_property
     def _response(self) -> Array:
         d = self.model.design
-        y = minus_offset(np.asarray(d.observed, dtype=float), d.offset)[self._some]
+        y = minus_offset(np.asarray(d.observed, dtype=float), d.offset)
         for g in self.groups.groups:
-            y = y - d.X[np.ix_(self._some, g.columns)] @ g.base.center(len(g.columns))
+            y = y - d.X[:, list(g.columns)] @ g.base.center(len(g.columns))
         return y
 
     @cached_property
@@ -122,9 +114,7 @@ class ProcessSurface(EvidenceSurface):
         """Z = X L'^-1 (n, q) of the groups with fixed columns."""
         X = self.model.design.X
         return {
-            k: solve_triangular(
-                g.root, X[np.ix_(self._some, g.columns)].T, lower=True
-            ).T
+            k: solve_triangular(g.root, X[:, list(g.columns)].T, lower=True).T
             for k, g in enumerate(self.groups.groups)
             if not isinstance(g.prior, UnknownLength)
         }
@@ -138,7 +128,7 @@ class ProcessSurface(EvidenceSurface):
             if isinstance(g.prior, UnknownLength):
                 term = d.process_of(g.columns)
                 assert term is not None  # its prior is bound to one
-                x = d.inputs[term.key][self._some]
+                x = d.inputs[term.key]
                 pairs[k] = RowPairs(x, x)
         return pairs
 
@@ -146,7 +136,7 @@ class ProcessSurface(EvidenceSurface):
 
     def _parts(self, theta: Array, slopes: bool) -> tuple[Array, list[Array]]:
         """V (n, n), and its derivatives over theta."""
-        n = len(self._some)
+        n = self.model.design.n
         sigma = self._sigma(theta)
         V = np.zeros((n, n))
         slopes_of_V = list[Array]()
@@ -277,7 +267,7 @@ class ProcessSurface(EvidenceSurface):
             B[list(g.columns)] = root_of_group
             roots.append(B)
         B = np.hstack(roots)
-        A = weight[:, None] * (self.model.design.X[self._some] @ B)
+        A = weight[:, None] * (self.model.design.X @ B)
         # flat columns first: w F = Q R; then H = A'(I - Q Q')A + I and u | y ~ N(H^-1 A'(I - Q Q') w r, H^-1)
         flat = np.setdiff1d(
             np.arange(p), [j for g in self.groups.groups for j in g.columns]
@@ -298,7 +288,7 @@ class ProcessSurface(EvidenceSurface):
 
     @property
     def dear(self) -> bool:
-        return len(self._some) > _MANY_ROWS
+        return self.model.design.n > _MANY_ROWS
 
     @cached_property
     def response_scale(self) -> float:
@@ -309,13 +299,7 @@ class ProcessSurface(EvidenceSurface):
         return float(np.sqrt(np.mean(residual**2))) or 1.0
 
     def starts(self) -> list[Array]:
-        """The best of a grid over lengths and shares of the variance, first for a
-        sample of the rows, then for all."""
-        n = len(self._some)
-        sample = np.unique(np.linspace(0, n - 1, min(n, _FEW)).astype(int))
-        sampled = ProcessSurface(
-            self.model, self.groups, self.criterion, self._some[sample]
-        )
+        """The best of a grid over lengths and shares of the variance."""
         points = []
         size = self.response_scale
         # log sigma
@@ -330,15 +314,14 @@ class ProcessSurface(EvidenceSurface):
                     self.groups.at_scales(other_hyper, 0.0, 0.0), sigma_entry
                 )
                 typical = (
-                    float(np.diagonal(sampled._parts(theta_unit, False)[0]).mean())
-                    or 1.0
+                    float(np.diagonal(self._parts(theta_unit, False)[0]).mean()) or 1.0
                 )
                 tau = float(np.log(size * np.sqrt(share / typical)))
                 theta = self.groups.at_scales(other_hyper, tau, 0.0)
                 points.append(
                     np.append(theta, np.log(sigma)) if self.model.unknown else theta
                 )
-        values = sampled.values(np.array(points))
+        values = self.values(np.array(points))
         order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:_BEST]
         return [points[i] for i in order]
 
