@@ -132,8 +132,9 @@ class ArrowLayout:
                     k += count * m
                 else:
                     r += count * m
+            place_of_group = place(g, starts[g.columns], count)
             block = LatentBlock(
-                g, hyper, place(g, starts[g.columns], count), G, K * g.width(m), repeats
+                g, hyper, place_of_group, G, K * g.width(m), repeats, leads
             )
             (leading if leads else rest).append(block)
         leading.sort(key=lambda b: b.place.stop)
@@ -210,35 +211,34 @@ class ArrowLayout:
         X = self.model.design.X[:, list(block.group.columns)]
         return np.asarray(solve_triangular(block.group.root, X.T, lower=True).T)
 
+    @cached_property
     def map_of_rest(self) -> Any:
         """A (p, r), sparse, with which the border columns are X A."""
-        from scipy.sparse import coo_array, csr_array, hstack
+        return self._map_of_border(self.T)
+
+    @cached_property
+    def _map_to_frame(self) -> Any:
+        """The same map to the frame of all columns."""
+        return self._map_of_border(np.eye(len(self.flat)))
+
+    def _map_of_border(self, of_flat: Array) -> Any:
+        from scipy.sparse import csr_array, hstack
 
         p = self.model.shape[0]
         parts = list[Any]()
         for b in self._first[1]:
             columns = np.array(b.group.columns)
             if b.repeated:
-                parts.append(
-                    coo_array(
-                        (np.ones(len(columns)), (columns, np.arange(len(columns)))),
-                        shape=(p, len(columns)),
-                    )
-                )
+                entry = np.ones(len(columns)), (columns, np.arange(len(columns)))
+                parts.append(csr_array(entry, shape=(p, len(columns))))
             else:  # X L'^-1
+                eye = np.eye(len(columns))
                 parts.append(
-                    _slab(
-                        p,
-                        columns,
-                        solve_triangular(
-                            b.group.root, np.eye(len(columns)), lower=True
-                        ).T,
-                    )
+                    _slab(p, columns, solve_triangular(b.group.root, eye, lower=True).T)
                 )
-        parts.append(
-            _slab(p, np.array(self.known, dtype=np.intp), np.eye(len(self.known)))
-        )
-        parts.append(_slab(p, np.array(self.flat, dtype=np.intp), self.T))
+        known = np.array(self.known, dtype=np.intp)
+        parts.append(_slab(p, known, np.eye(len(known))))
+        parts.append(_slab(p, np.array(self.flat, dtype=np.intp), of_flat))
         return csr_array(hstack(parts))
 
     @property
@@ -297,14 +297,18 @@ class ArrowLayout:
     def coefficients(self, a: Array, c: Array) -> Array:
         """Return columns a (G, K m, s) and c (r m, s) as vec beta (p m, s), without
         mu."""
+        return self._place(self.map_of_rest, a, c)
+
+    def coordinates(self, a: Array, c: Array) -> Array:
+        """The same in the frame of all columns."""
+        return self._place(self._map_to_frame, a, c)
+
+    def _place(self, map_of_border: Any, a: Array, c: Array) -> Array:
         p, m = self.model.shape
-        beta = self.coordinates(a, c).reshape(p, m, a.shape[-1])
-        flat = list(self.flat)
-        s = beta.shape[2]
-        beta[flat] = (self.T @ beta[flat].reshape(len(flat), m * s)).reshape(
-            len(flat), m, s
-        )
-        return beta.reshape(p * m, s)
+        s = a.shape[-1]
+        vec = (map_of_border @ c[: self.border].reshape(-1, m * s)).reshape(p * m, s)
+        vec[self.places.ravel()] = a.reshape(-1, s)
+        return vec
 
     def beta_of(self, roots: ArrowRoots, x: Parts) -> Array:
         """The coefficients (p, m, s) of coordinates of the roots, at one node."""
@@ -312,38 +316,15 @@ class ArrowLayout:
         beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
 
-    def coordinates(self, a: Array, c: Array) -> Array:
-        """The same in the frame of all columns, (p m, s)."""
-        (p, m), (lead, behind) = self.model.shape, self.blocks
-        s = a.shape[-1]
-        coordinates = np.zeros((p, m, a.shape[-1]))
-        for b in lead:
-            coordinates.reshape(p * m, s)[b.group.entries(m)] = a[:, b.place].reshape(
-                len(b.group.columns) * b.group.width(m), s
-            )
-        for b in behind:
-            part = c[b.place].reshape(len(b.group.columns), b.group.width(m) * s)
-            if not b.repeated:  # gamma = L'(beta - mu)
-                part = solve_triangular(b.group.root, part, lower=True, trans="T")
-            coordinates.reshape(p * m, s)[b.group.entries(m)] = part.reshape(-1, s)
-        q = self.shape[2]
-        known_columns = slice(q, q + len(self.known) * m)
-        coordinates[list(self.known)] = c[known_columns].reshape(len(self.known), m, s)
-        flat = slice(known_columns.stop, known_columns.stop + len(self.flat) * m)
-        coordinates[list(self.flat)] = c[flat].reshape(len(self.flat), m, s)
-        return coordinates.reshape(p * m, s)
-
     # ---- the roots --------------------------------------------------------------------------------------------------
 
     def roots(self, theta: Array, sigma: Array | None = None) -> ArrowRoots:
         """Return the roots at nodes theta (S, d), those in units of sigma times sigma
         (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
-        lead, behind = (
-            [self._root(b, theta[:, b.hyper], unit) for b in part]
-            for part in self.blocks
-        )
-        return ArrowRoots(lead, behind, len(self.groups.priors))
+        blocks = [*self.blocks[0], *self.blocks[1]]
+        roots = [self._root(b, theta[:, b.hyper], unit) for b in blocks]
+        return ArrowRoots(roots, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group
@@ -498,13 +479,12 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
 
-def _slab(p: int, columns: Array, values: Array) -> Any:
-    """(p, f), sparse: `values` (q, f) at the rows of these columns."""
-    from scipy.sparse import coo_array
+def _slab(p: int, rows: Array, values: Array) -> Any:
+    """(p, f), sparse: `values` (q, f) in these rows."""
+    from scipy.sparse import csr_array
 
-    rows = np.repeat(columns, values.shape[1])
-    columns_ = np.tile(np.arange(values.shape[1]), len(columns))
-    return coo_array((values.ravel(), (rows, columns_)), shape=(p, values.shape[1]))
+    i, j = np.nonzero(values)
+    return csr_array((values[i, j], (rows[i], j)), shape=(p, values.shape[1]))
 
 
 class _RootOfEach(NamedTuple):

@@ -27,6 +27,7 @@ class LatentBlock(NamedTuple):
     repeats: int
     size: int
     repeated: bool
+    leads: bool  # among the leading effects
 
 
 class BlockRoots(NamedTuple):
@@ -37,6 +38,14 @@ class BlockRoots(NamedTuple):
     value: Array  # (S, K, K), or the diagonal (S, q)
     slopes: Array  # (d, K, K) or (d, q)
 
+    def part(self, x: Parts) -> Array:
+        """The coordinates of the block among x at one node, (repeats, K) or (q,)."""
+        b = self.block
+        if b.leads:
+            return x[0][:, b.place, 0]
+        part = x[1][b.place, 0]
+        return part.reshape(b.repeats, b.size) if b.repeated else part
+
 
 def inner_products(x: Parts, y: Parts) -> Array:
     """x'y (s, t) of columns x and y."""
@@ -45,35 +54,35 @@ def inner_products(x: Parts, y: Parts) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ArrowRoots:
-    """The roots of the leading blocks and of the border; d hyperparameters."""
+    """The roots of the leading blocks and then of the border; d hyperparameters."""
 
-    first: list[BlockRoots]
-    rest: list[BlockRoots]
+    roots: list[BlockRoots]
     d: int
+
+    @property
+    def rest(self) -> list[BlockRoots]:
+        """The roots of the border."""
+        return [root for root in self.roots if not root.block.leads]
 
     @cached_property
     def lead(self) -> Array:
         """(S, K, K) of all leading effects."""
-        K = self.first[-1].block.place.stop if self.first else 0
-        lead = np.zeros((len([*self.first, *self.rest][0].value), K, K))
-        for root in self.first:
+        leading = [root for root in self.roots if root.block.leads]
+        K = leading[-1].block.place.stop if leading else 0
+        lead = np.zeros((len(self.roots[0].value), K, K))
+        for root in leading:
             lead[:, root.block.place, root.block.place] = root.value
         return lead
 
     def at(self, nodes: Array) -> "ArrowRoots":
         """The roots at some nodes."""
-        first, behind = (
-            [root._replace(value=root.value[nodes]) for root in part]
-            for part in (self.first, self.rest)
-        )
-        return ArrowRoots(first, behind, self.d)
+        roots = [root._replace(value=root.value[nodes]) for root in self.roots]
+        return ArrowRoots(roots, self.d)
 
     @property
     def latent(self) -> int:
         """The number of border columns with a root."""
-        if self.rest:
-            return self.rest[-1].block.place.stop
-        return 0
+        return max((root.block.place.stop for root in self.rest), default=0)
 
     def right(self, B: Array) -> Array:
         """B M (S, x, r) of B (x, r) or (S, x, r), over the border columns."""
@@ -151,55 +160,39 @@ class ArrowRoots:
         `corner` the corner.
         """
         slopes = []
-        for root in self.first:
+        for root in self.roots:
             b = root.block
-            own = lead[b.place, b.place] - b.repeats * np.eye(b.size)
-            slopes.append(_solve_root(root, own))
-        for root in self.rest:
-            b = root.block
-            inverse = corner[b.place, b.place]
-            if b.repeated:
-                groups = np.arange(b.repeats)
-                cut = (b.repeats, b.size)
-                blocks = inverse.reshape(*cut, *cut)[groups, :, groups]
-                slopes.append(
-                    _solve_root(root, blocks.sum(0) - b.repeats * np.eye(b.size))
-                )
-            else:
+            if not b.repeated:
                 value = np.where(root.value[0] == 0.0, 1.0, root.value[0])
-                slopes.append((np.diagonal(inverse) - 1.0) / value)
+                slopes.append((np.diagonal(corner)[b.place] - 1.0) / value)
+                continue
+            if b.leads:
+                inverse = lead[b.place, b.place]
+            else:
+                shape = (b.repeats, b.size, b.repeats, b.size)
+                blocks = corner[b.place, b.place].reshape(shape)
+                groups = np.arange(b.repeats)
+                inverse = blocks[groups, :, groups].sum(0)
+            slopes.append(_solve_root(root, inverse - b.repeats * np.eye(b.size)))
         return slopes
 
     def paired_blocks(self, pairs: list[tuple[Parts, Parts]]) -> list[Array]:
         """The diagonal blocks of sum o i' over pairs (o, i)."""
-        lead = np.sum([o[0][..., 0].T @ i[0][..., 0] for o, i in pairs], axis=0)
-        pulls = [lead[root.block.place, root.block.place] for root in self.first]
-        for root in self.rest:
-            place = root.block.place
-            b = root.block
-            if not b.repeated:
-                pulls.append(
-                    np.sum([o[1][place, 0] * i[1][place, 0] for o, i in pairs], axis=0)
-                )
-                continue
-            cut = (b.repeats, b.size)
-            pulls.append(
-                np.sum(
-                    [
-                        o[1][place].reshape(cut).T @ i[1][place].reshape(cut)
-                        for o, i in pairs
-                    ],
-                    axis=0,
-                )
+        blocks = []
+        for root in self.roots:
+            parts = [(root.part(o), root.part(i)) for o, i in pairs]
+            repeated = root.block.repeated
+            blocks.append(
+                np.sum([o.T @ i if repeated else o * i for o, i in parts], axis=0)
             )
-        return pulls
+        return blocks
 
     def through(self, pulls: list[Array]) -> tuple[Array, float]:
         """<d root / d theta_j, pull> (d,), and the same along log sigma for roots in
         units of it."""
         slopes = np.zeros(self.d)
         relative = 0.0
-        for root, pull in zip([*self.first, *self.rest], pulls):
+        for root, pull in zip(self.roots, pulls):
             slopes[root.block.hyper] = [
                 float((slope * pull).sum()) for slope in root.slopes
             ]
@@ -217,25 +210,21 @@ class ArrowRoots:
     def _root_changes(self, x: Parts, d: int, *, back: bool) -> Parts:
         lead = np.zeros((*x[0].shape[:2], d))
         behind = np.zeros((len(x[1]), d))
-        for leads, roots in ((True, self.first), (False, self.rest)):
-            for root in roots:
-                b = root.block
-                has_noise = d > self.d and root.relative
-                places = [*range(b.hyper.start, b.hyper.stop)] + [self.d] * has_noise
-                for j, slope in zip(
-                    places, [*root.slopes, *([root.value[0]] if has_noise else [])]
-                ):
-                    if leads:
-                        lead[:, b.place, j] = x[0][:, b.place, 0] @ (
-                            slope if back else slope.T
-                        )
-                    elif b.repeated:
-                        part = x[1][b.place, 0].reshape(b.repeats, b.size)
-                        behind[b.place, j] = (
-                            part @ (slope if back else slope.T)
-                        ).ravel()
-                    else:
-                        behind[b.place, j] = slope * x[1][b.place, 0]
+        for root in self.roots:
+            b = root.block
+            part = root.part(x)
+            changes = dict(zip(range(b.hyper.start, b.hyper.stop), root.slopes))
+            if d > self.d and root.relative:
+                changes[self.d] = root.value[0]
+            for j, slope in changes.items():
+                if not b.repeated:
+                    behind[b.place, j] = slope * part
+                    continue
+                change = part @ (slope if back else slope.T)
+                if b.leads:
+                    lead[:, b.place, j] = change
+                else:
+                    behind[b.place, j] = change.ravel()
         return lead, behind
 
     def settled(self, gram: ArrowGram, pulls: list[Array]) -> Array:
@@ -247,7 +236,7 @@ class ArrowRoots:
         which is 0 for a scale of 0.
         """
         effective = -self.through(pulls)[0]
-        for root in [*self.first, *self.rest]:
+        for root in self.roots:
             b = root.block
             if b.repeated and np.count_nonzero(root.value[0]) > np.count_nonzero(
                 np.diagonal(root.value[0])
@@ -260,7 +249,7 @@ class ArrowRoots:
         """<dL, X'WX dL> over the number of coordinates of each hyperparameter (d,): the
         information in the data at a scale of 1."""
         weights = np.ones(self.d)
-        for root in [*self.first, *self.rest]:
+        for root in self.roots:
             weights[root.block.hyper] = self._met(root, gram).mean(1)
         return np.where(weights > 0, weights, 1.0)
 
@@ -271,7 +260,7 @@ class ArrowRoots:
         diagonal = np.diagonal(gram.rest)
         if not b.repeated:
             return np.asarray(diagonal[b.place] * np.square(root.slopes))
-        if any(root is each for each in self.first):
+        if b.leads:
             gram_blocks = gram.lead[:, b.place, b.place]
         else:
             gram_blocks = diagonal[b.place].reshape(b.repeats, b.size)[

@@ -262,31 +262,19 @@ class LaplaceSurface(EvidenceSurface):
         if before is None:
             return np.zeros((G, K, 1)), self._of_response()
         u = before.x[0].copy(), before.x[1].copy()
-        for leads, new, old in (
-            (True, roots.first, before.roots.first),
-            (False, roots.rest, before.roots.rest),
-        ):
-            for root, root_before in zip(new, old):
-                b = root.block
-                if not b.repeated:
-                    u[1][b.place, 0] *= np.clip(
-                        root_before.value[0] / np.maximum(root.value[0], 1e-300),
-                        0.0,
-                        _FAR,
-                    )
-                    continue
-                if (
-                    np.diagonal(root.value[0]).min() * _FAR
-                    < np.diagonal(root_before.value[0]).max()
-                ):
-                    continue
-                map_of_u = np.linalg.solve(root.value[0], root_before.value[0])
-                if leads:
-                    u[0][:, b.place, 0] = u[0][:, b.place, 0] @ map_of_u.T
-                else:
-                    u[1][b.place, 0] = (
-                        u[1][b.place, 0].reshape(b.repeats, b.size) @ map_of_u.T
-                    ).ravel()
+        for root, root_before in zip(roots.roots, before.roots.roots):
+            b = root.block
+            new, old = root.value[0], root_before.value[0]
+            if not b.repeated:
+                u[1][b.place, 0] *= np.clip(old / np.maximum(new, 1e-300), 0.0, _FAR)
+                continue
+            if np.diagonal(new).min() * _FAR < np.diagonal(old).max():
+                continue
+            part = root.part(u) @ np.linalg.solve(new, old).T
+            if b.leads:
+                u[0][:, b.place, 0] = part
+            else:
+                u[1][b.place, 0] = part.ravel()
         return u
 
     def _of_response(self) -> Array:

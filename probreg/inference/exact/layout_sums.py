@@ -31,7 +31,7 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
     moments = layout.model.design.moments_by_group
     assert moments is not None  # rows outside memory have moments by group
     h, (G, K, _) = moments.head.p, layout.shape
-    A = layout.map_of_rest()
+    A = layout.map_of_rest
     F = np.asarray(moments.head.factor, dtype=float)
     # least squares of y on flat columns of the head, |F (A b - y)| over all b
     flat = F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray()
