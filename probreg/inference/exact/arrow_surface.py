@@ -18,7 +18,7 @@ guides the search.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,19 +28,15 @@ from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
-from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
+from probreg.inference.exact.gaussian_surface import NodesSurface
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
-    EvidenceSurface,
-    LatentGroups,
-    log_prior_of_logs,
     with_priors,
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
 from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow, SparseArrow
-from probreg.model.model import Model
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of factors in memory at once
@@ -48,7 +44,6 @@ _LARGE, _FEW = (
     200_000,
     0.1,
 )  # entries of a border from which it may be sparse, and its largest share of nonzeros
-_SAME_NOISE = 0.05  # difference of two logs of noise scales
 _DEAR = 2_000_000  # multiplications in one value, about a millisecond
 
 
@@ -70,12 +65,8 @@ class ArrowNodes:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowSurface(EvidenceSurface):
-    """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
-
-    model: Model
-    groups: LatentGroups
-    criterion: LikelihoodCriterion = "REML"
+class ArrowSurface(NodesSurface):
+    """f from moments by group, where effects vary by a group."""
 
     tol = (
         1e-7  # the Hessian is the average information, so steps do not square the error
@@ -186,8 +177,6 @@ class ArrowSurface(EvidenceSurface):
         return 0.5 * fit + constant
 
     def blocks_of(self, theta: Array) -> list[Array]:
-        """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
-        memory."""
         G, K, r = self.moments.gram.cross.shape
         if self._sparse is not None:  # one factor at a time
             return [np.array([i]) for i in range(len(theta))]
@@ -196,13 +185,6 @@ class ArrowSurface(EvidenceSurface):
             np.arange(len(theta)),
             min(len(theta), 1 + len(theta) * bytes_of_one // MEMORY),
         )
-
-    def values(self, theta: Array) -> Array:
-        """The value (S,) at each of theta (S, d), as of `__call__`."""
-        values = np.empty(len(theta))
-        for part in self.blocks_of(theta):
-            values[part] = self._values(theta[part])
-        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
 
     def _values(self, theta: Array) -> Array:
         try:
@@ -321,52 +303,19 @@ class ArrowSurface(EvidenceSurface):
     # ---- starts of a search
     # -------------------------------------------------------------------------------------------
 
-    def starts(self) -> list[Array]:
-        """The best of a grid of common ratios of noise to prior, scaled by the
-        information of each scale, with sigma at its maximum.
+    @property
+    def has_sparse_border(self) -> bool:
+        return self._sparse is not None
 
-        With several scales also a point where noise is a third of the response, unless
-        one value takes long.
-        """
-        stride = (
-            1 if self._sparse is None else 2
-        )  # every second ratio if one value takes long
-        points = [
-            self._at_ratio(other_hyper, r)
-            for other_hyper in self.groups.starts()
-            for r in np.logspace(-8, 6, 15)[::stride]
-        ]
-        values = self.values(np.array(points))
-        best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
-        has_one_scale = self.groups.scales == 1 and len(self.groups.priors) == 1
-        if has_one_scale or not self.model.unknown or self._sparse is not None:
-            return [best]
-        # among the points nearest to this noise, take the best
-        distance = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
-        nearest = np.flatnonzero(distance <= distance.min() + _SAME_NOISE)
-        near_values = np.nan_to_num(values[nearest], nan=-np.inf)
-        second = points[nearest[int(np.argmax(near_values))]]
-        return [best] if second is best else [best, second]
+    def _balance(self, other_hyper: Array) -> Array:
+        return self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
+
+    def _penalised(self, theta: Array) -> Array:
+        return self.at_nodes(theta).penalised
+
+    @property
+    def _n(self) -> float:
+        return self.moments.weight - len(self.layout.flat) * (self.criterion == "REML")
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         return self.layout.beyond(theta, vanished, start)
-
-    def _at_ratio(self, other_hyper: Array, ratio: float) -> Array:
-        """Return scales at which the data have 1 / ratio times the weight of the prior,
-        given the other hyperparameters."""
-        typical = self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
-        at_scales = partial(
-            self.groups.at_scales, other_hyper, -0.5 * np.log(typical * ratio)
-        )
-        if self.model.noise_held is not None:
-            return at_scales(np.log(self.model.noise_held))
-        # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
-        nodes = self.at_nodes(np.append(at_scales(0.0), 0.0)[None])
-        counted = self.moments.weight - len(self.layout.flat) * (
-            self.criterion == "REML"
-        )
-        smallest = max(1e-20 * self.response_scale**2, 1e-300)
-        log_sigma = 0.5 * np.log(
-            max(float(nodes.penalised[0]), smallest) / max(counted, 1.0)
-        )
-        return np.append(at_scales(log_sigma), log_sigma)

@@ -17,8 +17,9 @@ profiled one (ML) n includes the flat columns too, and |H| is computed before th
 eliminated.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -39,9 +40,7 @@ from probreg.model.model import Model
 LikelihoodCriterion = Literal["REML", "ML"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 16 * 2**20  # bytes of factors in memory at once
-_RATIOS = np.logspace(
-    -10, 8, 19
-)  # ratios of noise to prior, relative to equal weights of data and prior
+_SAME_NOISE = 0.05  # difference of two logs of noise scales
 _NOTHING = -25.3  # log 1e-11
 
 
@@ -71,12 +70,88 @@ class GaussianNodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSurface(EvidenceSurface):
-    """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
+class NodesSurface(EvidenceSurface):
+    """f(log hyperparameters, log sigma) of a Gaussian likelihood, with the last one if
+    sigma is unknown, at many nodes together."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
+
+    @property
+    def has_sparse_border(self) -> bool:
+        """Whether each node takes long, so that a search has few starts."""
+        return False
+
+    @abstractmethod
+    def blocks_of(self, theta: Array) -> list[Array]:
+        """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
+        memory."""
+
+    @abstractmethod
+    def _values(self, theta: Array) -> Array:
+        """log p(y | theta) of one block."""
+
+    @abstractmethod
+    def _penalised(self, theta: Array) -> Array:
+        """min over u of noise |y - X M u|^2 + |u|^2 (S,)."""
+
+    @abstractmethod
+    def _balance(self, other_hyper: Array) -> Array | float:
+        """The ratio sigma^2 / tau^2 at which data and prior weigh the same."""
+
+    @property
+    @abstractmethod
+    def _n(self) -> float:
+        """The weight of the rows, minus flat columns that are integrated."""
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        values = np.empty(len(theta))
+        for part in self.blocks_of(theta):
+            values[part] = self._values(theta[part])
+        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
+
+    def starts(self) -> list[Array]:
+        """The best of a grid of common ratios of noise to prior, with sigma at its
+        maximum given each.
+
+        With several scales also a point where noise is a third of the response, because
+        many columns may explain all of it.
+        """
+        # ratios of noise to prior, relative to equal weights of data and prior
+        ratios = np.logspace(-10, 8, 19)[:: 2 if self.has_sparse_border else 1]
+        points = [
+            self._at_ratio(other_hyper, self._balance(other_hyper) * r)
+            for other_hyper in self.groups.starts()
+            for r in ratios
+        ]
+        values = np.nan_to_num(self.values(np.array(points)), nan=-np.inf)
+        best = points[int(np.argmax(values))]
+        has_one_scale = self.groups.scales == 1 and len(self.groups.priors) == 1
+        if has_one_scale or not self.model.unknown or self.has_sparse_border:
+            return [best]
+        # among the points nearest to this noise, take the best
+        distance = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
+        nearest = np.flatnonzero(distance <= distance.min() + _SAME_NOISE)
+        second = points[nearest[int(np.argmax(values[nearest]))]]
+        return [best] if second is best else [best, second]
+
+    def _at_ratio(self, other_hyper: Array, ratio: Array | float) -> Array:
+        """Return theta at a ratio of sigma^2 to tau^2, given the other hyperparameters."""
+        at_scales = partial(self.groups.at_scales, other_hyper, -0.5 * np.log(ratio))
+        if self.model.noise_held is not None:
+            return at_scales(np.log(self.model.noise_held))
+        # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
+        square = float(self._penalised(np.append(at_scales(0.0), 0.0)[None])[0])
+        smallest = max(1e-20 * self.response_scale**2, 1e-300)
+        log_sigma = 0.5 * np.log(max(square, smallest) / max(self._n, 1.0))
+        return np.append(at_scales(log_sigma), log_sigma)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSurface(NodesSurface):
+    """f from moments of all columns."""
 
     tol = 1e-9
     secant = False
@@ -331,13 +406,6 @@ class GaussianSurface(EvidenceSurface):
             return [order]
         return np.array_split(order, blocks)
 
-    def values(self, theta: Array) -> Array:
-        """The value (S,) at each of theta (S, d), as of `__call__`."""
-        values = np.empty(len(theta))
-        for part in self.blocks_of(theta):
-            values[part] = self._evidence(self.at_nodes(theta[part], spread=False))
-        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
-
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
@@ -379,63 +447,19 @@ class GaussianSurface(EvidenceSurface):
             )
         return c, G, F
 
-    def starts(self) -> list[Array]:
-        """The best of a grid of common ratios of noise to prior, with sigma at its
-        maximum given each.
-
-        With several scales also a point where noise is a third of the response, because
-        many columns may explain all of it.
-        """
+    def _balance(self, other_hyper: Array) -> float:
+        # the mean of the diagonal of D W'W D
         W = self._reduced.W
-        points = []
-        for other_hyper in self.groups.starts():
-            base = np.exp(self.groups.log_scales(other_hyper).value)
-            # The mean of the diagonal of D W'W D: the ratio sigma^2 / tau^2 at which data and prior weigh the same.
-            typical = np.square(W * base).sum() / W.shape[1] or 1.0
-            points += list(self._at_ratios(other_hyper, typical * _RATIOS))
-        values = self.values(np.array(points))
-        best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
-        if (self.groups.scales == 1 and self.hypers == 1) or not self.model.unknown:
-            return [best]
-        third = np.log(0.3 * self.response_scale)
-        return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
+        base = np.exp(self.groups.log_scales(other_hyper).value)
+        return float(np.square(W * base).sum() / W.shape[1]) or 1.0
 
-    def _at_ratios(self, other_hyper: Array, ratios: Array) -> Array:
-        """Return theta (S, d) at ratios (S,) of sigma^2 / tau^2 common to all groups,
-        given the other hyperparameters, with sigma at its maximum."""
-        W, z, _ = self._coordinates
-        D = np.exp(self.groups.log_scales(other_hyper).value)
-        # min |z - W D u|^2 + ratio |u|^2
-        if W.ndim == 1:
-            A = W * D
-            smallest = (
-                ratios[:, None] / (np.square(A) + ratios[:, None]) * np.square(z)
-            ).sum(1)
-        else:
-            q = len(z)
-            stacked = (
-                np.vstack([np.c_[W * D, z], np.sqrt(r) * np.eye(q, q + 1)])
-                for r in ratios
-            )
-            smallest = np.array(
-                [np.linalg.qr(rows, mode="r")[q, q] ** 2 for rows in stacked]
-            )
-        # sigma^2 = (RSS + r |u|^2) / n, and tau = sigma r^(-1/2).
-        square = np.maximum(
-            smallest + self._reduced.rest,
-            max(1e-20 * self.model.design.moments.y_scale**2, 1e-300),
-        )
-        sigma_held = self.model.noise_held
-        if sigma_held is None:
-            sigma = 0.5 * np.log(square / max(self._n, 1.0))
-        else:
-            sigma = np.full(len(ratios), np.log(sigma_held))
-        thetas = self.groups.at_scales(
-            other_hyper, -0.5 * np.log(ratios)[:, None], sigma[:, None]
-        )
-        if self.model.unknown:
-            return np.column_stack([thetas, sigma])
-        return thetas
+    def _penalised(self, theta: Array) -> Array:
+        nodes = self.at_nodes(theta, spread=False)
+        noise = np.exp(nodes.log_noise)
+        return nodes.size + noise * (nodes.rss + self._reduced.rest)
+
+    def _values(self, theta: Array) -> Array:
+        return self._evidence(self.at_nodes(theta, spread=False))
 
 
 def _diagonal(W: Array, z: Array) -> tuple[Array, Array, Array]:
