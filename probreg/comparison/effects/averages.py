@@ -7,6 +7,7 @@ in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over row
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -149,6 +150,21 @@ class AverageSlope(Target):
             (J, self.D),
             (_mean_hessian_product(model.likelihood, eta, v), self.at.X),
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedEffect:
+    """One set of effects over groups, with its `labels`; with two targets, the second minus the first."""
+
+    labels: Mapping[str, Any]
+    targets: tuple[Target, ...]
+    groups: list[RowGroup]
+    names: list[dict[str, Any]]
+
+    @property
+    def terms(self) -> list[tuple[float, Target]]:
+        """The targets with their signs."""
+        return list(zip((-1.0, 1.0)[-len(self.targets) :], self.targets))
 
 
 def jacobian(likelihood: Likelihood, eta: Array) -> Array:

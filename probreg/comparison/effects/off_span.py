@@ -10,22 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-from probreg.comparison.effects.averages import Array, RowGroup, Target
+from probreg.comparison.effects.averages import Array, AveragedEffect, Target
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import noise_of_scale, off_span_of
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods.links import Link
 from probreg.model.group_effects import GroupEffects
 from probreg.model.off_span import JointDraws, OffSpan
-
-
-@dataclass(frozen=True)
-class EtaTarget:
-    """One term of an effect: its sign, the averaged quantity and the groups of rows."""
-
-    sign: float
-    target: Target
-    groups: Sequence[RowGroup]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +39,7 @@ class EffectSums:
         return f"; the variance of {', '.join(self.sums)} at new inputs and groups is included"
 
     def weights(
-        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
+        self, fit: Fit, effects: Sequence[AveragedEffect], link: Link
     ) -> list[object]:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
         from scipy.sparse import csc_array
@@ -58,21 +49,21 @@ class EffectSums:
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
         rows, columns, values = [], [], []
         first = 0
-        for effect in terms:
-            for term in effect:
-                h = term.target.values(model, beta, aux)
-                slopes = term.target.slopes(model, beta)
-                places = self.places[id(term.target)]
-                for number, g in enumerate(term.groups):
+        for effect in effects:
+            for sign, target in effect.terms:
+                h = target.values(model, beta, aux)
+                slopes = target.slopes(model, beta)
+                places = self.places[id(target)]
+                for number, g in enumerate(effect.groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
                     row = first + number * h.shape[1] + np.arange(h.shape[1])
-                    share = term.sign * g.share[:, None, None] / slope[:, None]
+                    share = sign * g.share[:, None, None] / slope[:, None]
                     for (L, _), place in zip(slopes, places, strict=True):
                         column = place.start + g.rows[:, None]
                         rows.append(np.broadcast_to(row, (len(column), len(row))))
                         columns.append(np.broadcast_to(column, rows[-1].shape))
                         values.append((share * L[g.rows]).reshape(-1, model.shape[1]))
-            first += len(effect[0].groups) * h.shape[1]
+            first += len(effect.groups) * h.shape[1]
         entry = [
             np.concatenate([x.ravel() for x in parts]) for parts in (rows, columns)
         ]
@@ -80,25 +71,6 @@ class EffectSums:
             csc_array((value, entry), shape=(first, self.n))
             for value in np.concatenate(values).T
         ]
-
-    def covariance(
-        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
-    ) -> Array:
-        """Return the addition to the covariance (E, E) of the linearised effects, in the units of the solution's scale."""
-        return self.off.covariance(self.sums, self.weights(fit, terms, link))
-
-    def draws_of_linear(
-        self,
-        fit: Fit,
-        terms: Sequence[Sequence[EtaTarget]],
-        link: Link,
-        size: int,
-        rng: np.random.Generator,
-    ) -> Array | float:
-        """Draw the addition to each draw of effects that are linear in eta, (S, E)."""
-        return self.off.draws_of_sums(
-            self.sums, self.weights(fit, terms, link), size, rng
-        )
 
     @cached_property
     def _mean_of_sums(self) -> Array | None:

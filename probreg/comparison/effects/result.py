@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from probreg.comparison.effects.averages import (
+    AveragedEffect,
     AverageMean,
     AverageSlope,
-    RowGroup,
     Target,
     average,
     averages_of_draws,
     moves_of_rows,
 )
-from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
+from probreg.comparison.effects.off_span import EffectSums, effect_sums
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
@@ -82,25 +82,6 @@ class Effects(PrintsTable):
     def _display_table(self) -> Table:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
         return Table.from_pandas(self.table, index=False, head=(self.what, how))
-
-
-@dataclass(frozen=True, eq=False)
-class AveragedEffect:
-    """One set of effects over groups, with its `labels`; with two targets, the second minus the first."""
-
-    labels: Mapping[str, Any]
-    targets: tuple[Target, ...]
-    groups: list[RowGroup]
-    names: list[dict[str, Any]]
-
-    @property
-    def terms(self) -> list[EtaTarget]:
-        """The targets with their signs."""
-        signs = (1.0,) if len(self.targets) == 1 else (-1.0, 1.0)
-        return [
-            EtaTarget(sign, target, self.groups)
-            for sign, target in zip(signs, self.targets)
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +220,8 @@ def _of_delta(
     if rows is not None and "influence" not in source:
         source += " and the sampling of the rows"
     if left is not None:
-        cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
+        weights = left.weights(fit, quantities, scale.link)
+        cov = cov + left.off.covariance(left.sums, weights)
         if rows is not None:
             cov = cov + rows.covariance()
     se = np.sqrt(np.diagonal(cov))
@@ -387,28 +369,26 @@ def _linearise_effect(
     gradient = np.zeros(())
     moves = np.zeros(())
     size = np.zeros(())
-    for term in q.terms:
-        a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, aux)
+    for sign, target in q.terms:
+        a, g, h = average(fit.model, target, q.groups, fit.solution.beta, aux)
         z = scale.link.forward(a)
         slope = scale.link.slope(z)
-        value = value + term.sign * z
-        gradient = gradient + term.sign * g / slope[..., None]
+        value = value + sign * z
+        gradient = gradient + sign * g / slope[..., None]
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
-            added = () if off_span is None else off_span.means(term.target)
+            added = () if off_span is None else off_span.means(target)
             if len(
                 added
             ):  # rows differ as the process does; its columns may carry no information there
                 # what is added is less the columns at the mean of the draws
-                h = term.target.values(
+                h = target.values(
                     fit.model, fit.solution.posterior.flat["beta"].mean(0), aux, added
                 )
                 a = np.stack([g.share @ h[g.rows] for g in q.groups])
                 slope = scale.link.slope(scale.link.forward(a))
                 size = np.maximum(size, np.abs(a / slope))
-            moves = (
-                moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
-            )
+            moves = moves + sign * moves_of_rows(h, a, q.groups, sample.units) / slope
     return value.ravel(), gradient.reshape(value.size, -1), moves, size.ravel()
 
 
@@ -453,8 +433,8 @@ def _of_draws(
         joint = (off_span, off_span.joint(fit, size, rng))
     z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
     if off_span is not None and linear:
-        terms = [q.terms for q in quantities]
-        z = z + off_span.draws_of_linear(fit, terms, scale.link, size, rng)
+        weights = off_span.weights(fit, quantities, scale.link)
+        z = z + off_span.off.draws_of_sums(off_span.sums, weights, size, rng)
     rows = None
     if request.sample is not None:
         rows = _linearised_all(fit, quantities, scale, request.sample, off_span)[2]

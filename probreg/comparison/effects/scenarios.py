@@ -1,6 +1,7 @@
 """The rows that effects are averaged over, with their variables as observed or set to other values."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -309,34 +310,29 @@ def balance_levels(rows: Population) -> Population:
     """
     levels = categories(rows.design)
     groups = rows.design.recipe.of_groups_alone
-    lists, means = {}, {}
-    for name, values in rows.table.items():
+    lists, values = {}, {}
+    for name, column in rows.table.items():
+        x = np.asarray(column)
         if name in groups:
-            continue
-        x = np.asarray(values)
-        if name in levels:
+            values[name] = "any"
+        elif name in levels:
             lists[name] = levels[name]
         elif x.dtype.kind == "b":
             lists[name] = [False, True]
         elif x.dtype.kind in "iuf":
-            means[name] = float(np.average(x, weights=rows.weights))
-    n = int(np.prod([len(levels_of_one) for levels_of_one in lists.values()]))
+            values[name] = float(np.average(x, weights=rows.weights))
+    n = math.prod(map(len, lists.values()))
     if n > _MOST_CELLS:
         raise DataError(
             f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged"
         )
-    table: dict[str, Any] = {
-        name: _repeat_value(mean, n) for name, mean in means.items()
-    }
-    for name, column in zip(lists, zip(*itertools.product(*lists.values()))):
-        table[name] = np.array(
-            column, dtype=object if isinstance(column[0], str) else None
-        )
-    table |= {name: _repeat_value("any", n) for name in groups}
-    if rows.offset is None:
-        offset = None
-    else:
-        offset = np.tile(np.average(rows.offset, axis=0, weights=rows.weights), (n, 1))
+    table: dict[str, Any] = {k: _repeat_value(v, n) for k, v in values.items()}
+    for name, cells in zip(lists, zip(*itertools.product(*lists.values()))):
+        text = isinstance(cells[0], str)
+        table[name] = np.array(cells, dtype=object if text else None)
+    offset = rows.offset
+    if offset is not None:
+        offset = np.tile(np.average(offset, axis=0, weights=rows.weights), (n, 1))
     description = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(
         rows,
@@ -388,17 +384,18 @@ def row_groups(
         for x in columns
     ]
     keys = list(zip(*lists))
-    seen = sorted(set(keys), key=lambda k: tuple((isinstance(v, str), v) for v in k))
+    rows: dict[Any, list[int]] = {}
+    for i, key in enumerate(keys):
+        rows.setdefault(key, []).append(i)
+    seen = sorted(rows, key=lambda k: [(isinstance(v, str), v) for v in k])
     if len(seen) > _MOST_GROUPS:
         raise DataError(
             f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one"
         )
-    rows: dict[Any, list[int]] = {key: [] for key in seen}
-    for i, key in enumerate(keys):
-        rows[key].append(i)
-    row_sets = [
-        RowGroup(np.array(r), weights[r] / weights[r].sum()) for r in rows.values()
-    ]
+    row_sets = []
+    for key in seen:
+        part = weights[rows[key]]
+        row_sets.append(RowGroup(np.array(rows[key]), part / part.sum()))
     return [dict(zip(by, key)) for key in seen], row_sets
 
 

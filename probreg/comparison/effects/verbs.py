@@ -13,11 +13,10 @@ from probreg.arguments.scalars import (
     shown_value,
 )
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
-from probreg.comparison.effects.averages import RowGroup
+from probreg.comparison.effects.averages import AveragedEffect, RowGroup
 from probreg.comparison.effects.result import (
     PLAIN,
     RATIO,
-    AveragedEffect,
     EffectRequest,
     Effects,
     RowSample,

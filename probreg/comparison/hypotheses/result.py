@@ -1,7 +1,7 @@
 """The result of a hypothesis test: the null in words, the combinations with their intervals, tests or probabilities."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -59,23 +59,13 @@ class Hypothesis:
         """The tests, or the posterior probabilities, one row each: DataFrame, unrounded."""
         import pandas as pd
 
-        if self.tests:
-            rows = [
-                {
-                    "test": t.name,
-                    "statistic": t.statistic,
-                    "law": t.law,
-                    "df": ", ".join(f"{d:g}" for d in t.df),
-                    "p": t.p,
-                }
-                for t in self.tests.values()
-            ]
-        else:
-            rows = [
-                {"what": b.name, "value": b.value, "mcse": b.mcse, "how": b.how}
-                for b in self.beliefs
-            ]
-        return pd.DataFrame(rows)
+        if not self.tests:
+            names = ["what", "value", "mcse", "how"]
+            return pd.DataFrame(list(map(astuple, self.beliefs)), columns=names)
+        tests = self.tests.values()
+        names = ["test", "statistic", "law", "df", "p"]
+        table = pd.DataFrame(list(map(astuple, tests)), columns=names)
+        return table.assign(df=[", ".join([f"{d:g}" for d in t.df]) for t in tests])
 
     def __getitem__(self, name: str) -> Test:
         """Return the test of that name; raise KeyError with the available names."""
@@ -109,18 +99,14 @@ class Hypothesis:
     @property
     def _head_lines(self) -> list[str]:
         """Return the null or the claim, and the Bayes factor if it is exact."""
-        if self.tests or self.log_bayes_factor is not None or self.notes:
-            word = "null"
-        else:
-            word = "claim"
         bayes = self.log_bayes_factor
-        if bayes is None:
-            exact = []
-        else:
-            exact = [
+        word = "null" if self.tests or bayes is not None or self.notes else "claim"
+        lines = [f"{word}: {self.null}"]
+        if bayes is not None:
+            lines.append(
                 f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"
-            ]
-        return [f"{word}: {self.null}", *exact]
+            )
+        return lines
 
 
 def over_own(fit: Fit, L: np.ndarray) -> np.ndarray:
