@@ -222,7 +222,10 @@ def same_prior(base: Fit, fit: Fit) -> bool:
     places = [{c: j for j, c in enumerate(m.design.columns)} for m in (a, b)]
     common = [c for c in places[0] if c in places[1]]
     rows = [[place[c] for c in common] for place in places]
-    if not np.any([m.joint.informative[r].any() for m, r in zip((a, b), rows)]):
+    first, second = [m.joint.informative[r] for m, r in zip((a, b), rows)]
+    if (first != second).any():
+        return False
+    if not first.any():
         return True
     if not (a.joint.known and b.joint.known):
         return False  # priors of processes, which have no common parametrisation
