@@ -23,6 +23,7 @@ from probreg.priors import (
     AuxPrior,
     Flat,
     JointPrior,
+    ProximalPrior,
     Reference,
     SmoothPrior,
 )
@@ -125,7 +126,8 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
         return np.zeros(
             (len(model.design.head), len(model.likelihood.outcomes) or 1)
         ), [0.0] * len(P_aux)
-    P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
+    _, P = prior_derivatives_of_fit(fit)
+    J, J_aux = information_of_fit(fit)
     has_prior = np.repeat(informative, model.shape[1])
     weights = _curvature_by_outcome(
         fit, np.where(has_prior[:, None], P @ inverse_or_nan(P + J), 0.0)
@@ -174,23 +176,27 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     return curvature - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 
-def prior_curvature_of_fit(fit: Fit) -> Array:
-    """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
-    kink, and for a fit without its rows."""
+def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
+    """The slope of log p(beta) at the estimate, (p m,) over vec(beta), and its negative Hessian P, (p m, p m): nan where they do not
+    exist, at a kink, and P for a fit without its rows."""
     beta = fit.solution.beta
     sigma = fit.model.noise(fit.aux)
+    g = np.full(beta.size, np.nan)
     P = np.zeros((beta.size, beta.size))
-    if rowless(fit):
-        return np.full(P.shape, np.nan)
     for b in fit.model.joint.blocks:
         entries = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
-        H = np.diag(np.full(len(entries), np.nan))
         if isinstance(b.prior, SmoothPrior):
-            # negative in the tails of a Student-t, which are convex
-            H = b.prior.derivatives(b.take(beta), unit)[1]
-        P[np.ix_(entries, entries)] = H
-    return P
+            # the curvature is negative in the tails of a Student-t, which are convex
+            g[entries], P[np.ix_(entries, entries)] = b.prior.derivatives(
+                b.take(beta), unit
+            )
+            continue
+        P[entries, entries] = np.nan
+        if isinstance(b.prior, ProximalPrior):
+            low, high = b.prior.subgradient(b.take(beta), unit)
+            g[entries] = np.where(low == high, -low, np.nan).ravel()
+    return g, np.full(P.shape, np.nan) if rowless(fit) else P
 
 
 def information_of_fit(fit: Fit) -> tuple[Array, Array]:

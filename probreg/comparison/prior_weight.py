@@ -16,7 +16,7 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.prior_terms import (
     information_of_fit,
-    prior_curvature_of_fit,
+    prior_derivatives_of_fit,
     prior_weights,
 )
 from probreg.data.weights import refuse_sampling
@@ -25,7 +25,7 @@ from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarn
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import has_effects, outcomes_of
-from probreg.priors import Flat, ProximalPrior, SmoothPrior
+from probreg.priors import Flat, ProximalPrior
 from probreg.tables import PrintsTable, Table
 from probreg.tables.formats import format_digits
 
@@ -168,31 +168,15 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
 
 def _prior_pull(fit: Fit) -> Array:
     """Return H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
-    model = fit.model
-    s = fit.solution
-    slope = np.zeros(s.beta.shape)
-    sigma = fit.model.noise(fit.aux)
-    for b in model.joint.blocks:
-        unit = sigma if b.prior.sigma_units else 1.0
-        if not isinstance(b.prior, Flat):
-            # d log p(beta) / d beta, block by block; priors of blocks are independent.
-            b.put(slope, _slope_of(b.prior, b.take(s.beta), unit))
-    H = prior_curvature_of_fit(fit) + information_of_fit(fit)[0]
-    pull = np.full(s.beta.shape, np.nan)
+    shape = fit.solution.beta.shape
+    slope, P = prior_derivatives_of_fit(fit)
+    H = P + information_of_fit(fit)[0]
+    pull = np.full(shape, np.nan)
     if np.isfinite(H).all() and np.isfinite(slope).all():
         # one Newton step: H^-1 d log p(beta) / d beta is the shift of the estimate by the prior
         with contextlib.suppress(np.linalg.LinAlgError):
-            pull = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
-    return reported_coefficients(model, pull).ravel()
-
-
-def _slope_of(prior: Any, beta: Array, unit: float) -> Array:
-    if isinstance(prior, SmoothPrior):
-        return prior.derivatives(beta, unit)[0].reshape(beta.shape)
-    if isinstance(prior, ProximalPrior):
-        low, high = prior.subgradient(beta, unit)
-        return np.where(low == high, -low, np.nan)
-    return np.full(beta.shape, np.nan)
+            pull = np.linalg.solve(H, slope).reshape(shape)
+    return reported_coefficients(fit.model, pull).ravel()
 
 
 def _conflict(fit: Fit, ml: Array, se: Array) -> Array:

@@ -31,9 +31,8 @@ def _all_lines(table: TableContent, width: int) -> list[str]:
     widths = [_width(column) for column in columns]
     texts = [j for j, number in enumerate(numeric) if not number]
     # columns of text share the room that numbers leave: the long ones give way first
-    room = (
-        width + 2 + sum([widths[j] + 2 for j in texts]) - sum(widths) - 2 * len(widths)
-    )
+    numbers = [j for j, number in enumerate(numeric) if number]
+    room = width + 2 - sum([widths[j] + 2 for j in numbers])
     limit = max([widths[j] for j in texts], default=0)
     least = max(_LABEL // max(len(texts), 1), _SHORT)
     while limit > least and sum([min(widths[j], limit) + 2 for j in texts]) > room:

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 import probreg as pr
-from probreg.comparison.prior_terms import prior_curvature_of_fit
+from probreg.comparison.prior_terms import prior_derivatives_of_fit
 from probreg.priors import (
     BetaPrime,
     ElasticNet,
@@ -117,5 +117,5 @@ def test_the_curvature_of_one_prior_of_all_columns_is_the_whole_matrix():
     after = pr.fit(model, "laplace").update(X[:20], y[:20])
     prior = after.model.joint.blocks[0].prior
     np.testing.assert_allclose(
-        prior_curvature_of_fit(after), np.array(prior.precision), rtol=1e-12
+        prior_derivatives_of_fit(after)[1], np.array(prior.precision), rtol=1e-12
     )

@@ -23,12 +23,9 @@ def of_function(fit: Fit, text: str) -> Hypothesis:
     result: LinearityTest = linearity_test(fit, functions)
     names = [f.label for f in functions]
     flat = {len(f.of.flat) for f in functions}
-    if flat == {1}:
-        shape = "a straight line"
-    elif flat == {0}:
-        shape = "constant"
-    else:
-        shape = "in the null space of its penalty"
+    shape = "in the null space of its penalty"
+    if len(flat) == 1:
+        shape = {0: "constant", 1: "a straight line"}.get(flat.pop(), shape)
     table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
     notes: tuple[str, ...] = (
         "the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",
