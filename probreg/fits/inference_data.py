@@ -23,7 +23,7 @@ from probreg.inference.base import (
     reported_estimate,
     reported_matrix as reported_matrix,
 )
-from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
+from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import OfTrials
 from probreg.linalg.blocks import on_all_cores
 from probreg.model.drawn_prior import (
@@ -260,7 +260,7 @@ def to_inference_data(
     elif (
         solution.not_estimable is None
         and method.probabilities
-        and (has_standard_error(solution) or solution.replicates is not None)
+        and (solution.scale.has_errors or solution.replicates is not None)
     ):
         if solution.replicates is None:
             group = _sampling_group(model, solution, seed)

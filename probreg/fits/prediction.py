@@ -23,7 +23,7 @@ from probreg.inference import Method, Solution, Status
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
-from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
+from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.inference.uncertainty.intervals.arithmetic import (
     FEW,
     equal_tail,
@@ -526,7 +526,7 @@ def _errorless(model: Model, solution: Solution) -> bool:
     kinked = has_nonsmooth_terms(model) or isinstance(
         model.likelihood, ProximalLikelihood
     )
-    return kinked and not has_standard_error(solution)
+    return kinked and not solution.scale.has_errors
 
 
 def _why_errorless(model: Model) -> str:

@@ -101,11 +101,6 @@ class ParameterCovariance(ABC):
             B[(G[:, self.missing[: G.shape[1]]] != 0).any(1)] = np.nan
         return B
 
-    def block(self, entries: Array) -> Array:
-        """(q, q), the covariance of some parameters."""
-        B = self.half(self._unit(np.asarray(entries)))
-        return B @ B.T
-
     def _unit(self, entries: Array) -> Array:
         E = np.zeros((len(entries), self.size))
         E[np.arange(len(entries)), entries] = 1.0
@@ -654,22 +649,6 @@ class ArrowCovariance(ParameterCovariance):
         low = self.low.copy()
         low[: self.coefficients] *= np.sqrt(factor)
         return replace(self, blocks=self.blocks * np.sqrt(factor), low=low)
-
-    def block(self, entries: Array) -> Array:
-        places = np.asarray(entries)
-        if (places >= self.coefficients).any() or self.m > 1:
-            return super().block(places)
-        low = self._raw_low()[places]
-        V = low @ low.T
-        place = np.full((self.coefficients, 2), -1)  # group and number of its effect
-        place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
-        g, e = place[places].T
-        same = (g[:, None] == g) & (g >= 0)
-        i, j = np.nonzero(same)
-        V[i, j] += np.einsum(
-            "nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]]
-        )
-        return V
 
     def _raw_low(self) -> Array:
         """(k, r), W over the raw coefficients and further parameters."""

@@ -17,7 +17,6 @@ from probreg.fits.prediction import (
     require_estimable,
 )
 from probreg.inference import Method, MethodName
-from probreg.inference.uncertainty.asymptotic import has_standard_error
 from probreg.likelihoods import (
     LIKELIHOODS,
     CountLikelihood,
@@ -208,7 +207,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         require_estimable(model, solution, design)
         noise = noise_of_scale(model, solution)
         is_point = solution.draws is None
-        if is_point and not has_standard_error(solution):
+        if is_point and not solution.scale.has_errors:
             raise Incompatible(
                 f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
                 "method='nuts' has a posterior standard deviation"

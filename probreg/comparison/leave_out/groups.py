@@ -32,7 +32,7 @@ from probreg.inference.covariance import (
     ParameterCovariance,
     root_of_curvature,
 )
-from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
+from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
 from probreg.model.model import Model
@@ -85,7 +85,7 @@ def _obstacle(fit: Fit) -> str | None:
     if (
         fit.target == "mode"
         and not fit.model.flat
-        and not has_standard_error(fit.solution)
+        and not fit.solution.scale.has_errors
     ):
         return "this mode has no standard errors, so that it cannot be conditioned on the other groups"
     return None

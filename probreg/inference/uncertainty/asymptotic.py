@@ -9,12 +9,6 @@ from probreg.inference.covariance import ParameterCovariance
 ASYMPTOTIC_DRAWS = 2000
 
 
-def has_standard_error(solution: Solution) -> bool:
-    """Whether a point estimate has any standard error; a mode under a prior with kinks
-    has none."""
-    return solution.scale.has_errors
-
-
 def asymptotic(
     solution: Solution,
     rng: np.random.Generator,

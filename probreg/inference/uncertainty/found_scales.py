@@ -17,12 +17,11 @@ import scipy
 from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
-from probreg.inference.covariance import ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_draws import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.modes.closed_form import (
-    Conditional,
     PriorRows,
     posterior_given_sigma,
     unscaled_covariance,
@@ -40,8 +39,8 @@ _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 _SAME = 1e-4  # of z: tolerance for two branches of a profile
 _HIGHER = 1e-7  # of the criterion: more than the rounding of a search
 _MOST = 2.0  # largest change of a coordinate in one step
-# of theta: central differences of a covariance, with an error of about 1e-8
-_DIFFERENCE = 1e-4
+# of theta: central differences of an estimate or a covariance, with an error of about 1e-8
+DIFFERENCE = 1e-4
 
 
 # ---- intervals of standard deviations and correlations ---------------------------------------------------------------------
@@ -252,7 +251,7 @@ class Satterthwaite(NamedTuple):
     root : array (q, r)
         R at the estimate.
     moved : array (d, 2, q, r)
-        R at theta plus and minus `_DIFFERENCE` along each coordinate; equal for a
+        R at theta plus and minus `DIFFERENCE` along each coordinate; equal for a
         coordinate that is not free.
     theta : array (d, d)
         The covariance of theta.
@@ -273,7 +272,7 @@ class Satterthwaite(NamedTuple):
         G = self._gradients(L)
         v = np.square(G @ self.root).sum(1)
         up, down = np.square(G @ self.moved).sum(-1).swapaxes(0, 1)
-        g = ((up - down) / (2.0 * _DIFFERENCE)).T
+        g = ((up - down) / (2.0 * DIFFERENCE)).T
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g))
 
@@ -340,7 +339,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
             [
                 head,
                 *([] if frame.mixed is None else [frame.mixed]),
-                _place(frame.intercept),
+                [] if frame.intercept is None else [frame.intercept],
             ]
         )
     )
@@ -348,7 +347,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
             roots[k, side] = _root_given(
-                problem, scales.theta + s * _DIFFERENCE * np.eye(d)[k]
+                problem, scales.theta + s * DIFFERENCE * np.eye(d)[k]
             )[1][columns]
     A = np.where(np.isfinite(scales.covariance), scales.covariance, 0.0)
     return Satterthwaite(
@@ -360,47 +359,27 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     )
 
 
-def _place(intercept: int | None) -> Array:
-    return np.array([] if intercept is None else [intercept], dtype=np.intp)
-
-
 def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
     """Return a root (p, r) of the covariance of the coefficients of a frame given
     theta, for groups without their own part."""
-    surface = problem.surface
-    if isinstance(surface, ArrowSurface):
-        scale = arrow_estimate(surface, theta).scale
-        assert isinstance(scale, ArrowCovariance)  # effects are eliminated by group
-        return scale.frame, scale.low
-    given, sigma = _posterior_at(problem, theta)
-    dense = unscaled_covariance(given, problem.model.design)
-    return dense.frame, sigma * dense.root
+    scale = estimate_given(problem, theta)[1]
+    return scale.frame, scale.low if isinstance(scale, ArrowCovariance) else scale.root
 
 
-def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]:
-    """Return the flat coefficients (h,) for Gaussian noise given theta, and their
-    covariance (h, h), with the effects integrated out."""
-    head = problem.model.design.head
+def estimate_given(
+    problem: EvidenceProblem, theta: Array
+) -> tuple[Array, ArrowCovariance | DenseCovariance]:
+    """Return the coefficients (p,) for Gaussian noise given theta, and their covariance."""
     surface = problem.surface
     if isinstance(surface, ArrowSurface):
         estimate = arrow_estimate(surface, theta)
-        return estimate.beta[head, 0], estimate.scale.block(head)
-    given, sigma = _posterior_at(problem, theta)
-    return given.mean[head], np.asarray(
-        sigma**2 * given.unscaled_inverse[np.ix_(head, head)]
-    )
-
-
-def _posterior_at(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
-    """Return the posterior of the coefficients given theta, and sigma there."""
-    model: Model = replace(
-        problem.model,
-        prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])),
-    )
+        return estimate.beta[:, 0], estimate.scale
+    prior = problem.prior_at(np.exp(theta[: len(problem.groups.priors)]))
+    model: Model = replace(problem.model, prior=prior)
     if problem.noise:
         sigma = float(np.exp(theta[-1]))
     else:
         sigma = float(model.fixed[model.noise_scale])
-    return posterior_given_sigma(
-        model.design.moments, PriorRows.of(model.joint), sigma
-    ), sigma
+    design = model.design
+    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), sigma)
+    return given.mean, unscaled_covariance(given, design).scale_by(sigma**2)

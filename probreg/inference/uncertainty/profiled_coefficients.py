@@ -17,11 +17,10 @@ import scipy
 from probreg.data.rows import Array
 from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.uncertainty.found_scales import head_estimate
+from probreg.inference.uncertainty.found_scales import DIFFERENCE, estimate_given
 from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
 
-_STEP = 1e-4  # of theta, for central differences of an estimate, with an error of about 1e-8
 _BACK = np.log(0.3)  # start for a vanished scale relative to the noise
 
 
@@ -73,11 +72,12 @@ def _end(
     vanished scales."""
     surface = problem.surface
     top = surface(scales.theta).value
-    steps = _STEP * np.eye(len(scales.theta))
+    steps = DIFFERENCE * np.eye(len(scales.theta))
+    place = problem.model.design.head[j]
 
     def estimate(theta: Array) -> Array:
-        beta, C = head_estimate(problem, theta)
-        return np.array([beta[j], C[j, j]])
+        beta, covariance = estimate_given(problem, theta)
+        return np.array([beta[place], covariance.errors()[place] ** 2])
 
     def reach(theta: Array) -> tuple[float, Array]:
         """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;
@@ -88,7 +88,7 @@ def _end(
             return -np.inf, np.zeros(len(theta))
         b, v = estimate(theta)
         moves = [estimate(theta + e) - estimate(theta - e) for e in steps]
-        db, dv = np.transpose(moves) / (2.0 * _STEP)
+        db, dv = np.transpose(moves) / (2.0 * DIFFERENCE)
         root = float(np.sqrt(v * r))
         slopes = side * db + (r * dv + v * 2.0 * local.gradient) / (2.0 * root)
         return side * b + root, slopes
