@@ -101,6 +101,11 @@ class ParameterCovariance(ABC):
             B[(G[:, self.missing[: G.shape[1]]] != 0).any(1)] = np.nan
         return B
 
+    def block(self, entries: Array) -> Array:
+        """(q, q), the covariance of some parameters."""
+        B = self.half(self._unit(np.asarray(entries)))
+        return B @ B.T
+
     def _unit(self, entries: Array) -> Array:
         E = np.zeros((len(entries), self.size))
         E[np.arange(len(entries)), entries] = 1.0
@@ -348,19 +353,16 @@ class DenseCovariance(ParameterCovariance):
         k = p * m + len(further)
         if S < 2:  # a single draw has no spread
             return cls(frame, m, further, np.ones(k, dtype=bool), root=np.zeros((k, 1)))
-        if weight is None:
-            share = np.full(S, 1.0 / S)
-        else:
-            share = weight
-        gamma = _in_frame(frame, sample - np.tensordot(share, sample, 1))
+        rows = sample.reshape(S, -1)
         if log_aux is not None:
-            gamma = np.hstack([gamma, log_aux - share @ log_aux])
-        if weight is not None:
-            unit = np.sqrt(share)[:, None]
+            rows = np.hstack([rows, log_aux])
+        if weight is None:
+            centred = (rows - rows.mean(0)) / np.sqrt(S - 1.0)
         else:
-            unit = 1.0 / np.sqrt(S - 1.0)
+            centred = (rows - weight @ rows) * np.sqrt(weight)[:, None]
         # V = R'R of the QR of the centred sample
-        return cls(frame, m, further, root=np.linalg.qr(gamma * unit, mode="r").T)
+        covariance = cls.of_raw_root(frame, m, centred.T, further)
+        return replace(covariance, root=np.linalg.qr(covariance.root.T, mode="r").T)
 
     def _check(self) -> None:
         if len(self.root) != self.size or (
@@ -650,6 +652,22 @@ class ArrowCovariance(ParameterCovariance):
         low[: self.coefficients] *= np.sqrt(factor)
         return replace(self, blocks=self.blocks * np.sqrt(factor), low=low)
 
+    def block(self, entries: Array) -> Array:
+        places = np.asarray(entries)
+        if (places >= self.coefficients).any() or self.m > 1:
+            return super().block(places)
+        low = self._raw_low()[places]
+        V = low @ low.T
+        place = np.full((self.coefficients, 2), -1)  # group and number of its effect
+        place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
+        g, e = place[places].T
+        same = (g[:, None] == g) & (g >= 0)
+        i, j = np.nonzero(same)
+        V[i, j] += np.einsum(
+            "nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]]
+        )
+        return V
+
     def _raw_low(self) -> Array:
         """(k, r), W over the raw coefficients and further parameters."""
         k = self.coefficients
@@ -750,17 +768,6 @@ def _split_missing(V: Array) -> tuple[Array, Array | None]:
     if not missing.any():
         return V, None
     return np.where(missing[:, None] | missing, 0.0, V), missing
-
-
-def _in_frame(frame: Frame, beta: Array) -> Array:
-    """(S, p m) of coefficients beta (S, p, m), over the columns of the frame."""
-    S, p, m = beta.shape
-    return (
-        frame.from_raw(beta.transpose(1, 0, 2).reshape(p, S * m))
-        .reshape(p, S, m)
-        .transpose(1, 0, 2)
-        .reshape(S, p * m)
-    )
 
 
 # ---- roots ------------------------------------------------------------------------------------------------------------------

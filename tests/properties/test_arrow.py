@@ -406,6 +406,8 @@ def test_a_covariance_that_is_not_written_out():
     np.testing.assert_allclose(V.times(B), dense @ B)
     np.testing.assert_allclose(V.half(B.T) @ V.half(B.T).T, B.T @ dense @ B)
     np.testing.assert_allclose(V.scale_by(2.0).matrix(), 2.0 * dense)
+    rows = np.array([1, 2, 5])
+    np.testing.assert_allclose(V.block(rows), dense[np.ix_(rows, rows)])
     np.testing.assert_allclose(np.cov(V.draws(rng, 60_000).T), dense, atol=0.15)
 
 

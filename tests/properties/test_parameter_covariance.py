@@ -70,6 +70,9 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     G = RNG.normal(size=(3, V.size))
     near = {"rtol": 1e-8, "atol": 1e-9 * np.abs(G @ whole @ G.T).max()}
     np.testing.assert_allclose(V.half(G) @ V.half(G).T, G @ whole @ G.T, **near)
+    np.testing.assert_allclose(
+        V.block(np.array([1, 7, 10])), whole[np.ix_([1, 7, 10], [1, 7, 10])], **near
+    )
     X = RNG.normal(size=(4, P))
     X[0] = 0.0  # a contrast of two rows has no intercept
     rows = np.stack(

@@ -372,36 +372,37 @@ class Importance(Method):
         first = ends[0] if stretch is None else (ends[0] + 1) // 2
         counts = proposal.split(first, [1.0] * len(peaks))
         modes = [Component(*place, df, n) for place, n in zip(places, counts)]
-        components: list[proposal.AnyComponent] = [*modes]
+        components: list[proposal.AnyComponent] = []
+        components_new: list[proposal.AnyComponent] = [*modes]
         if stretch is not None:
             rest = replace(modes[0], count=ends[0] - first)
-            components.append(proposal.Stretched(rest, stretch))
-        rounds = [self._evaluate(model, peak, components, rng)]
-        log_q = [proposal.mixture_log_density(components, rounds[0].z)]
-        for before, end in pairwise(ends):
-            z, _, _, log_p = map(np.concatenate, zip(*rounds))
-            log_w, _ = smooth_weights(log_p - np.concatenate(log_q))
-            if np.isfinite(log_w.max()):
-                weight = np.exp(log_w - np.logaddexp.reduce(log_w))
-            else:
+            components_new.append(proposal.Stretched(rest, stretch))
+        rounds: list[_Points] = []
+        log_q: list[Array] = []
+        for before, end in pairwise([0, *ends]):
+            if rounds:
+                z, _, _, log_p = map(np.concatenate, zip(*rounds))
+                log_w, _ = smooth_weights(log_p - np.concatenate(log_q))
                 weight = np.zeros(len(log_w))
-            count = end - before
-            components_new: list[proposal.AnyComponent] = []
-            if stretch is not None:
-                u = stretch.apply(z, -1.0)
-                components_new = [
-                    proposal.Stretched(c, stretch)
-                    for c in proposal.about_moments(modes, u, weight, count // 2, tail)
-                ]
-                count -= count // 2
-            components_new += proposal.about_moments(modes, z, weight, count, tail)
-            components = [*components, *components_new]
+                if np.isfinite(log_w.max()):
+                    weight = np.exp(log_w - np.logaddexp.reduce(log_w))
+                count = end - before
+                components_new = []
+                if stretch is not None:
+                    u = stretch.apply(z, -1.0)
+                    components_new = [
+                        proposal.Stretched(c, stretch)
+                        for c in proposal.about_moments(
+                            modes, u, weight, count // 2, tail
+                        )
+                    ]
+                    count -= count // 2
+                components_new += proposal.about_moments(modes, z, weight, count, tail)
             log_q = [
-                np.logaddexp(
-                    log_q_before, proposal.mixture_log_density(components_new, d.z)
-                )
-                for log_q_before, d in zip(log_q, rounds)
+                np.logaddexp(q, proposal.mixture_log_density(components_new, d.z))
+                for q, d in zip(log_q, rounds)
             ]
+            components += components_new
             rounds.append(self._evaluate(model, peak, components_new, rng))
             log_q.append(proposal.mixture_log_density(components, rounds[-1].z))
         # each chain has its own points of every round

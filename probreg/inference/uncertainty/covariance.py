@@ -312,22 +312,14 @@ def _sampling_covariance(
 # ---- from the rows --------------------------------------------------------------------------------------------------
 
 
-def _heteroscedastic(
-    power: float | None, *, corrected: bool = False
-) -> Callable[[Model, Solution, Settings], Spread]:
+def _heteroscedastic(kind: str) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
         estimate = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
-        if corrected:
-            factor = _full(estimate, estimate.model.design.total)
-        else:
-            factor = 1.0
-        return Spread(
-            estimate.sandwich(estimate.meat(power), factor),
-            solution.df,
-            {"factor": factor},
-        )
+        factor = _full(estimate, model.design.total) if kind == "HC1" else 1.0
+        V = estimate.sandwich(estimate.meat(SANDWICHES[kind]), factor)
+        return Spread(V, solution.df, {"factor": factor})
 
     return make
 
@@ -567,10 +559,7 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "observed": _observed_information,
     "expected": _expected_information,
     "sampling": _sampling_covariance,
-    "HC0": _heteroscedastic(None),
-    "HC1": _heteroscedastic(None, corrected=True),
-    "HC2": _heteroscedastic(0.5),
-    "HC3": _heteroscedastic(1.0),
+    **{kind: _heteroscedastic(kind) for kind in SANDWICHES},
     "cluster": _cluster,
     "HAC": _newey_west,
     "bootstrap": replicate_covariance,

@@ -65,6 +65,11 @@ class GivenCovariance(NamedTuple):
     scale: Array
     words: Mapping[str, Any]
 
+    @property
+    def kind(self) -> str:
+        """Its name in messages."""
+        return str(self.words.get("kind", "given"))
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -191,15 +196,10 @@ class SymmetricInterval(IntervalKind):
 
     @property
     def words(self) -> dict[str, Any]:
-        intervals = self.of
-        kind = reported_words(intervals.model, intervals.method, intervals.solution)[
-            "kind"
-        ]
-        return {
-            "covariance": kind
-            if self.given is None
-            else self.given.words.get("kind", "given")
-        }
+        if self.given is not None:
+            return {"covariance": self.given.kind}
+        of = self.of
+        return {"covariance": reported_words(of.model, of.method, of.solution)["kind"]}
 
     def refuse(self) -> None:
         super().refuse()
@@ -227,10 +227,9 @@ class SymmetricInterval(IntervalKind):
         else:
             df = given.words.get("df")
         if self.name == "t" and df is None:
+            subject = self.of.method.name
             if given is not None:
-                subject = f"the {given.words.get('kind', 'given')} covariance"
-            else:
-                subject = self.of.method.name
+                subject = f"the {given.kind} covariance"
             raise Incompatible(
                 f"{subject} has no degrees of freedom here, so no t interval; use kind='wald'"
             )
