@@ -363,7 +363,8 @@ def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
     """Return a root (p, r) of the covariance of the coefficients of a frame given
     theta, for groups without their own part."""
     scale = estimate_given(problem, theta)[1]
-    return scale.frame, scale.low if isinstance(scale, ArrowCovariance) else scale.root
+    root = scale.low if isinstance(scale, ArrowCovariance) else scale.root
+    return scale.frame, np.asarray(root)
 
 
 def estimate_given(

@@ -212,18 +212,10 @@ def _influences(
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
     """Return score_rows(scores) @ slopes, (b, R), without forming the scores over all
     coefficients."""
-    frame = rows.at.basis
     m = rows.at.beta.shape[1]
     k = rows.at.beta.size
     slopes_by_column = slopes[:k].reshape(-1, m, slopes.shape[1])
     product = scores[:, m:] @ slopes[k:]
-    if frame.mild:  # x'c + constant avoids a copy of the standardised rows
-        X = np.asarray(rows.block.X)
-        c = slopes_by_column / frame.scale[:, None, None]
-        constant = (frame.shift[:, None, None] * c).sum(0)
-        for j in range(m):
-            product += (X @ c[:, j] - constant[j]) * scores[:, [j]]
-        return product
     for j in range(m):
         product += (rows.U @ slopes_by_column[:, j]) * scores[:, [j]]
     return product
