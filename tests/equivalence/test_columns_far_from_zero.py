@@ -123,7 +123,7 @@ def test_coordinates_of_a_sampler_do_not_depend_on_the_origin(shift, likelihood)
     np.testing.assert_allclose(there.A, here.A, atol=1e-5)
     # an intercept of 1e9 has seven digits behind the point
     np.testing.assert_allclose(there.centre, here.centre, atol=1e-5)
-    assert there.follow[0, 0] == pytest.approx(here.follow[0, 0] - shift)
+    assert there.regression[0, 0] == pytest.approx(here.regression[0, 0] - shift)
 
 
 @pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
