@@ -112,6 +112,15 @@ def row_error(before: str, row: Any, after: str) -> DataError:
 
 
 @contextlib.contextmanager
+def prefix_errors(prefix: str) -> Iterator[None]:
+    """Put a text before the errors of this package, such as the term or the file that they are about."""
+    try:
+        yield
+    except ProbregError as error:
+        raise type(error)(f"{prefix}: {error}") from None
+
+
+@contextlib.contextmanager
 def rows_named(names: Sequence[Any] | np.ndarray | None) -> Iterator[None]:
     """Names the row that an error is about, by its place in `names`; None where places are what the caller knows."""
     try:

@@ -15,12 +15,11 @@ from probreg.data.terms.process import (
     ProcessTerm,
     at_starting_length,
     chosen_basis,
-    prefix_errors,
     process_of,
     with_spread,
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
-from probreg.errors import DataError
+from probreg.errors import DataError, prefix_errors
 from probreg.formula.expression import BASIS_SETTINGS
 from probreg.formula.text import column_written
 from probreg.kernels import (

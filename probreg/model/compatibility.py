@@ -96,20 +96,6 @@ class Choices:
     event: Level | None = None
     reference: Level | None = None
 
-    def of_response(
-        self, counted: Counted | None = None
-    ) -> tuple[Likelihood, tuple[str, ...]]:
-        """Return the likelihood of the response, and notes on a default that was used."""
-        return response_of_counts(self.likelihood, counted)
-
-    def prepare_likelihood(
-        self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None
-    ) -> Likelihood:
-        """Return the likelihood with the levels of these responses and the one that is modelled."""
-        return likelihood.prepare(
-            values, levels=levels, event=self.event, reference=self.reference
-        )
-
 
 def what_counts(counted: Counted) -> str:
     """Return a description of a row of counts."""

@@ -599,12 +599,14 @@ def in_memory(
     counts: Counted | None,
 ) -> tuple[Design, Likelihood]:
     """Return the design of rows in memory, without rows of weight zero, and the likelihood prepared for their response."""
-    likelihood, notes = choices.of_response(counts)
+    likelihood, notes = response_of_counts(choices.likelihood, counts)
     design, values, unused = without_zero_weights(
         replace(design, notes=(*design.notes, *notes)), values
     )
     with rows_named(design.labels):
-        bound = choices.prepare_likelihood(likelihood, values, levels)
+        bound = likelihood.prepare(
+            values, levels=levels, event=choices.event, reference=choices.reference
+        )
         y = bound.encode(values)
     return with_unused(replace(design, y=y), unused, bound), bound
 

@@ -48,7 +48,9 @@ def from_tables(
         kind=kind,
         classes=classes,
     )
-    likelihood, likelihood_notes = choices.of_response(chosen.parts.counted)
+    likelihood, likelihood_notes = response_of_counts(
+        choices.likelihood, chosen.parts.counted
+    )
     parts = chosen.files.parts(chosen.selection.names)
     recipe, starts, notes = learn_recipe(chosen, parts)
     blocks = FormulaBlocks(
@@ -70,7 +72,7 @@ def from_array_blocks(
     blocks: ArrayBlocks, parts: Parts, choices: Choices, *, response: str
 ) -> tuple[Design, Likelihood]:
     """The design of arrays that come in blocks, and the likelihood prepared for their response."""
-    likelihood = choices.of_response()[0]
+    likelihood = response_of_counts(choices.likelihood, None)[0]
     return from_parts(
         replace(blocks, encode=first_code(likelihood)),
         parts,
@@ -169,7 +171,12 @@ def _prepare(
     If it raises an error about a value, one more pass finds the row, because a survey keeps values without their rows.
     """
     try:
-        return choices.prepare_likelihood(likelihood, survey.response, levels)
+        return likelihood.prepare(
+            survey.response,
+            levels=levels,
+            event=choices.event,
+            reference=choices.reference,
+        )
     except DataError as error:
         if error.of_row is None:
             raise

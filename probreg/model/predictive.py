@@ -233,11 +233,10 @@ class Predictive(PrintsTable):
             ):  # a quantile above 1e308 is inf
                 return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
+        start = (low + high) / 2
         if thins:
-            return self._newton_quantile(
-                prob, few._newton_quantile(prob, (low + high) / 2, 1e-5), tol
-            )
-        return self._newton_quantile(prob, (low + high) / 2, tol)
+            start = few._newton_quantile(prob, start, 1e-5)
+        return self._newton_quantile(prob, start, tol)
 
     def _newton_quantile(self, prob: float, y: Array, tol: float) -> Array:
         """Newton on the distribution function from y; a step out of the bracket is replaced by bisection.

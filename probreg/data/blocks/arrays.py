@@ -23,7 +23,7 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError
+from probreg.errors import DataError, prefix_errors
 
 _NONE: Any = object()
 
@@ -46,12 +46,8 @@ class ArrayBlocks:
     def __call__(self, number: int, part: Any, tally: Tally) -> Iterator[Block]:
         start = seen = 0  # rows that count, and all rows
         for i, arrays in enumerate(part()):
-            try:
+            with prefix_errors(f"block {i}, whose rows start at row {seen}"):
                 block = self._block(arrays, tally)
-            except DataError as error:
-                raise DataError(
-                    f"block {i}, whose rows start at row {seen}: {error}"
-                ) from None
             yield block._replace(start=start)
             start = start + block.rows
             seen = seen + len(arrays[0])

@@ -1,7 +1,7 @@
 """Convert batches of a file to blocks of rows, with the same columns as from the whole table."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from probreg.data.rows import (
     row_weights,
 )
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError
+from probreg.errors import DataError, prefix_errors
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -55,7 +55,7 @@ class Selection:
         tally = tally or Tally()
         with closing(files.batches(self.names)) as batches:
             for table, file in batches:
-                with name_rows(table, file):
+                with prefix_errors(_place_of(table, file)):
                     tally.rows += len(table.rows)
                     part = self._counted(table, tally)
                     if len(part.rows):
@@ -110,15 +110,10 @@ class Selection:
             )
 
 
-@contextmanager
-def name_rows(table: DataTable, file: str) -> Iterator[None]:
-    """Add the rows of a table and their file to a DataError."""
-    try:
-        yield
-    except DataError as error:
-        rows = table.rows
-        where = f"rows {rows[0]} to {rows[-1]} of " if len(rows) else ""
-        raise DataError(f"{where}{file}: {error}") from None
+def _place_of(table: DataTable, file: str) -> str:
+    """Describe the rows of a table and their file."""
+    rows = table.rows
+    return f"rows {rows[0]} to {rows[-1]} of {file}" if len(rows) else file
 
 
 @dataclass(frozen=True)
@@ -144,7 +139,7 @@ class FormulaBlocks:
         with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
             for whole, file in selected:
                 for table in self._cut(whole):
-                    with name_rows(table, file):
+                    with prefix_errors(_place_of(table, file)):
                         block = self.block(table, tally)
                     yield block._replace(start=start)
                     start += block.rows

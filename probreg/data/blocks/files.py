@@ -22,11 +22,12 @@ from probreg.data.formula.columns import (
     DataTable,
     _from_series,
     declares_order,
+    distinct_names,
     fits_floats,
-    repeated_names,
     with_plain_dtype,
 )
 from probreg.errors import DataError
+from probreg.formula.text import first_line
 from probreg.linalg import threads
 from probreg.system.disk import Stamp, require_plain
 
@@ -100,14 +101,7 @@ class Files:
         return self._names_of(self.paths[0])
 
     def _names_of(self, path: Path) -> tuple[str, ...]:
-        with _read(path):
-            names = tuple(_schema(path, self.format).names)
-        twice = repeated_names(names)
-        if twice:
-            raise DataError(
-                f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them"
-            )
-        return names
+        return distinct_names(_schema(path, self.format).names, path.name)
 
     def parts(self, names: Sequence[str]) -> Parts:
         """The files as one part of rows."""
@@ -312,11 +306,7 @@ def _read(path: Path) -> Iterator[None]:
             f"{path.name} has a column name that is not UTF-8: save the file as UTF-8"
         ) from None
     except (pa.ArrowException, OSError) as error:
-        if str(error).strip():
-            first = str(error).strip().splitlines()[0]
-        else:
-            first = type(error).__name__
-        raise DataError(f"{path.name} cannot be read: {first}") from None
+        raise DataError(f"{path.name} cannot be read: {first_line(error)}") from None
 
 
 @contextmanager

@@ -11,10 +11,9 @@ from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.formula.columns import (
     DataTable,
     _from_series,
+    distinct_names,
     kind_of,
-    repeated_names,
 )
-from probreg.errors import DataError
 
 _NUMBERS = 2**22  # numbers of a partition that become a block at a time: 32 MB
 
@@ -28,13 +27,7 @@ class Partition:
 
     def names(self) -> tuple[str, ...]:
         """The columns. DataError for names that repeat."""
-        names = tuple(map(str, self.frame.columns))
-        twice = repeated_names(names)
-        if twice:
-            raise DataError(
-                f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them"
-            )
-        return names
+        return distinct_names(self.frame.columns, "the DataFrame")
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is a category with declared order of its levels."""

@@ -233,7 +233,7 @@ def _from_pandas(frame: Any) -> DataTable:
 
     if not isinstance(frame, pd.DataFrame):
         raise _not_a_table(frame)
-    names = _require_distinct_names([str(name) for name in frame.columns])
+    names = distinct_names(frame.columns)
     return DataTable(
         {n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)},
         frame.index.to_numpy(),
@@ -245,7 +245,7 @@ def _from_arrow(data: Any) -> DataTable:
 
     if not isinstance(data, pa.Table | pa.RecordBatch):
         raise _not_a_table(data)
-    _require_distinct_names(list(data.schema.names))
+    distinct_names(data.schema.names)
     exact = any(c.null_count and not fits_floats(c) for c in data.columns)
     table = _from_pandas(data.to_pandas(integer_object_nulls=exact))
     undeclared = {
@@ -311,8 +311,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> DataTable:
     if not data:
         raise DataError(f"the table has no columns; taken is {TAKEN}")
     columns = {
-        name: _vector(name, data[key])
-        for key, name in zip(data, _require_distinct_names([str(key) for key in data]))
+        name: _vector(name, data[key]) for key, name in zip(data, distinct_names(data))
     }
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -377,13 +376,15 @@ def repeated_names(names: Iterable[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def _require_distinct_names(names: list[str]) -> list[str]:
-    twice = repeated_names(names)
+def distinct_names(names: Iterable[Any], table: str = "the table") -> tuple[str, ...]:
+    """Return the names of columns as text; DataError if one occurs twice."""
+    texts = tuple(map(str, names))
+    twice = repeated_names(texts)
     if twice:
         raise DataError(
-            f"the table has more than one column called {', '.join(map(repr, twice))}; rename them"
+            f"{table} has more than one column called {', '.join(map(repr, twice))}; rename them"
         )
-    return names
+    return texts
 
 
 def _not_a_table(data: Any) -> DataError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data.design import Design
-from probreg.data.terms.process import ProcessTerm
+from probreg.data.terms.process import ProcessTerm, evenly_spaced
 from probreg.data.terms.smooths import SmoothBasis
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
@@ -123,7 +123,8 @@ class TermFunction:
         x = design.inputs.get(self.term_name)
         if x is None:
             return np.zeros((0, len(self.inputs)))
-        return _some(x[(design.X[:, self.at] != 0).any(1)] if self.by else x)
+        used = (design.X[:, self.at] != 0).any(1) if self.by else slice(None)
+        return evenly_spaced(x[used], _MOST)
 
 
 def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
@@ -136,14 +137,6 @@ def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
     return np.array([bend - 0.5 / h, -2.0 * bend, bend + 0.5 / h]), np.array(
         [c - h, c, c + h]
     )
-
-
-def _some(rows: Array) -> Array:
-    if len(rows):
-        return rows[
-            np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))
-        ]
-    return rows
 
 
 def term_functions(design: Design) -> tuple[TermFunction, ...]:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
@@ -19,7 +18,7 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import INTERCEPT, check_trials
 from probreg.data.formula.coded import coded_factors, level_columns
-from probreg.data.formula.columns import EXACT, DataTable, kind_of
+from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
 from probreg.data.formula.contrasts import (
     CodedFactor,
     FactorColumns,
@@ -242,8 +241,8 @@ def _read_numbers(
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
     """Raise DataError for repeated column names."""
-    if len(set(columns)) < len(columns):
-        twice = sorted(name for name, count in Counter(columns).items() if count > 1)
+    twice = repeated_names(columns)
+    if twice:
         if INTERCEPT in twice and parts.intercept:
             hint = "; 'Intercept' is the column of ones: rename yours"
         else:

@@ -4,8 +4,7 @@ With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a 
 follows from plain data (its state), which recipes and files contain.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -14,7 +13,7 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.data.terms.term import BasisTerm
-from probreg.errors import DataError, ProbregError
+from probreg.errors import DataError, prefix_errors
 from probreg.formula.expression import BASIS_SETTINGS, KERNEL_SETTINGS
 from probreg.kernels import (
     BASES,
@@ -209,6 +208,12 @@ def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFuncti
     return kernel.at(length=starting_length(x))
 
 
+def evenly_spaced(rows: Array, most: int) -> Array:
+    """Return at most this many evenly spaced rows, the first and the last among them."""
+    places = np.linspace(0, len(rows) - 1, min(len(rows), most))
+    return rows[np.unique(places.astype(int))]
+
+
 def starting_length(x: Array) -> float:
     """Return the start of a search for a length: the median distance of at most 1,000 distinct rows of x (n, d).
 
@@ -217,12 +222,7 @@ def starting_length(x: Array) -> float:
     """
     from scipy.spatial.distance import pdist
 
-    rows = distinct_rows(x)
-    rows = rows[
-        np.unique(
-            np.linspace(0, len(rows) - 1, min(len(rows), MOST_PAIRED)).astype(int)
-        )
-    ]
+    rows = evenly_spaced(distinct_rows(x), MOST_PAIRED)
     if len(rows) > 1:
         return float(np.median(pdist(rows)))
     return 1.0
@@ -293,12 +293,3 @@ def beyond_range(beyond: Beyond, inputs: Sequence[str], rows: Any) -> DataError:
         f"{inputs[beyond.column]} is {beyond.value:g} in row {rows[beyond.row]}, beyond the range {beyond.low:g} to "
         f"{beyond.high:g} of its sines: fit it with a range= that holds it"
     )
-
-
-@contextmanager
-def prefix_errors(key: str) -> Iterator[None]:
-    """Prefix errors with the key of the term."""
-    try:
-        yield
-    except ProbregError as error:
-        raise type(error)(f"{key}: {error}") from None
