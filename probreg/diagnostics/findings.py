@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import nan
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from scipy.special import chdtrc
 
@@ -145,34 +145,26 @@ class Finder[T](ABC):
         sentence: str,
         remedy: str = "",
         columns: Sequence[str] = (),
-        *,
         rows: Sequence[object] = (),
-        statistic: float = nan,
-        p_value: float = nan,
-        picture: str | None = None,
-        applies: bool = True,
+        **details: Any,
     ) -> list[Finding]:
-        """Return one finding, in a list."""
-        finding = Finding(
-            self.name,
-            verdict,
-            sentence,
-            remedy,
-            tuple(columns),
-            tuple(rows),
-            float(statistic),
-            float(p_value),
-            self.picture if picture is None else picture,
-            applies,
-            self.title,
-        )
-        return [finding]
+        """Return one finding, in a list; `details` are further fields of a Finding."""
+        details = {"picture": self.picture, "title": self.title} | details
+        return [
+            Finding(
+                self.name,
+                verdict,
+                sentence,
+                remedy,
+                tuple(columns),
+                tuple(rows),
+                **details,
+            )
+        ]
 
-    def report_ok(
-        self, sentence: str, *, statistic: float = nan, p_value: float = nan
-    ) -> list[Finding]:
+    def report_ok(self, sentence: str, **details: Any) -> list[Finding]:
         """Return the finding of a check that passed."""
-        return self.report(Verdict.OK, sentence, statistic=statistic, p_value=p_value)
+        return self.report(Verdict.OK, sentence, **details)
 
     def report_test(
         self,

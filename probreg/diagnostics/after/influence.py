@@ -179,7 +179,8 @@ def externally_studentised(fit: Fit) -> Array:
     if pieces.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
             return np.sqrt(pieces.internal[0]) / pieces.without[0]
-    extra = pieces.gain[0] - (pieces.u[0] ** 2).sum(1)  # h u^2 / (1 - h)
+    # u^2 / (1 - h) - u^2 = h u^2 / (1 - h), summed over the m predictors
+    extra = pieces.u.shape[-1] * (pieces.internal - (pieces.u**2).mean(-1))[0]
     return np.sqrt(deviance_residuals(fit).values ** 2 + extra)
 
 

@@ -127,15 +127,10 @@ class Local:
         return (self.u[..., 0] ** 2 @ self.w) / self.df
 
     @cached_property
-    def gain(self) -> Array:
-        """u_i' L_i^-1 s~_i, (S, n), which is u^2 / (1 - h) for one linear predictor."""
-        deleted = np.einsum("snab,snb->sna", self.roots[1], self.deletion_scores)
-        return (self.u * deleted).sum(-1)
-
-    @cached_property
     def internal(self) -> Array:
         """Squares of internally studentised residuals, u^2 / (dispersion (1 - h)), (S, n); their mean over predictors when m > 1."""
-        return self.gain / (self.eta.shape[-1] * self.dispersion[:, None])
+        deleted = np.einsum("snab,snb->sna", self.roots[1], self.deletion_scores)
+        return (self.u * deleted).mean(-1) / self.dispersion[:, None]
 
     @cached_property
     def without(self) -> Array:

@@ -72,7 +72,7 @@ def _data_alone(model: Model) -> Solution | None:
     """Return the maximum likelihood estimate, None if it does not exist."""
     flat = replace(model, prior=Flat(), aux=model.fixed)
     try:
-        solution = Auto().choose(flat)[0].solve(flat, np.random.default_rng(0))
+        solution = Auto().solve(flat, np.random.default_rng(0))
     except ProbregError:
         return None
     usable = solution.status.good and not (

@@ -170,28 +170,24 @@ def conformal(
         raise Incompatible(
             f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
         )
-    for name, value in (
-        ("y", y),
-        ("offset", offset),
-        ("weights", weights),
-        ("trials", trials),
-    ):
-        if data is None and value is not None:
-            raise DataError(
-                f"{name}= needs data=: pass the rows that the fit has not used"
-            )
+    if data is None:
+        _refuse_row_data(
+            "pass the rows that the fit has not used",
+            y=y,
+            offset=offset,
+            weights=weights,
+            trials=trials,
+        )
     # the marks of type II likelihood
-    chosen_by_evidence = {"log_evidence", "log_likelihood_of_scales"} & set(
-        fit.solution.stats
-    )
+    marks = {"log_evidence", "log_likelihood_of_scales"}
+    chosen_by_evidence = marks & set(fit.solution.stats)
     if data is None and fit.target == "mode" and chosen_by_evidence:
         raise Incompatible(
             "the prior's scale was estimated by evidence on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
         )
-    if data is None:
-        unseen = None
-    else:
+    unseen = None
+    if data is not None:
         unseen = unseen_rows(fit.model, data, y, offset, weights, trials)
     with progress_bar("conformal", show=progress):
         return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
@@ -226,21 +222,22 @@ def _response_column(model: Model, data: Any) -> Any:
 def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
     if data is not None:
         target = model.design.at(data, offset=offset, trials=trials)
-        if (
-            target.recipe.grouped
-        ):  # rows of other groups are not exchangeable with those that calibrate
-            refuse_unseen(
-                target,
-                target.recipe.groups_at(data),
-                "conformal intervals are for rows like the calibration rows",
-            )
+        # rows of other groups are not exchangeable with those that calibrate
+        if target.recipe.grouped:
+            groups = target.recipe.groups_at(data)
+            like = "conformal intervals are for rows like the calibration rows"
+            refuse_unseen(target, groups, like)
         return with_precision(
             target, weights, data, model.likelihood, model.design.weight_kind
         )
-    for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
-        if value is not None:
-            raise DataError(
-                f"{name}= needs new data; the rows of the fit have their own {name}"
-            )
+    own = "the rows of the fit have their own"
+    _refuse_row_data(own, offset=offset, weights=weights, trials=trials)
     model.design.need_rows("a prediction without data", "pass data=")
     return model.design.whole
+
+
+def _refuse_row_data(reason: str, **arguments: Any) -> None:
+    """Raise DataError for arguments that describe new rows if there are none."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise DataError(f"{name}= needs data=: {reason}")

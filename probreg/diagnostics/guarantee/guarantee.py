@@ -35,7 +35,6 @@ from probreg.diagnostics.guarantee.norm_ball import ball_lines
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.likelihoods import OfClasses
 from probreg.scores.assumptions import Assumption
 from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
@@ -193,8 +192,8 @@ def guarantee(
     require_predictive(fit.solution, fit.method)
     model = fit.model
     lik = model.likelihood
-    losses = losses_for(lik, model.design, y_range, loss)
-    ends = None if isinstance(lik, OfClasses) else read_range(y_range, model.design)
+    ends = read_range(y_range, model.design, lik)
+    losses = losses_for(lik, model.design, ends, loss)
     # scales of the prior that were estimated by evidence on these rows, and scales that `tune` compared
     by_evidence = fit.solution.stats.get("ratios_found", 0.0) > 0
     if by_evidence or (chosen_from or 0) < model.scales_compared:
@@ -216,7 +215,7 @@ def guarantee(
     else:
         new = unseen_rows(model, data, y, None, None, None)
         refuse_same_rows(model.design, new)
-        losses_for(lik, new, y_range, loss)  # of the new rows too
+        read_range(y_range, new, lik)  # of the new rows too
         note = "it is for the fit itself, on unused rows"
         lines = unseen_lines(judged, fit, new, note)
     if folds:

@@ -50,22 +50,21 @@ class BoundedLoss:
 
 
 def losses_for(
-    likelihood: Likelihood, design: Design, y_range: Any, name: LossName | None
+    likelihood: Likelihood,
+    design: Design,
+    ends: tuple[float, float] | None,
+    name: LossName | None,
 ) -> tuple[BoundedLoss, ...]:
-    """Return the bounded losses of a response: one for a number, two for classes. DataError for an invalid range."""
-    if isinstance(likelihood, OfClasses):
-        if y_range is not None:
-            raise DataError("losses of classes are bounded: leave y_range out")
+    """Return the bounded losses of a response in the range `ends`: one for a number, two for classes."""
+    if ends is None:
+        assert isinstance(likelihood, OfClasses)
         losses = _of_classes(
             likelihood, likelihood.response(design.observed[:1]).ndim == 1
         )
     else:
-        lo, hi = read_range(y_range, design)
-        losses = _of_numbers(lo, hi, likelihood.insensitive)
+        losses = _of_numbers(*ends, likelihood.insensitive)
     if name is None:
-        if isinstance(likelihood, OfClasses):
-            return losses
-        return losses[:1]
+        return losses if ends is None else losses[:1]
     chosen = tuple(loss for loss in losses if loss.name == name)
     if not chosen:
         able = ", ".join(loss.name for loss in losses)
@@ -148,8 +147,14 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
     ), loss
 
 
-def read_range(y_range: Any, design: Design) -> tuple[float, float]:
-    """Return (lo, hi). DataError without a range, for a y outside it, and for a range taken from these rows."""
+def read_range(
+    y_range: Any, design: Design, likelihood: Likelihood
+) -> tuple[float, float] | None:
+    """Return (lo, hi), None for classes. DataError without a range, for a y outside it, and for a range taken from these rows."""
+    if isinstance(likelihood, OfClasses):
+        if y_range is not None:
+            raise DataError("losses of classes are bounded: leave y_range out")
+        return None
     name = design.response
     y = design.observed
     if y_range is None:
