@@ -10,7 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.diagnostics.conformal.base import ConformalRank
+from probreg.diagnostics.conformal.methods import ConformalRank
 from probreg.priors import Normal
 from tests.conftest import covering
 
@@ -294,7 +294,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
     monkeypatch.setattr(
-        sys.modules["probreg.diagnostics.conformal.base"], "_NUMBERS", 20
+        sys.modules["probreg.diagnostics.conformal.methods"], "_NUMBERS", 20
     )
     for f, expected in zip(found, whole):
         for part in expected.data_vars:  # products of other shapes round otherwise

@@ -9,6 +9,8 @@ from probreg.diagnostics.conformal.conformal import (
     Conformal as Conformal,
     conformal as conformal,
 )
-from probreg.diagnostics.conformal.jackknife import JackknifePlus as JackknifePlus
+from probreg.diagnostics.conformal.methods import (
+    JackknifePlus as JackknifePlus,
+    Split as Split,
+)
 from probreg.diagnostics.conformal.scores import SCORES as SCORES, Score as Score
-from probreg.diagnostics.conformal.split import Split as Split

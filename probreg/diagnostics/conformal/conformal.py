@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import ArrayColumns, Design
 from probreg.data.weights import RowWeights
-from probreg.diagnostics.conformal.base import (
+from probreg.diagnostics.conformal.methods import (
     KINDS,
     Calibrated,
     ConformalMethod,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.data import Design
-from probreg.diagnostics.conformal.split import fit_again
+from probreg.diagnostics.conformal.methods import fit_again
 from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.judged import Array, BoundLine, Judged, mean_at
 from probreg.errors import DataError

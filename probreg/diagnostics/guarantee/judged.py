@@ -7,8 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from probreg.data import Design
-from probreg.diagnostics.conformal.base import blocks, rows_by_frequency
-from probreg.diagnostics.conformal.split import predictive_at, predictive_size
+from probreg.diagnostics.conformal.methods import (
+    blocks,
+    predictive_at,
+    predictive_size,
+    rows_by_frequency,
+)
 from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.losses import BoundedLoss
 from probreg.errors import DataError, Incompatible

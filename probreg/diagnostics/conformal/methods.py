@@ -1,0 +1,357 @@
+"""Ways to calibrate conformal intervals: the jackknife+ and the split, with the rank among n + 1 exchangeable scores."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import nan
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.arguments.scalars import Fraction, Seed, check_fields
+from probreg.data import Design
+from probreg.data.rows import plus_offset
+from probreg.diagnostics.conformal.scores import Score, need_one_trial, score_for
+from probreg.errors import DataError, Incompatible, NotConverged, such_rows
+from probreg.fits.fit import Fit, fit as refit
+from probreg.fits.prediction import atom_count, predictive, require_predictive
+from probreg.inference import Status
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    combinations,
+    posterior_given_sigma,
+)
+from probreg.likelihoods import OfTrials
+from probreg.model.model import Model
+from probreg.model.predictive import Predictive
+from probreg.registry import Registry
+
+Array = np.ndarray
+KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
+_NUMBERS = 2_000_000  # held at once
+PRECISE = (
+    "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or w of "
+    "predict(data, weights=pr.weights.precision(w)). Its score must have the same distribution as theirs"
+)
+# 1 - leverage of a row without which there is no estimate, rounding included
+_ALONE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A fit with the scores of rows that it has not used.
+
+    `region` returns mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows, and takes `per_row` floats for each.
+    """
+
+    fit: Fit
+    count: int  # of calibration rows
+    measure: str  # a description of the score and its bound
+    guarantee: str
+    notes: tuple[str, ...]
+    region: Callable[[Design], Mapping[str, Array]]
+    per_row: int
+    most: float = nan  # the bound of the score of a new row, in a split
+
+
+class ConformalMethod(ABC):
+    """A way to calibrate; a frozen value with its settings."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        """Return the fit with its scores; `unseen` are rows that the fit has not used, if any."""
+
+
+@dataclass(frozen=True)
+class ConformalRank:
+    """k = ceil((n + 1) prob): a new score is at most the k-th smallest of n with probability k / (n + 1) >= prob."""
+
+    prob: float
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.k > self.n:
+            # k <= n where (n + 1) prob <= n, that is n >= prob / (1 - prob).
+            need = int(np.ceil(self.prob / (1 - self.prob) - 1e-9))
+            raise DataError(
+                f"{self.n} calibration rows: a finite interval of probability {self.prob:g} needs {need}; give more rows or a smaller prob"
+            )
+
+    @property
+    def k(self) -> int:
+        # less a rounding of the product
+        return int(np.ceil((self.n + 1) * self.prob - 1e-9))
+
+    def upper(self, values: Array) -> Array:
+        """The k-th smallest over the last axis."""
+        # P(s_new <= s_(k)) >= k / (n + 1) for exchangeable scores   (Lei et al. 2018).
+        return np.partition(values, self.k - 1, axis=-1)[..., self.k - 1]
+
+    def lower(self, values: Array) -> Array:
+        """The k-th largest over the last axis."""
+        # The k-th largest of n is the (n + 1 - k)-th smallest.
+        return np.partition(values, self.n - self.k, axis=-1)[..., self.n - self.k]
+
+
+def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
+    """Repeat each row by its frequency weight, with a note on weights; Incompatible for sampling weights."""
+    design.need_rows(
+        "a conformal interval from the rows of the fit",
+        "pass unused rows, conformal(fit, data)",
+    )
+    w = design.weights
+    if design.weight_kind == "sampling":
+        raise Incompatible(
+            "conformal intervals: rows with sampling weights are not exchangeable with a new row of the population; predict gives "
+            "the mean and its interval"
+        )
+    if design.weight_kind == "precision":
+        return design, (PRECISE,)
+    if w is None:
+        return design, ()
+    rows = np.repeat(np.arange(design.n), w.astype(int))
+    labelled = replace(design, labels=design.row_names, unused=None)
+    plain = replace(labelled.take(rows), weights=None)
+    return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
+
+
+def noise_unit(design: Design) -> Array | float:
+    """Return the noise scale of each row in units of sigma, (n,): 1 / sqrt(w) for rows with precisions w."""
+    if design.precision is None:
+        return 1.0
+    return 1.0 / np.sqrt(design.precision)
+
+
+def exchangeable(fit: Fit, theirs: str) -> str:
+    """Describe the condition of the guarantee."""
+    precise = fit.model.design.weight_kind == "precision"
+    trials = isinstance(fit.model.likelihood, OfTrials)
+    return f"the new row and {theirs} are exchangeable{', each with its precision' * precise}{', each with its trials' * trials}"
+
+
+def blocks(design: Design, per_row: int) -> Iterator[Design]:
+    """Yield the rows in small parts."""
+    size = max(1, _NUMBERS // max(per_row, 1))
+    for start in range(0, max(design.n, 1), size):
+        yield design.take(slice(start, start + size))
+
+
+@KINDS.register
+@dataclass(frozen=True)
+class JackknifePlus(ConformalMethod):
+    """From the k-th largest of x'b_(i) - r_(i) to the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob).
+
+    b_(i) is the estimate without row i and r_(i) = |y_i - x_i'b_(i)|. It uses all rows for the fit. It is for
+    least squares, and for ridge with fixed sigma or a prior in units of sigma: b_(i) = b - V x_i e_i / (1 - h_i) with
+    V = (X'X + P)^-1 and h_i = x_i'V x_i, without refits. Rows of precision w enter as sqrt(w) (x, y), and r_(i) is in
+    units of 1 / sqrt(w).
+
+    References
+    ----------
+    Barber, Candès, Ramdas & Tibshirani 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.arange(12.0)
+    >>> found = pr.conformal(pr.ols(x, x + np.cos(x)), prob=0.8, kind=JackknifePlus())
+    >>> found.predict([[5.5]]).sizes["obs"]
+    1
+    """
+
+    name = "jackknife+"
+
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        if unseen is not None:
+            raise Incompatible(
+                "the jackknife+ uses the rows of the fit; use kind='split' with data="
+            )
+        _require_linear_estimate(fit.model)
+        design, notes = rows_by_frequency(fit.model.design)
+        rank = ConformalRank(prob, design.n)
+        model = fit.model
+        posterior = posterior_given_sigma(
+            model.design.moments, PriorRows.of(model.joint), model.noise()
+        )
+        if posterior.rank.dropped:
+            raise Incompatible(
+                f"the jackknife+ needs columns that are not combinations of others: {combinations(posterior.rank, design.columns)}. "
+                "Drop one, give a prior, or use kind='split'"
+            )
+        # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
+        unit = np.broadcast_to(noise_unit(design), design.n)
+        beta = posterior.mean
+        residual = (design.observed - _predict_mean(design, beta)) / unit
+        root = np.asarray(posterior.root, dtype=float)
+        rows = (design.X / unit[:, None]) @ root
+        one_minus_leverage = 1.0 - (rows**2).sum(1)
+        bad = np.flatnonzero(one_minus_leverage < _ALONE)
+        if len(bad):
+            raise Incompatible(
+                f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone identifies a coefficient. "
+                "Give a prior, or use kind='split'"
+            )
+        without = residual / one_minus_leverage
+
+        def region(new: Design) -> Mapping[str, Array]:
+            # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
+            mean = _predict_mean(new, beta)
+            # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i enter as w_i^(1/2) (x_i, y_i).
+            deleted = mean[:, None] - (new.X @ root) @ rows.T * without
+            # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), then in units of the new row.
+            miss = np.abs(without) * np.broadcast_to(noise_unit(new), new.n)[:, None]
+            return {
+                "mean": mean,
+                "lower": rank.lower(deleted - miss),
+                "upper": rank.upper(deleted + miss),
+            }
+
+        precise = design.weight_kind == "precision"
+        guarantee = (
+            f"contains the response of a new row with probability at least {max(0.0, 2 * prob - 1):.4g} = 1 - 2 alpha, alpha = {1 - prob:.4g}, "
+            f"for any model, if {exchangeable(fit, f'the {design.n} rows')}. The probability is near {prob:g} "
+            "if the estimate is stable when a row is left out. It is an average over data sets and rows"
+        )
+        return Calibrated(
+            fit,
+            design.n,
+            f"{'sqrt(w) ' * precise}|y - mean| with the row left out",
+            guarantee,
+            notes,
+            region,
+            3 * design.n,
+        )
+
+
+def _require_linear_estimate(model: Model) -> None:
+    """Raise Incompatible unless the estimate of beta is linear in y for any sigma."""
+    if not model.likelihood.least_squares:
+        raise Incompatible(
+            f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
+        )
+    relative = (
+        not model.unknown
+        or not (model.joint.informative & ~model.joint.sigma_units).any()
+    )
+    if not (model.joint.gaussian and relative):
+        raise Incompatible(
+            "the jackknife+ has a closed form for flat priors, and for normal ones with fixed sigma or in units of sigma: use "
+            "kind='split'"
+        )
+
+
+def _predict_mean(design: Design, beta: Array) -> Array:
+    return plus_offset((design.X @ beta)[:, None], design.offset)[:, 0]
+
+
+@KINDS.register
+@dataclass(frozen=True)
+class Split(ConformalMethod):
+    """Split conformal: refit the model on a random `share` of the rows and calibrate on the others.
+
+    P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibration rows and scores without ties, for
+    exchangeable rows and any model.
+
+    Parameters
+    ----------
+    share : float
+        Share of the rows for the fit, between 0 and 1.
+    score : str, optional
+        "absolute" or "pit" for numbers, "pit" for counts, "probability" for classes (of one trial in a
+        row); by default the first of these.
+    seed : int
+        Seed of the random split.
+
+    References
+    ----------
+    Lei et al. 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 40)
+    >>> pr.conformal(pr.ols(x, np.sin(9 * x)), prob=0.8, kind=Split(share=0.25)).calibrated.count
+    30
+    """
+
+    share: Fraction = 0.5
+    score: str | None = None
+    seed: Seed = 0
+
+    name = "split"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        require_predictive(fit.solution, fit.method)
+        score = score_for(fit.model.likelihood, self.score)
+        if unseen is not None:
+            need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
+            precise = (PRECISE,) * (unseen.weight_kind == "precision")
+            notes = ("the fit has not used these rows", *precise)
+            return _calibrate_scores(fit, score, unseen, prob, notes)
+        design, weight_notes = rows_by_frequency(fit.model.design)
+        need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
+        order = np.random.default_rng(self.seed).permutation(design.n)
+        cut = round(self.share * design.n)
+        ConformalRank(prob, design.n - cut)  # before the work
+        part = fit_again(fit, design.take(np.sort(order[:cut])))
+        calibration_rows = design.take(np.sort(order[cut:]))
+        notes = (f"refitted on {cut} rows", *weight_notes)
+        return _calibrate_scores(part, score, calibration_rows, prob, notes)
+
+
+def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit:
+    """Refit the model by the same method on these rows; NotConverged, which names the caller `purpose`, without an estimate."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the guarantee does not need a good fit
+        part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
+    if part.solution.status is Status.NO_MAXIMUM:
+        raise NotConverged(
+            f"{purpose}: the refit on {design.n} rows has no estimate ({part.solution.detail}): use more of them, give a prior, or "
+            "pass unused rows"
+        )
+    return part
+
+
+def _calibrate_scores(
+    fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
+) -> Calibrated:
+    n = design.n
+    rank = ConformalRank(prob, n)
+    per_row = predictive_size(fit)
+    parts = [
+        score.of(predictive_at(fit, part), part.observed, noise_unit(part))
+        for part in blocks(design, per_row)
+    ]
+    # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
+    most = float(rank.upper(np.concatenate(parts)))
+
+    def region(new: Design) -> Mapping[str, Array]:
+        p = predictive_at(fit, new)
+        need_one_trial(p.likelihood, p.given.get("trials"))
+        return {"mean": score.centre(p), **score.region(p, most, noise_unit(new))}
+
+    precise = fit.model.design.weight_kind == "precision" and score.name == "absolute"
+    measure = f"{'sqrt(w) ' * precise}{score.says} <= {most:.6g}"
+    guarantee = (
+        f"contains the response of a new row with probability at least {prob:g}, and at most {min(1.0, prob + 1 / (n + 1)):.4g} if no two scores "
+        f"are equal, for any model, if {exchangeable(fit, f'the {n} calibration rows')}. It is an "
+        "average over data sets and rows: for a given row or data set it may be less or more"
+    )
+    return Calibrated(fit, n, measure, guarantee, notes, region, per_row, most)
+
+
+def predictive_at(fit: Fit, design: Design) -> Predictive:
+    return predictive(fit.model, fit.solution, design, spread=False, seed=fit.seed)
+
+
+def predictive_size(fit: Fit) -> int:
+    """Return the number of atoms of the predictive distribution of one row."""
+    return atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)
