@@ -113,7 +113,7 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     if w is None:
         return design, ()
     rows = np.repeat(np.arange(design.n), w.astype(int))
-    labelled = replace(design, labels=design.row_names, unused=None)
+    labelled = replace(design, labels=design.row_names)
     plain = replace(labelled.take(rows), weights=None)
     return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
 

@@ -13,12 +13,6 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.diagnostics.conformal.conformal import unseen_rows
-from probreg.diagnostics.guarantee.class_bounds import (
-    DRAWS,
-    dimension_lines,
-    draw_lines,
-)
-from probreg.diagnostics.guarantee.held_out import fold_lines, split_lines, unseen_lines
 from probreg.diagnostics.guarantee.judged import (
     BoundLine,
     Judged,
@@ -31,7 +25,15 @@ from probreg.diagnostics.guarantee.losses import (
     losses_for,
     read_range,
 )
-from probreg.diagnostics.guarantee.norm_ball import ball_lines
+from probreg.diagnostics.guarantee.theorems import (
+    DRAWS,
+    ball_lines,
+    dimension_lines,
+    draw_lines,
+    fold_lines,
+    split_lines,
+    unseen_lines,
+)
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive

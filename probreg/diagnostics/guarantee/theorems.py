@@ -1,0 +1,444 @@
+"""The theorems behind a guarantee: held-out rows, ridge as a ball of functions, the number of columns, and PAC-Bayes.
+
+With a normal prior of covariance V on every column and a known ratio to the noise, the mode minimises the mean loss plus
+lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
+beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.rows import plus_offset
+from probreg.diagnostics.conformal.methods import fit_again
+from probreg.diagnostics.findings import NotApplicable
+from probreg.diagnostics.guarantee.judged import (
+    Array,
+    BoundLine,
+    Judged,
+    flat_columns,
+    mean_at,
+    relative_prior,
+    scale_name,
+)
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.inference.covariance import ParameterCovariance
+from probreg.likelihoods.links import IDENTITY
+from probreg.linalg import factor_of
+from probreg.scores.assumptions import Assumption
+from probreg.scores.bounds import (
+    hold_out,
+    kernel,
+    pac_bayes,
+    pseudo_dimension,
+    stability,
+)
+from probreg.scores.bounds.single import HoldOut
+
+_KINDS: tuple[HoldOut, ...] = ("maurer_pontil", "hoeffding")
+_WHAT = "a hold-out"
+DRAWS = "PAC-Bayes, the mean risk of draws"
+_NUMBERS = 2_000_000  # predictions held at once
+_OF_DRAWS = "it is for predictions of draws and, for a convex loss, their mean; not for the fit itself"
+_MOST = 2000  # coefficients of a normal distribution
+
+
+# ---- rows that a fit has not used ----
+
+
+def require_refit(judged: Judged) -> None:
+    """Raise NotApplicable if a fit on a part of the rows depends on the others."""
+    learned = judged.design.recipe.learned
+    if judged.chosen_from is None:
+        raise NotApplicable(
+            "its prior scale was chosen on all rows, including the hold-out: pass unused rows as data="
+        )
+    if learned:
+        raise NotApplicable(
+            f"the columns of {', '.join(learned)} depend on all rows, including the hold-out: pass unused rows as data="
+        )
+
+
+def split_lines(judged: Judged, share: float) -> list[BoundLine]:
+    """Refit the model without a random share of the rows, and bound its risk on these."""
+    require_refit(judged)
+    order = np.random.default_rng(judged.seed).permutation(judged.n)
+    cut = round(share * judged.n)
+    if cut < 2 or cut == judged.n:
+        raise DataError(
+            f"holdout={share:g}: expected at least two and not all of the {judged.n} rows, got {cut}"
+        )
+    part = fit_again(judged.fit, judged.design.take(np.sort(order[cut:])), _WHAT)
+    held_out = judged.design.take(np.sort(order[:cut]))
+    note = f"it is for the fit on the other {judged.n - cut} rows"
+    return unseen_lines(judged, part, held_out, note)
+
+
+def unseen_lines(
+    judged: Judged, fit: Fit, design: Design, note: str
+) -> list[BoundLine]:
+    """Return the bounds of a fit on rows that it has not used, by both inequalities."""
+    return _hold_out_lines(judged, _losses(judged, fit, design), None, note)
+
+
+def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
+    """Bound the mean risk of K fits, each on the fold that it has not used."""
+    require_refit(judged)
+    if judged.n < 2 * folds:
+        raise DataError(
+            f"folds={folds}: expected at least two of the {judged.n} rows in each fold"
+        )
+    label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
+    losses = np.zeros((len(judged.losses), judged.n))
+    for k in range(folds):
+        part = fit_again(judged.fit, judged.design.take(label != k), _WHAT)
+        losses[:, label == k] = _losses(judged, part, judged.design.take(label == k))
+    note = (
+        "it is for the average of the fits without a fold, not for the fit on all rows"
+    )
+    return _hold_out_lines(judged, losses, label, note)
+
+
+def _losses(judged: Judged, fit: Fit, design: Design) -> Array:
+    """Return each loss at each row, (losses, n)."""
+    mean = mean_at(fit, design)
+    y = fit.model.likelihood.response(design.observed)
+    return np.stack([loss.function(mean, y) for loss in judged.losses])
+
+
+def _hold_out_lines(
+    judged: Judged, losses: Array, label: Array | None, note: str
+) -> list[BoundLine]:
+    lines = []
+    for loss, values in zip(judged.losses, losses):
+        for kind in _KINDS:
+            bound = hold_out(
+                values, delta=judged.share, most=loss.most, kind=kind, folds=label
+            )
+            lines.append(judged.line(bound.theorem, loss, bound, note))
+    return lines
+
+
+# ---- ridge ----
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The ridge problem of a model: min mean loss + lam ||f||^2 over f = x'beta."""
+
+    lam: float  # of the mean loss
+    norm: float  # ||f|| of the fit
+    squares: Array  # (n,) k(x_i, x_i)
+    r: float | None  # sup sqrt(k(x, x)), where it is known before the rows
+    B: float  # |y - offset| <= B
+    epsilon: float | None  # of the loss that is minimised; None where it is squared
+
+    @property
+    def radius(self) -> float:
+        """Lam, an upper bound of ||f||, because lam ||f||^2 is at most the mean loss of f = 0."""
+        if self.epsilon is None:
+            at_zero = self.B**2
+        else:
+            at_zero = max(0.0, self.B - self.epsilon)
+        return float(np.sqrt(at_zero / self.lam))
+
+
+def ball_lines(judged: Judged) -> list[BoundLine]:
+    """Return the bounds by stability, and by the ball with the trace of the rows and with r if it is known."""
+    require_ridge(judged)
+    loss = judged.losses[0]
+    ball = _ball(judged)
+    Lam = ball.radius
+    delta = judged.share
+    formula = "B / sqrt(lam)"
+    if ball.epsilon is not None:
+        formula = "sqrt(max(0, B - epsilon) / lam)"
+    note = f"Lam = {Lam:.4g} = {formula}, lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
+    if judged.chosen_from is None:
+        # the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta
+        first = ball.B / (ball.r or 1.0)
+        k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
+        Lam = first * 2.0 ** (k - 1)
+        delta = judged.delta / (k * (k + 1))
+        note = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
+    inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
+    arguments: dict[str, Any] = {
+        "risk": judged.risk(loss),
+        "n": judged.n,
+        "norm": Lam,
+        "width": loss.width,
+        "epsilon": loss.epsilon,
+        "delta": delta,
+    }
+    trace = float(ball.squares.sum())
+    bounds = {"trace of the rows": kernel(**arguments, trace=trace)}
+    if ball.r is not None:
+        bounds[f"r = {ball.r:.4g}"] = kernel(**arguments, row_norm=ball.r)
+    lines = judged.lines_or_reason("stability", partial(_stability_lines, ball=ball))
+    for words, bound in bounds.items():
+        title = f"{bound.theorem}, {words}"
+        assumptions = (*bound.assumptions, inside)
+        bound = replace(
+            bound, theorem=title, assumptions=assumptions, delta=judged.delta
+        )
+        lines.append(judged.line(title, loss, bound, note))
+    return lines
+
+
+def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
+    fit = judged.fit
+    loss = judged.losses[0]
+    if judged.chosen_from is None:
+        raise NotApplicable(
+            "lam was chosen on these rows, and the theorem needs one fixed before them"
+        )
+    if ball.r is None:
+        raise NotApplicable(
+            "no bound of k(x, x) is known before the rows: give row_norm="
+        )
+    if loss.epsilon != ball.epsilon:
+        raise NotApplicable("the fit minimises another loss")
+    if fit.target != "mode" or not fit.solution.status.good:
+        raise NotApplicable(
+            "it needs the minimiser, and this fit is not a converged mode"
+        )
+    bound = stability(
+        risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
+        epsilon=loss.epsilon, delta=judged.share,
+    )  # fmt: skip
+    note = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
+    return [judged.line("stability", loss, bound, note)]
+
+
+def require_ridge(judged: Judged) -> None:
+    """Raise NotApplicable with the first assumption that fails, unless the fit is a ridge problem with fixed lam."""
+    model = judged.fit.model
+    design = judged.design
+    lik = model.likelihood
+    joint = model.joint
+    learned = ", ".join(design.recipe.learned)
+    if not (lik.least_squares or lik.insensitive is not None):
+        raise NotApplicable(
+            f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
+        )
+    flat = flat_columns(judged.fit)
+    if flat:
+        raise NotApplicable(
+            f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
+        )
+    if not joint.gaussian or np.any(joint.center):
+        raise NotApplicable("the prior is not normal about zero on every column")
+    if relative_prior(judged.fit):
+        raise NotApplicable(
+            "the prior is relative to these rows: give it on the raw columns"
+        )
+    scale = scale_name(lik)
+    units = joint.sigma_units
+    estimated = scale in model.unknown and not (lik.least_squares and units.all())
+    if estimated and units.any() and not units.all():
+        raise NotApplicable(
+            f"{scale} is estimated, and some columns have their prior in its units: fix it"
+        )
+    if estimated and judged.chosen_from is not None:
+        raise NotApplicable(
+            f"{scale} is estimated, and so is lam: fix it, or use chosen_from=None"
+        )
+    if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
+        raise NotApplicable(
+            "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
+        )
+    if learned:
+        raise NotApplicable(
+            f"the columns of {learned} depend on these rows, and so does the class"
+        )
+    if design.offset is not None and np.ptp(design.offset) > 0:
+        raise NotApplicable(
+            "the offset varies by row, so that no bound of |y - offset| is known before the rows"
+        )
+
+
+def _ball(judged: Judged) -> Ball:
+    fit = judged.fit
+    design = judged.design
+    model = fit.model
+    lik = model.likelihood
+    joint = model.joint
+    if lik.least_squares and joint.sigma_units.all():
+        s = 1.0
+    else:
+        s = float(fit.aux[scale_name(lik)])
+    P = joint.precision(s)
+    if not np.any(P - np.diag(np.diag(P))):
+        V = np.diag(1.0 / np.diag(P))
+    else:
+        V = np.linalg.inv(P)
+    v = float(np.mean(np.diag(V)))
+    # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
+    lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
+    beta = fit.solution.beta[:, 0]
+    assert judged.y_range is not None
+    offset = 0.0 if design.offset is None else float(design.offset.flat[0])
+    return Ball(
+        lam,
+        norm=float(np.sqrt(v * beta @ P @ beta)),
+        squares=np.einsum("ij,ij->i", design.X @ (V / v), design.X),
+        r=_row_norm(judged, V / v),
+        B=max(abs(end - offset) for end in judged.y_range),
+        epsilon=None if lik.least_squares else lik.insensitive,
+    )
+
+
+def _row_norm(judged: Judged, V: Array) -> float | None:
+    """Return r: as given, or from the bounds of covariance functions. DataError for a row with a larger norm."""
+    design = judged.design
+    r = judged.row_norm
+    if r is not None:
+        # rows as they were given, before frequencies
+        unrepeated = judged.fit.model.design
+        norms = np.sqrt(np.einsum("ij,ij->i", unrepeated.X @ V, unrepeated.X))
+        bad = np.flatnonzero(norms > r * (1 + 1e-9))
+        if len(bad):
+            raise DataError(
+                f"row_norm={r:g}, but row {unrepeated.places[bad[0]]} has norm {norms[bad[0]]:.6g}"
+            )
+        return r
+    terms = design.recipe.processes.values()
+    if not terms or sum(len(t.columns) for t in terms) < len(design.columns):
+        return None
+    # k(x, x) = sum over terms of v_t k_t(x, x), v_t the variance of the columns of term t.
+    variance = dict(zip(design.columns, np.diag(V)))
+    limit = float(sum(variance[t.columns[0]] * t.basis.kernel.bound for t in terms))
+    return float(np.sqrt(limit)) if np.isfinite(limit) else None
+
+
+# ---- the number of columns, and PAC-Bayes ----
+
+
+def dimension_lines(judged: Judged) -> list[BoundLine]:
+    """Return the bounds by pseudo-dimension: p for x'beta over p columns, and for any increasing function of it."""
+    design = judged.design
+    recipe = design.recipe
+    likelihood = judged.fit.model.likelihood
+    p = len(design.columns)
+    if likelihood.width > 1:
+        raise NotApplicable("a row has several linear predictors")
+    if judged.fit.target != "mode" and likelihood.link is not IDENTITY:
+        raise NotApplicable(
+            "a posterior mean under a nonlinear link is not a function of one linear predictor"
+        )
+    if recipe.learned or any(t.basis.holds_rows for t in recipe.processes.values()):
+        raise NotApplicable(
+            "columns of smooth functions and processes depend on these rows, and so does the class"
+        )
+    if judged.n < p:
+        raise NotApplicable(f"fewer rows ({judged.n}) than columns ({p})")
+    lines = []
+    for loss in judged.losses:
+        # the call of a class by a threshold has the dimension of the predictor itself
+        bound = pseudo_dimension(
+            risk=judged.risk(loss),
+            n=judged.n,
+            dimension=p,
+            delta=judged.delta,
+            most=loss.most,
+            of="predictions" if loss.of_probabilities else "loss",
+        )
+        bound = replace(bound, theorem=f"pseudo-dimension {p}")
+        note = "it holds for any choice of the prior"
+        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(note,)))
+    return lines
+
+
+def draw_lines(judged: Judged) -> list[BoundLine]:
+    """PAC-Bayes for rho the normal distribution with the estimate and covariance of the fit, pi the prior."""
+    require_stated_prior(judged)
+    model = judged.fit.model
+    s = judged.fit.solution
+    m = model.shape[1]
+    P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
+    S = s.covariance
+    shift = s.beta.ravel() - np.repeat(model.joint.center, m)
+    # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
+    sign, log_det_P = np.linalg.slogdet(P)
+    log_det = S.log_det()
+    if not (sign > 0 and np.isfinite(log_det)):
+        raise NotApplicable("the covariance of the estimate is singular")
+    twice = (
+        np.sum(P * S.matrix()) + shift @ P @ shift - len(shift) - log_det_P - log_det
+    )
+    divergence = max(0.0, 0.5 * float(twice))
+    note = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), which use half of delta"
+    lines = []
+    for loss, risk in zip(judged.losses, _risks_of_draws(judged, S)):
+        bound = pac_bayes(
+            risk=risk,
+            n=judged.n,
+            divergence=divergence,
+            delta=judged.share,
+            most=loss.most,
+            draws=judged.draws,
+        )
+        lines.append(judged.line(DRAWS, loss, bound, note, _OF_DRAWS))
+    return lines
+
+
+def require_stated_prior(judged: Judged) -> None:
+    """Raise NotApplicable without a finite divergence from a prior that was fixed before the rows."""
+    fit = judged.fit
+    model = fit.model
+    joint = model.joint
+    ratios = fit.solution.stats.get("ratios_found")
+    learned = ", ".join(judged.design.recipe.learned)
+    flat = flat_columns(fit)
+    if flat:
+        raise NotApplicable(f"the divergence from the flat prior of {flat} is infinite")
+    if not (joint.gaussian and joint.proper) or relative_prior(fit):
+        raise NotApplicable("the prior is not a normal one on the raw columns")
+    if ratios or judged.chosen_from is None:
+        raise NotApplicable(
+            "the scale of the prior was estimated on these rows: fix it, or give the size of a grid as chosen_from="
+        )
+    name = scale_name(model.likelihood)
+    in_units = joint.sigma_units.any() or model.likelihood.insensitive is not None
+    if (joint.sigma_units.any() and name in model.unknown) or (
+        in_units and ratios is not None
+    ):
+        raise NotApplicable(
+            f"the prior is in units of {name}, which was estimated on these rows: fix it"
+        )
+    if learned:
+        raise NotApplicable(
+            f"the columns of {learned} depend on these rows, and so does the prior"
+        )
+    if fit.solution.beta.size > _MOST:
+        raise NotApplicable(
+            f"{fit.solution.beta.size} coefficients, and the limit is {_MOST}"
+        )
+
+
+def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
+    """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
+    fit = judged.fit
+    design = judged.design
+    lik = judged.fit.model.likelihood
+    p, m = fit.model.shape
+    # a lower triangular root, so that a seed gives the same draws in any coordinates
+    L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
+    rng = np.random.default_rng([judged.seed, 1])
+    size = max(1, _NUMBERS // (design.n * m))
+    total = np.zeros(len(judged.losses))
+    for start in range(0, judged.draws, size):
+        count = min(size, judged.draws - start)
+        z = rng.standard_normal((count, p * m))
+        beta = (fit.solution.beta.ravel() + z @ L.T).reshape(count, p, m)
+        eta = np.einsum("np,spm->snm", design.X, beta, optimize=True)
+        h = lik.mean(
+            plus_offset(eta, design.offset), **fit.aux, **fit.model.given(design)
+        )
+        losses = [loss.function(h, judged.response) for loss in judged.losses]
+        total += [float(values.mean(-1).sum()) for values in losses]
+    return list(total / judged.draws)
