@@ -31,10 +31,8 @@ from probreg.system.terminal import format_p
 Array = np.ndarray
 _REPLICATES = 2000
 _FEWEST = 200  # replicates of many rows
-_NUMBERS, _AT_ONCE = (
-    20_000_000,
-    100_000,
-)  # replicated observations in all, and in one block
+# replicated observations in all, and in one block
+_NUMBERS, _AT_ONCE = 20_000_000, 100_000
 _RARE = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
 
 
@@ -57,74 +55,46 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     Up to 2,000 replicates, one for each draw. A p-value near 0 or 1 is a misfit; one near 1/2 is weak evidence, because the data
     are used twice and p-values concentrate around 1/2 (Bayarri & Berger 2000).
     """
-    chosen = _select_statistics(fit)
+    design = fit.model.design
+    if design.weights is not None:
+        design = design.take(observation_rows(fit.model)[0])
+    # replicates do not depend on the order of the rows
+    design = design.take(canonical_order(design))
+    fitted = plus_offset(design.X @ fit.solution.beta, design.offset)
+    chosen = statistics(fit.model.likelihood, fitted)
     sums = np.zeros((len(chosen), 3))
     total = 0
-    for y, replicate, eta, aux in ahead(
-        _replicate_blocks(fit)
-    ):  # a second thread draws the next block
+    # a second thread draws the next block
+    for replicate, eta, aux in ahead(_replicate_blocks(fit, design)):
+        y = fit.model.likelihood.drawn(design.observed)[None]
         for statistic, into in zip(chosen, sums):
             replicated = statistic.value(replicate, eta, aux)
             seen = np.broadcast_to(statistic.value(y, eta, aux), replicated.shape)
             tie = np.isclose(replicated, seen, rtol=1e-12, atol=0.0)
-            into += [
-                seen.sum(),
-                replicated.sum(),
-                np.where(tie, 0.5, replicated > seen).sum(),
-            ]
+            exceeds = np.where(tie, 0.5, replicated > seen)
+            into += [seen.sum(), replicated.sum(), exceeds.sum()]
         total += len(replicate)
-    return [
-        PredictiveCheck(t, *(float(v) / total for v in row))
-        for t, row in zip(chosen, sums)
-    ]
-
-
-def _select_statistics(fit: Fit) -> tuple[Statistic, ...]:
-    """Return the test statistics for this fit."""
-    eta = _eta(_observations(fit), fit.solution.beta)
-    return statistics(fit.model.likelihood, eta)
-
-
-def _observations(fit: Fit) -> Design:
-    """Return one row per observation."""
-    design = fit.model.design
-    if design.weights is None:
-        return design
-    return design.take(observation_rows(fit.model)[0])
-
-
-def _eta(design: Design, beta: Array) -> Array:
-    return plus_offset(design.X @ beta, design.offset)
+    means = (sums / total).tolist()
+    return [PredictiveCheck(t, *row) for t, row in zip(chosen, means)]
 
 
 def _replicate_blocks(
-    fit: Fit,
-) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
-    """Yield y (1, n), its replicates (S, n), eta and the nuisance parameters of each row, by blocks of draws."""
+    fit: Fit, design: Design
+) -> Iterator[tuple[Array, Array, Mapping[str, Any]]]:
+    """Yield replicates of y (S, n), eta and the nuisance parameters of each row, by blocks of draws."""
     model = fit.model
+    likelihood = model.likelihood
     flat = fit.solution.posterior.flat
-    design = _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
-    chosen = (
-        np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
-    )  # draws recur where there are fewer
+    # draws recur where there are fewer
+    chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
     rng = np.random.default_rng([fit.seed, 4])
-    order = canonical_order(design)
-    some_rows = design.take(order)
-    place = np.argsort(order)
-    for indices in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
-        if len(indices):
-            eta = _eta(design, flat["beta"][indices])
-            aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
-            likelihood = model.likelihood
-            parameters = likelihood.at_rows(aux, some_rows.precision) | model.given(
-                some_rows
-            )
-            replicate = likelihood.drawn(
-                likelihood.sample(rng, eta[:, order], **parameters)
-            )[:, place]
-            aux = likelihood.at_rows(aux, design.precision) | model.given(design)
-            yield likelihood.drawn(design.observed)[None], replicate, eta, aux
+    parts = min(count, 1 + count * design.n // _AT_ONCE)
+    for indices in np.array_split(chosen, parts):
+        eta = plus_offset(design.X @ flat["beta"][indices], design.offset)
+        aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
+        aux = likelihood.at_rows(aux, design.precision) | model.given(design)
+        yield likelihood.drawn(likelihood.sample(rng, eta, **aux)), eta, aux
 
 
 @DIAGNOSTICS.register

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtrik
 
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.comparison.same_question import method_name
@@ -253,13 +252,9 @@ def consistent(decomposition: Decomposition, prob: float) -> tuple[Array, Array]
     >>> consistent(found, 0.9)
     (array([0.3]), array([0.7]))
     """
+    from scipy.stats import binom
+
     n = np.round(decomposition.count)
-    p = decomposition.forecast
-    inside = (p > 0) & (p < 1)
     tail = (1.0 - prob) / 2.0
-    ends = []
-    for q in (tail, 1.0 - tail):
-        count = np.maximum(bdtrik(q, n, np.where(inside, p, 0.5)), 0.0)
-        share = np.ceil(count - 1e-9) / n
-        ends.append(np.where(inside, np.minimum(share, 1.0), p))
-    return ends[0], ends[1]
+    lower, upper = binom.ppf([[tail], [1.0 - tail]], n, decomposition.forecast) / n
+    return lower, upper
