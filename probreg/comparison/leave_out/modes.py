@@ -232,12 +232,11 @@ def _refit_without_row(
 
     Newton steps start at the mode of all rows. If they fail, a new search starts from its own initial point.
     """
-    start = tuple(map(tuple, beta.tolist()))
     log_aux = np.log([aux[a] for a in model.unknown])
     try:
         weights = _weights_without(model.design, row)
         model = replace(model, design=replace(model.design, weights=weights))
-        mode = find_mode(model, start=start, log_aux=log_aux)
+        mode = find_mode(model, start=beta, log_aux=log_aux)
         if mode.status is not Status.CONVERGED:
             mode = find_mode(model)
     except ProbregError:

@@ -11,7 +11,7 @@ sqrt(g' H^-1 g), the distance to the maximum in standard errors.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -81,7 +81,7 @@ class Mode(NamedTuple):
 @one_blas_thread()
 @np.errstate(over="ignore", invalid="ignore")  # a step too far is halved
 def find_mode(
-    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None,
+    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: Array | None = None,
     curvature: Array | None = None, log_aux: Array | None = None,
 ) -> Mode:  # fmt: skip
     """Find the mode of the log posterior over (beta, log aux).
@@ -131,7 +131,7 @@ def find_mode(
 
 def _first_evaluation(
     model: Model,
-    start: tuple[tuple[float, ...], ...] | None,
+    start: Array | None,
     curvature: Array | None,
     log_aux: Array | None,
     tol: float,
@@ -186,7 +186,7 @@ def _find_about(
     *,
     tol: float,
     max_steps: int,
-    start: tuple[tuple[float, ...], ...] | None,
+    start: Array | None,
     log_aux: Array | None,
 ) -> Mode:
     """Find the mode by the mode of y - far: eta = X beta + far, so only the intercept
@@ -195,9 +195,8 @@ def _find_about(
     i = design.intercept
     assert i is not None
     if start is not None:
-        shifted_start = np.array(start)
-        shifted_start[i] -= shift
-        start = tuple(tuple(row) for row in shifted_start.tolist())
+        start = np.array(start)
+        start[i] -= shift
     shifted = replace(model, design=replace(design, y=design.observed - shift))
     mode = find_mode(
         shifted, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
@@ -307,7 +306,7 @@ def evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
 
 def _start(
     model: Model,
-    start: tuple[tuple[float, ...], ...] | None,
+    start: Array | None,
     log_aux: Array | None,
 ) -> tuple[Array, Array, Array | None]:
     """Return coefficients, log aux and, if a sample of the rows gave one, an
@@ -341,7 +340,7 @@ def _start(
     )
 
 
-def check_start(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
+def check_start(model: Model, start: Any) -> Array:
     """Return a warm start (p, m). DataError if its shape is wrong."""
     beta = np.asarray(start)
     if beta.shape != model.shape:

@@ -1,6 +1,7 @@
 """The mode of a smooth log posterior by Newton's method."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,30 +88,22 @@ class Newton(Method):
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if self.start is None:
-            start_beta = None
-        else:
-            start_beta = check_start(model, self.start)
-        of_levels = solve_levels(
-            model, tol=self.tol, max_steps=self.max_steps, start=start_beta
-        )
+        start = None if self.start is None else check_start(model, self.start)
+        options: Any = {"tol": self.tol, "max_steps": self.max_steps}
+        of_levels = solve_levels(model, start=start, **options)
         if of_levels is not None:
             return of_levels
         if (
             model.design.n < model.shape[0]
             and (wide := rotate_to_rows(model)) is not None
         ):
-            if self.start is None:
-                start = None
-            else:
-                start = wide.start(check_start(model, self.start))
-            solution = replace(self, start=start).solve(wide.tilted, rng)
+            if start is not None:
+                options["start"] = wide.start(start)
+            solution = Newton(**options).solve(wide.tilted, rng)
             return wide.back(
                 solution, solution.aux[model.noise_scale] if wide.relative else 1.0
             )
-        mode = find_mode(
-            model, tol=self.tol, max_steps=self.max_steps, start=self.start
-        )
+        mode = find_mode(model, start=start, **options)
         if mode.status is not Status.CONVERGED:
             message = unbounded_density_message(model) or vanishing_noise_message(
                 model, mode
@@ -126,6 +119,4 @@ class Newton(Method):
             return solution
         from probreg.inference.modes.peaks import Peak, highest_solution
 
-        return highest_solution(
-            model, Peak.of(mode, solution), tol=self.tol, max_steps=self.max_steps
-        )
+        return highest_solution(model, Peak.of(mode, solution), **options)

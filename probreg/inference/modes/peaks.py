@@ -218,7 +218,7 @@ def _find_peak_from(
     """The mode that Newton's method finds from a point, or None."""
     k = model.shape[0] * model.shape[1]
     try:
-        beta = tuple(map(tuple, start[:k].reshape(model.shape).tolist()))
+        beta = start[:k].reshape(model.shape)
         mode = find_mode(
             model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:]
         )

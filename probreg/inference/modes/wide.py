@@ -111,13 +111,13 @@ class Rotated:
             }
         )
 
-    def start(self, beta: Array) -> tuple[tuple[float, ...], ...]:
+    def start(self, beta: Array) -> Array:
         """(f + n, m) from (p, m)."""
         # beta_G = b + V (Q u + Q_perp w): u = Q' V^-1 (beta_G - b).
         u = self.Q.T @ (
             (beta[self.columns] - self.center[:, None]) / self.scale[:, None]
         )
-        return tuple(map(tuple, np.vstack([beta[self.flat], u]).tolist()))
+        return np.vstack([beta[self.flat], u])
 
     def beta(self, beta: Array) -> Array:
         """(..., p, m) from (..., f + n, m), w = 0."""

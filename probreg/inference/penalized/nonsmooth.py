@@ -319,9 +319,7 @@ class SearchResult(NamedTuple):
     status: Status
 
 
-def start_of(
-    search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None
-) -> Array:
+def start_of(search: SearchCoordinates, start: Any) -> Array:
     """Return the start: the user's coefficients; for a cusp the mode under a normal
     prior of the same spread; else a penalised regression on a rough eta."""
     model = search.model

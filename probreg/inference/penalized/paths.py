@@ -469,7 +469,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
     if model.design.n < model.shape[0] and (wide := rotate_to_rows(model)) is not None:
         # the other directions have the eigenvalue 0
         model = wide.model
-        beta = np.array(wide.start(beta))
+        beta = wide.start(beta)
     base = with_normal_priors(model)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
