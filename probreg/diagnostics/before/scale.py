@@ -16,13 +16,10 @@ from probreg.priors.joint import first_of
 from probreg.system.terminal import few_names
 
 Array = np.ndarray
-NEAR_ONE = (
-    0.1,
-    10.0,
-)  # standard deviations for which one prior scale has a similar meaning
-PINNED = (
-    0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
-)
+# standard deviations for which one prior scale has a similar meaning
+NEAR_ONE = (0.1, 10.0)
+# a prior that allows a smaller effect of one sd nearly fixes the coefficient
+PINNED = 0.01
 STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
 _ROUNDING = 1e-13  # sd over size of a constant column
 
@@ -63,7 +60,9 @@ class ScaleCheck(Check):
         self, model: Model, spreads: "_Spreads"
     ) -> list[Finding]:
         findings: list[Finding] = []
-        for j in np.flatnonzero(spreads.varies & (spreads.relative < STILL)):
+        size = np.hypot(spreads.mean, spreads.scale)
+        relative = spreads.scale / np.where(size > 0, size, 1.0)
+        for j in np.flatnonzero((relative > _ROUNDING) & (relative < STILL)):
             name = model.design.columns[j]
             sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
             remedy = (
@@ -97,58 +96,46 @@ class ScaleCheck(Check):
                 moderate.append((effect, j))
         findings: list[Finding] = []
         for effects, verdict in ((pinned, Verdict.WARNING), (moderate, Verdict.NOTE)):
-            if effects:
-                findings += self._report_effects(model, spreads, block, effects, verdict, relative)  # fmt: skip
+            if not effects:
+                continue
+            columns = [model.design.columns[j] for _, j in effects]
+            several = len(effects) > 1
+            change = _describe_change(model, spreads, block, effects)
+            sentence = f"under the {block.prior.name} prior one sd of {change}"
+            if verdict is Verdict.WARNING:
+                sentence += f": it nearly fixes the coefficient{'s' * several}"
+            remedy = "use a larger scale"
+            if not relative:
+                remedy = "give a scale in the units of each column, or standardise the columns"
+                remedy += " (scaled=True)" * isinstance(block.prior, AffinePrior)
+            findings += self.report(verdict, sentence, remedy, columns)
         return findings
 
-    def _report_effects(
-        self,
-        model: Model,
-        spreads: "_Spreads",
-        block: BlockPrior,
-        effects: list[tuple[float, int]],
-        verdict: Verdict,
-        relative: bool,
-    ) -> list[Finding]:
-        columns = [model.design.columns[j] for _, j in effects]
-        sizes = [size for size, _ in effects]
-        single = len(effects) == 1
-        names = few_names(columns)
-        change = f"{min(sizes):.3g} to {max(sizes):.3g}"
-        if single:
-            names = f"{names} ({spreads.scale[effects[0][1]]:.3g})"
-            change = f"about {sizes[0]:.3g}"
-        if block.prior.sigma_units:
-            change += " sigma"
-        elif model.likelihood.noise_scale is not None:
-            change += f" (sd of {model.design.response}: {spreads.y_scale:.3g})"
-        verb = "changes" if single else "change"
-        sentence = f"under the {block.prior.name} prior one sd of {names} {verb} the linear predictor by {change}"
-        if verdict is Verdict.WARNING:
-            sentence += f": it nearly fixes the coefficient{'s' * (not single)}"
-        remedy = "use a larger scale"
-        if not relative:
-            remedy = (
-                "give a scale in the units of each column, or standardise the columns"
-            )
-            remedy += " (scaled=True)" * isinstance(block.prior, AffinePrior)
-        return self.report(verdict, sentence, remedy, columns)
+
+def _describe_change(
+    model: Model,
+    spreads: "_Spreads",
+    block: BlockPrior,
+    effects: list[tuple[float, int]],
+) -> str:
+    """Describe the change of the linear predictor by one sd of the columns, from pairs of a change and a column."""
+    sizes = [size for size, _ in effects]
+    names = few_names([model.design.columns[j] for _, j in effects])
+    change = f"change the linear predictor by {min(sizes):.3g} to {max(sizes):.3g}"
+    if len(effects) == 1:
+        names += f" ({spreads.scale[effects[0][1]]:.3g})"
+        change = f"changes the linear predictor by about {sizes[0]:.3g}"
+    if block.prior.sigma_units:
+        change += " sigma"
+    elif model.likelihood.noise_scale is not None:
+        change += f" (sd of {model.design.response}: {spreads.y_scale:.3g})"
+    return f"{names} {change}"
 
 
 class _Spreads(NamedTuple):
     mean: Array  # (p,)
     scale: Array  # (p,), divisor n
     y_scale: float
-
-    @property
-    def relative(self) -> Array:
-        """The standard deviation of each column over its root mean square."""
-        size = np.hypot(self.mean, self.scale)
-        return self.scale / np.where(size > 0, size, 1.0)
-
-    @property
-    def varies(self) -> Array:
-        return self.relative > _ROUNDING
 
 
 def _spreads(model: Model) -> _Spreads:
@@ -163,10 +150,9 @@ def _spreads(model: Model) -> _Spreads:
     mean = w @ d.X / w.sum()
     scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
     y = d.observed
-    if y.ndim == 1:
-        y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
-    else:
-        y_scale = np.nan
+    if y.ndim > 1:
+        return _Spreads(mean, scale, np.nan)
+    y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
     return _Spreads(mean, scale, y_scale)
 
 
@@ -179,18 +165,15 @@ def prior_scale(block: BlockPrior) -> Array | None:
     array([2., 2.])
     """
     q = len(block.columns)
-    match block.prior:
-        case GaussianPrior() as prior if (sd := prior.independent(q)) is not None:
-            if np.isfinite(sd).all():
-                return np.asarray(sd)
-            return None
-        case GaussianPrior() as prior if np.all(
-            diagonal := np.diag(prior.precision(q))
-        ):
+    prior = block.prior
+    if isinstance(prior, GaussianPrior):
+        sd = prior.independent(q)
+        if sd is not None:
+            return np.asarray(sd) if np.isfinite(sd).all() else None
+        diagonal = np.diag(prior.precision(q))
+        if np.all(diagonal):
             return np.asarray(diagonal**-0.5)
-        case AffinePrior() as prior:
-            return np.broadcast_to(prior.scales, q)
-    return None
+    return np.broadcast_to(prior.scales, q) if isinstance(prior, AffinePrior) else None
 
 
 def _is_indicator(X: Array, j: int) -> bool:

@@ -24,7 +24,7 @@ from probreg.diagnostics.simulation.uniform import (
     uniformity,
 )
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.inference_data import parameter_names, reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
@@ -144,9 +144,9 @@ class SBC(PrintsTable):
         n = self.ranks.sizes["replicate"]
         q = self.ranks.sizes["quantity"]
         n_failed = sum(self.failures.values())
-        sets = f"{n} simulated data sets" + (
-            f" of {n + n_failed}, the others without a posterior" if n_failed else ""
-        )
+        sets = f"{n} simulated data sets"
+        if n_failed:
+            sets += f" of {n + n_failed}, the others without a posterior"
         setting = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
         if self.uniform:
             return f"{self.method}: ranks are uniform as far as {setting} can tell."
@@ -161,27 +161,21 @@ class SBC(PrintsTable):
 
     @property
     def _display_table(self) -> Table:
+        notes = [
+            f"no posterior in {k} more, which are not ranked: {reason}"
+            for reason, k in self.failures.items()
+        ]
+        notes += [
+            f"ranked although troubled, {k}: {reason}"
+            for reason, k in self.troubled.items()
+        ]
         return Table.from_pandas(
             self.table,
             number=partial(format_fixed, places=3),
             formats={"p_value": _p_cell},
             head=(self.verdict,),
-            notes=tuple(self._remarks),
+            notes=tuple(notes),
         )
-
-    @property
-    def _remarks(self) -> list[str]:
-        failures = [
-            f"no posterior in {k} more, which are not ranked: {reason}"
-            for reason, k in self.failures.items()
-        ]
-        return [
-            *failures,
-            *(
-                f"ranked although troubled, {k}: {reason}"
-                for reason, k in self.troubled.items()
-            ),
-        ]
 
 
 def _p(p: float) -> str:
@@ -353,10 +347,7 @@ def _replicate(
     simulated = _quantities(truth.model, beta, aux, list(truth.hyper))
     # rank = #{draws < truth} + a uniform share of #{draws = truth}, uniform on 0 ... L under H0   (Modrák et al. 2023).
     ties = rng.integers(0, (simulated == true).sum(0) + 1)
-    if solution.status.good:
-        trouble = ""
-    else:
-        trouble = solution.status.value
+    trouble = "" if solution.status.good else solution.status.value
     return _Ranked((simulated < true).sum(0) + ties, trouble, tuple(truth.hyper))
 
 
@@ -380,25 +371,17 @@ def _quantities(
     """(draw, quantity): reported coefficients, standard deviations and correlations of effects, unknown nuisance parameters,
     log-likelihood."""
     auxiliary = {a: aux[a] for a in model.unknown}
-    scalars = [*(aux[name] for name in hyper), *auxiliary.values()]
-    parts = [
-        reported_coefficients(model, beta).reshape(len(beta), -1),
-        *(v[:, None] for v in scalars),
-    ]
-    return np.concatenate(
-        [*parts, np.atleast_1d(model.log_lik(beta, **auxiliary))[:, None]], 1
-    )
+    coefficients = reported_coefficients(model, beta).reshape(len(beta), -1)
+    scalars = [aux[name] for name in hyper]
+    log_lik = np.atleast_1d(model.log_lik(beta, **auxiliary))
+    return np.column_stack([coefficients, *scalars, *auxiliary.values(), log_lik])
 
 
 def _label_ranks(model: Model, ranks: Array, hyper: Sequence[str]) -> Any:
     import xarray as xr
 
-    outcomes = model.likelihood.outcomes
-    names = [f"{c}: {o}" for c in model.design.head_columns for o in outcomes] or list(
-        model.design.head_columns
-    )
     coords = {
         "replicate": np.arange(len(ranks)),
-        "quantity": [*names, *hyper, *model.unknown, LOG_LIKELIHOOD],
+        "quantity": [*parameter_names(model), *hyper, *model.unknown, LOG_LIKELIHOOD],
     }
     return xr.DataArray(ranks, coords, ("replicate", "quantity"), name="ranks")

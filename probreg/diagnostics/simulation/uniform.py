@@ -43,14 +43,9 @@ def _binomial_mass(k: Array, n: Array, p: float) -> Array:
     inside = (k >= 0) & (k <= n)
     k = np.where(inside, k, 0)
     # log C(n, k) + k log p + (n - k) log(1 - p)
-    log_p = (
-        gammaln(n + 1.0)
-        - gammaln(k + 1.0)
-        - gammaln(n - k + 1.0)
-        + k * np.log(p)
-        + (n - k) * np.log1p(-p)
-    )
-    return np.where(inside, np.exp(log_p), 0.0)
+    log_choices = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    mass = np.exp(log_choices + k * np.log(p) + (n - k) * np.log1p(-p))
+    return np.where(inside, mass, 0.0)
 
 
 def _tails(positions: Array, n: int) -> Array:
@@ -82,19 +77,17 @@ def simultaneous(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
     >>> low.tolist(), high.tolist()
     ([15, 39, 65], [35, 61, 85])
     """
-    tails, lower_level, upper_level = (
-        _tails(positions, n),
-        0.0,
-        1.0 - prob,
-    )  # Bonferroni's bound lies between, a point alone is the most
+    tails = _tails(positions, n)
+    # Bonferroni's bound lies between, a point alone is the most
+    lower_level = 0.0
+    upper_level = 1.0 - prob
     # Bisection for the largest gamma such that the band {k: tail(k) >= gamma} contains all counts with probability prob.
     for _ in range(40):
         middle = (lower_level + upper_level) / 2
-        enough = within(*_acceptance_region(tails, middle), positions, n) >= prob
-        if enough:
-            lower_level, upper_level = (middle, upper_level)
+        if within(*_acceptance_region(tails, middle), positions, n) >= prob:
+            lower_level = middle
         else:
-            lower_level, upper_level = (lower_level, middle)
+            upper_level = middle
     return _acceptance_region(tails, lower_level)
 
 
