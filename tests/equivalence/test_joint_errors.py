@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.arrow_draws import arrow_estimate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
 
@@ -140,7 +139,7 @@ def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion,
         if (
             criterion == "ML" and likelihood != "gaussian"
         ):  # flat coefficients are coordinates
-            return X @ arrow_estimate(problem.surface, at).beta
+            return X @ problem.surface.estimate(at).beta
         held = problem.model_at(at, scales.theta)
         method = "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-13)
         return held.design.X @ pr.fit(held, method).solution.beta

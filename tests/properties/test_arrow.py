@@ -10,7 +10,6 @@ import probreg as pr
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
 from probreg.inference.covariance import ArrowCovariance
-from probreg.inference.exact.arrow_draws import arrow_estimate, posterior_by_arrow
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
@@ -389,7 +388,7 @@ def test_an_estimate_by_the_arrow_is_that_of_columns_written_out(response):
     )
     problem = EvidenceProblem(made, False)
     top = problem.maximise(300)
-    estimate = arrow_estimate(problem.surface, top.theta)
+    estimate = problem.surface.estimate(top.theta)
     wanted = pr.fit(made, pr.Evidence())
     np.testing.assert_allclose(estimate.beta, wanted.solution.beta, atol=2e-5)
     # the estimate of the arrow is given the standard deviations, of which a GLMM's errors count the uncertainty
@@ -492,7 +491,7 @@ def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
     several = np.array([theta, theta + 0.3])
     np.testing.assert_allclose(other.values(several), dense.values(several), rtol=1e-12)
-    found, wanted = arrow_estimate(other, theta), arrow_estimate(dense, theta)
+    found, wanted = other.estimate(theta), dense.estimate(theta)
     np.testing.assert_allclose(found.beta, wanted.beta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(
         found.scale.matrix(), wanted.scale.matrix(), rtol=1e-9, atol=1e-11
@@ -505,7 +504,7 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
     theta = np.array([dense.starts()[0], dense.starts()[0] + 0.2])
     chosen, weight = np.array([0, 1, 1, 0, 1]), np.array([0.4, 0.6])
     found, wanted = (
-        posterior_by_arrow(f, theta[[0, 1]], weight, chosen, np.random.default_rng(0))
+        f.mixture(theta[[0, 1]], weight, chosen, np.random.default_rng(0))
         for f in (other, dense)
     )
     # draws at both nodes at once take their numbers in another order
@@ -513,8 +512,8 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
         np.testing.assert_allclose(
             getattr(found, name), getattr(wanted, name), rtol=1e-8, atol=1e-11
         )
-    many = posterior_by_arrow(
-        other, theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)
+    many = other.mixture(
+        theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)
     ).beta
     np.testing.assert_allclose(
         found.covariance.matrix(), wanted.covariance.matrix(), rtol=1e-8, atol=1e-11

@@ -22,11 +22,16 @@ from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBlock
-from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
+from probreg.inference.exact.latent_groups import (
+    CoefficientEstimate,
+    LatentGroup,
+    LatentGroups,
+)
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
-from probreg.linalg import rank_of
+from probreg.linalg import Arrow, SparseArrow, rank_of
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.system.memory import in_bytes, physical_memory
@@ -315,6 +320,39 @@ class ArrowLayout:
         a, c = roots.forth(x[0][None], x[1][None])
         beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
+
+    def axes(self, roots: ArrowRoots, H: Arrow | SparseArrow) -> tuple[Array, Array]:
+        """(p m, r, S) in the frame and (S, G, K, K): the covariance of vec beta at a node is axes axes' plus blocks blocks' by group."""
+        G, K, r = H.shape
+        S = len(roots.lead)
+        # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
+        in_columns = roots.forth(
+            *H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+        )
+        blocks = H.solve_transposed(
+            np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
+        )[0]
+        flat = (
+            np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S)
+            for part in in_columns
+        )
+        p, m = self.model.shape
+        return self.coordinates(*flat).reshape(p * m, r, S), roots.lead[
+            :, None
+        ] @ blocks
+
+    def estimate(
+        self, beta: Array, roots: ArrowRoots, H: Arrow | SparseArrow
+    ) -> CoefficientEstimate:
+        """Return the coefficients with their covariance, whose inverse is H in the
+        coordinates of the roots."""
+        axes, blocks = self.axes(roots, H)
+        frame, m = self.frame_of_all, self.model.shape[1]
+        low = axes[..., 0]
+        if not self.by_group:
+            return CoefficientEstimate(beta, DenseCovariance(frame, m, root=low))
+        scale = ArrowCovariance(frame, m, places=self.places, blocks=blocks[0], low=low)
+        return CoefficientEstimate(beta, scale)
 
     # ---- the roots --------------------------------------------------------------------------------------------------
 

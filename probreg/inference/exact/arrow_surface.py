@@ -26,11 +26,14 @@ import scipy
 
 from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import NodesSurface
 from probreg.inference.exact.latent_groups import (
+    CoefficientEstimate,
     EvidencePoint,
+    NodeMixture,
     with_priors,
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
@@ -44,6 +47,8 @@ _LARGE, _FEW = (
     200_000,
     0.1,
 )  # entries of a border from which it may be sparse, and its largest share of nonzeros
+_RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept
+_DRAWS = 32 * 2**20  # bytes of factors in memory at once for draws
 _DEAR = 2_000_000  # multiplications in one value, about a millisecond
 
 
@@ -319,3 +324,91 @@ class ArrowSurface(NodesSurface):
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         return self.layout.beyond(theta, vanished, start)
+
+    # ---- coefficients ---------------------------------------------------------------------------------------------
+
+    def estimate(self, theta: Array) -> CoefficientEstimate:
+        nodes = self.at_nodes(theta[None])
+        beta = self.coefficients(nodes, *nodes.mean)[:, 0]
+        return self.layout.estimate(beta, nodes.roots, nodes.factor.at(0))
+
+    def mixture(
+        self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+    ) -> NodeMixture:
+        p = self.model.shape[0]
+        S = len(theta)
+        layout = self.layout
+        beta = np.empty((len(chosen), p))
+        mean = np.empty((S, p))
+        sd = np.empty((S, p))
+        frame = layout.frame_of_all
+        low = np.zeros((p, 0))
+        spread = np.zeros((*layout.places.shape, layout.places.shape[1]))
+        for part in self.blocks_of(theta):
+            nodes = self.at_nodes(theta[part])
+            w = weight[part]
+            mean[part] = self.coefficients(nodes, *nodes.mean)[..., 0].T
+            in_frame, blocks = layout.axes(nodes.roots, nodes.factor)
+            axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)
+            sd[part] = np.square(axes).sum(1).T
+            sd[part[:, None], layout.places.ravel()] += (
+                np.square(blocks).sum(-1).reshape(len(part), -1)
+            )
+            # E[cov(beta | theta)] = sum_s w_s (blocks_s blocks_s' + axes_s axes_s')
+            spread += np.einsum("s,sgkl,sgjl->gkj", w, blocks, blocks, optimize=True)
+            low = _compress_columns(
+                np.hstack([low, (in_frame * np.sqrt(w)).reshape(p, -1)])
+            )
+            place = np.full(S, -1)
+            place[part] = np.arange(len(part))
+            mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
+            for batch in np.array_split(
+                mine, 1 + len(mine) * 8 * nodes.factor.numbers // _DRAWS
+            ):
+                node_of_draw = place[chosen[batch]]
+                beta[batch] = mean[part][node_of_draw] + self._deviations(
+                    nodes, node_of_draw, rng
+                )
+        centre = weight @ mean
+        low = _compress_columns(
+            np.hstack(
+                [low, frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)]
+            )
+        )
+        covariance = ArrowCovariance(
+            frame, 1, places=layout.places, blocks=_roots_of(spread), low=low
+        )
+        return NodeMixture(beta, centre, covariance, weight, mean, np.sqrt(sd))
+
+    def _deviations(
+        self, nodes: ArrowNodes, node_of_draw: Array, rng: np.random.Generator
+    ) -> Array:
+        """Draws (n, p) from N(0, H^-1) at the nodes `node_of_draw`, as coefficients."""
+        G, K, r = nodes.factor.shape
+        z = rng.standard_normal((len(node_of_draw), G * K + r, 1))
+        x = nodes.factor.at(node_of_draw).solve_transposed(
+            z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :]
+        )
+        in_columns = nodes.roots.at(node_of_draw).forth(*x)
+        return np.asarray(
+            self.layout.coefficients(
+                *(np.moveaxis(part[..., 0], 0, -1) for part in in_columns)
+            ).T
+        )
+
+
+def _compress_columns(W: Array) -> Array:
+    """Return fewer columns with the same W W', up to rounding."""
+    if W.shape[1] <= 64:
+        return W
+    if W.shape[1] >= len(W):
+        value, vector = np.linalg.eigh(W @ W.T)
+        return np.asarray(vector * np.sqrt(np.maximum(value, 0.0)))
+    value, vector = np.linalg.eigh(W.T @ W)
+    return np.asarray(W @ vector[:, value > _RANK * value[-1]])
+
+
+def _roots_of(spread: Array) -> Array:
+    """A root of each of G covariances (K, K), which may be singular."""
+    value, vector = np.linalg.eigh(spread)
+    return np.asarray(vector * np.sqrt(np.maximum(value, 0.0))[:, None])

@@ -22,15 +22,12 @@ from probreg.inference.base import (
     bounded_aux,
     with_found_scales,
 )
-from probreg.inference.exact.arrow_draws import ArrowEstimate, arrow_estimate
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import (
     LikelihoodCriterion,
 )
 from probreg.inference.exact.joint_covariance import joint_covariance
-from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import NoMode
+from probreg.inference.exact.latent_groups import CoefficientEstimate, NoMode
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
@@ -243,21 +240,17 @@ class Evidence(Method):
         self, problem: EvidenceProblem, theta: Array, rng: np.random.Generator
     ) -> Resolved:
         """Return the model and method at scales theta, with the solution if the surface computed it."""
-        surface = problem.surface
         model = problem.model_at(theta)
         if self._by_arrow(problem.model):
-            assert isinstance(surface, ArrowSurface | LaplaceSurface)
-            solution = _solution(problem.model, arrow_estimate(surface, theta))
+            solution = _solution(problem.model, problem.surface.estimate(theta))
             return Resolved(model, self._solver(problem.model), solution=solution)
         inner = self._inner.resolve(model, rng)
-        if inner.method.target != "mode" or self.criterion == "REML":
+        if inner.method.target != "mode" or self.criterion == "REML" or problem.exact:
             return inner
-        if isinstance(surface, LaplaceSurface):
-            # flat coefficients maximise the likelihood of scales
-            beta, scale = arrow_estimate(surface, theta)
-            solution = replace(_solution_of(inner, rng), beta=beta, scale=scale)
-            return inner._replace(solution=solution)
-        return inner
+        # flat coefficients maximise the likelihood of scales
+        beta, scale = problem.surface.estimate(theta)
+        solution = replace(_solution_of(inner, rng), beta=beta, scale=scale)
+        return inner._replace(solution=solution)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
@@ -276,7 +269,7 @@ def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
     return resolved.method.solve(resolved.model, rng)
 
 
-def _solution(model: Model, estimate: ArrowEstimate) -> Solution:
+def _solution(model: Model, estimate: CoefficientEstimate) -> Solution:
     """Return the solution from the arrow estimate only."""
     note = routine_note(
         Topic.STANDARD_ERRORS,

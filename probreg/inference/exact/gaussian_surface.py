@@ -26,10 +26,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
+from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    NodeMixture,
     log_prior_of_logs,
     with_priors,
 )
@@ -460,6 +462,54 @@ class GaussianSurface(NodesSurface):
 
     def _values(self, theta: Array) -> Array:
         return self._evidence(self.at_nodes(theta, spread=False))
+
+    def mixture(
+        self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+    ) -> NodeMixture:
+        c, G, F = self.coefficients
+        q = G.shape[1]
+        spread = np.zeros((q, q))
+        gammas = np.empty((len(chosen), q))
+        gamma = np.empty((len(theta), q))
+        inner = np.empty((len(theta), len(c)))
+        for part in self.blocks_of(theta):
+            nodes_of_block = self.at_nodes(theta[part])
+            w, gamma[part], T = weight[part], nodes_of_block.mean, nodes_of_block.T
+            # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
+            if T.ndim == 2:
+                spread += np.diag(w @ T**2)
+                inner[part] = T**2 @ np.square(G).T
+            else:
+                spread += np.einsum("s,sij,skj->ik", w, T, T, optimize=True)
+                inner[part] = np.square(G @ T).sum(-1)
+            place = np.full(len(theta), -1)
+            place[part] = np.arange(len(part))
+            mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
+            z = rng.standard_normal((len(mine), q))
+            T = T[place[chosen[mine]]]
+            gammas[mine] = gamma[chosen[mine]] + (
+                T * z if T.ndim == 2 else np.einsum("sij,sj->si", T, z)
+            )
+        mean = weight @ gamma
+        deviation = np.sqrt(weight)[:, None] * (gamma - mean)
+        sigma = np.exp(-0.5 * self.log_noise(theta))
+        # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
+        root = np.hstack(
+            [
+                G @ root_of_square(spread + deviation.T @ deviation),
+                np.sqrt(weight @ sigma**2) * F,
+            ]
+        )
+        beta = (
+            c
+            + gammas @ G.T
+            + sigma[chosen, None]
+            * (rng.standard_normal((len(chosen), F.shape[1])) @ F.T)
+        )
+        # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
+        sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
+        covariance = DenseCovariance.of_raw_root(self.model.design.frame, 1, root)
+        return NodeMixture(beta, c + G @ mean, covariance, weight, c + gamma @ G.T, sd)
 
 
 def _diagonal(W: Array, z: Array) -> tuple[Array, Array, Array]:

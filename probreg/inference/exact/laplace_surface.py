@@ -36,6 +36,7 @@ from probreg.inference.exact.gaussian_surface import (
 )
 from probreg.inference.exact.laplace_rows import DenseRows, GroupedSums, RowSums
 from probreg.inference.exact.latent_groups import (
+    CoefficientEstimate,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
@@ -511,6 +512,11 @@ class LaplaceSurface(EvidenceSurface):
             return mode.H
         gram = self._with_prior(mode.rows.gram(), mode)
         return mode.roots.arrow(gram.cut(k)).at(0)
+
+    def estimate(self, theta: Array) -> CoefficientEstimate:
+        mode = self.mode(theta)
+        beta = self.layout.beta_of(mode.roots, mode.x)[..., 0]
+        return self.layout.estimate(beta, mode.roots, self.factor(mode))
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""

@@ -17,7 +17,11 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
-from probreg.inference.covariance import ParameterCovariance
+from probreg.inference.covariance import (
+    ArrowCovariance,
+    DenseCovariance,
+    ParameterCovariance,
+)
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import (
@@ -363,10 +367,28 @@ class EvidenceSurface(ABC):
         are none."""
         return False
 
+    def estimate(self, theta: Array) -> "CoefficientEstimate":
+        """The coefficients given theta, without another search for them."""
+        raise NotImplementedError
+
+    def mixture(
+        self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+    ) -> "NodeMixture":
+        """The posterior of a Gaussian likelihood at nodes theta (S, d) with weights, with
+        draws at the nodes `chosen`."""
+        raise NotImplementedError
+
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         """New starts after a search that ended at theta, because `vanished` (d,) scales
         may hide a higher maximum; it started at `start`."""
         return []
+
+
+class CoefficientEstimate(NamedTuple):
+    """The mean of the coefficients given the hyperparameters, and their covariance."""
+
+    beta: Array  # (p, m)
+    scale: ArrowCovariance | DenseCovariance
 
 
 class NodeMixture(NamedTuple):

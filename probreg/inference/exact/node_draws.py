@@ -21,20 +21,15 @@ from probreg.inference.base import (
 from probreg.inference.covariance import (
     DenseCovariance,
     ParameterCovariance,
-    root_of_square,
 )
-from probreg.inference.exact.arrow_draws import NodeNormal, posterior_by_arrow
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     LatentGroup,
-    NodeMixture,
     log_prior_of_logs,
 )
+from probreg.inference.exact.node_normal import NodeNormal
 from probreg.inference.exact.nodes import Nodes
-from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
@@ -52,7 +47,6 @@ from probreg.priors.gaussian_process import FunctionValues
 _DF_BETA = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
 _JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales
 _SWEEPS = 10  # sweeps over the coordinates, after which a draw has left its node
-_NO_WEIGHT = 1e-12  # share of all weights below which a node is negligible
 
 
 def solution_at_nodes(
@@ -210,17 +204,10 @@ def _draw_exactly(
 ) -> _NodeResult:
     """beta given theta is normal; its moments are those of the mixture over the
     nodes."""
-    surface = problem.surface
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     weight = np.exp(nodes.log_weight.ravel())
     chosen = nodes.draw(draws, rng)
-    if isinstance(surface, ProcessSurface):
-        mixture = _mixture_of_process(surface, theta, weight, chosen, rng)
-    elif isinstance(surface, ArrowSurface):
-        mixture = posterior_by_arrow(surface, theta, weight, chosen, rng)
-    else:
-        assert isinstance(surface, GaussianSurface)
-        mixture = _mixture_of_columns(surface, theta, weight, chosen, rng)
+    mixture = problem.surface.mixture(theta, weight, chosen, rng)
     return _NodeResult(
         theta[chosen],
         mixture.beta[..., None],
@@ -233,96 +220,6 @@ def _draw_exactly(
         nodes.log_evidence,
         {"weight": mixture.weight, "mean": mixture.node_mean, "sd": mixture.node_sd},
     )
-
-
-def _mixture_of_columns(
-    surface: GaussianSurface,
-    theta: Array,
-    weight: Array,
-    chosen: Array,
-    rng: np.random.Generator,
-) -> NodeMixture:
-    """Return the mixture over nodes theta (S, d) of columns in memory, with draws at the
-    nodes `chosen`."""
-    c, G, F = surface.coefficients
-    q = G.shape[1]
-    spread = np.zeros((q, q))
-    gammas = np.empty((len(chosen), q))
-    gamma = np.empty((len(theta), q))
-    inner = np.empty((len(theta), len(c)))
-    for part in surface.blocks_of(theta):
-        nodes_of_block = surface.at_nodes(theta[part])
-        w, gamma[part], T = weight[part], nodes_of_block.mean, nodes_of_block.T
-        # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
-        if T.ndim == 2:
-            spread += np.diag(w @ T**2)
-            inner[part] = T**2 @ np.square(G).T
-        else:
-            spread += np.einsum("s,sij,skj->ik", w, T, T, optimize=True)
-            inner[part] = np.square(G @ T).sum(-1)
-        place = np.full(len(theta), -1)
-        place[part] = np.arange(len(part))
-        mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
-        z = rng.standard_normal((len(mine), q))
-        T = T[place[chosen[mine]]]
-        gammas[mine] = gamma[chosen[mine]] + (
-            T * z if T.ndim == 2 else np.einsum("sij,sj->si", T, z)
-        )
-    mean = weight @ gamma
-    deviation = np.sqrt(weight)[:, None] * (gamma - mean)
-    sigma = np.exp(-0.5 * surface.log_noise(theta))
-    # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
-    root = np.hstack(
-        [
-            G @ root_of_square(spread + deviation.T @ deviation),
-            np.sqrt(weight @ sigma**2) * F,
-        ]
-    )
-    beta = (
-        c
-        + gammas @ G.T
-        + sigma[chosen, None] * (rng.standard_normal((len(chosen), F.shape[1])) @ F.T)
-    )
-    # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
-    sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
-    covariance = DenseCovariance.of_raw_root(surface.model.design.frame, 1, root)
-    return NodeMixture(beta, c + G @ mean, covariance, weight, c + gamma @ G.T, sd)
-
-
-def _mixture_of_process(
-    surface: ProcessSurface,
-    theta: Array,
-    weight: Array,
-    chosen: Array,
-    rng: np.random.Generator,
-) -> NodeMixture:
-    """Return the same for processes with hyperparameters in their columns, node by
-    node."""
-    p = surface.model.shape[0]
-    means = np.zeros((len(theta), p))
-    sd = np.zeros((len(theta), p))
-    inner = np.zeros((p, p))
-    beta = np.empty((len(chosen), p))
-    relevant = np.flatnonzero(
-        (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
-    )
-    for s in relevant:
-        conditional = surface.conditional(theta[s])
-        mine = np.flatnonzero(chosen == s)
-        z = rng.standard_normal((len(mine), conditional.root.shape[1]))
-        beta[mine] = conditional.mean + z @ conditional.root.T
-        means[s], sd[s] = conditional.mean, np.linalg.norm(conditional.root, axis=1)
-        inner += weight[s] * (conditional.root @ conditional.root.T)
-    share = weight[relevant] / weight[relevant].sum()
-    mean = share @ means[relevant]
-    # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
-    deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
-    covariance = DenseCovariance.of_matrix(
-        surface.model.design.frame,
-        1,
-        inner / weight[relevant].sum() + deviation.T @ deviation,
-    )
-    return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
 
 
 def _normals(

@@ -23,6 +23,7 @@ from scipy.linalg import lapack, solve_triangular
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
@@ -30,6 +31,7 @@ from probreg.inference.exact.latent_groups import (
     EvidenceSurface,
     LatentGroup,
     LatentGroups,
+    NodeMixture,
     log_prior_of_logs,
     with_priors,
 )
@@ -47,6 +49,7 @@ _SHARES = (
     0.9,
     0.99,
 )  # shares of the variance of the response explained by the groups at the start
+_NO_WEIGHT = 1e-12  # share of all weights below which a node is negligible
 _BEST = 2  # starts of a search
 
 
@@ -285,6 +288,35 @@ class ProcessSurface(EvidenceSurface):
         mean[flat] = solve_triangular(R, Q.T @ r - cross @ u)
         root[flat] = solve_triangular(R, np.hstack([-cross @ T, np.eye(len(flat))]))
         return ConditionalNormal(mean, root)
+
+    def mixture(
+        self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+    ) -> NodeMixture:
+        p = self.model.shape[0]
+        means = np.zeros((len(theta), p))
+        sd = np.zeros((len(theta), p))
+        inner = np.zeros((p, p))
+        beta = np.empty((len(chosen), p))
+        relevant = np.flatnonzero(
+            (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
+        )
+        for s in relevant:
+            conditional = self.conditional(theta[s])
+            mine = np.flatnonzero(chosen == s)
+            z = rng.standard_normal((len(mine), conditional.root.shape[1]))
+            beta[mine] = conditional.mean + z @ conditional.root.T
+            means[s], sd[s] = conditional.mean, np.linalg.norm(conditional.root, axis=1)
+            inner += weight[s] * (conditional.root @ conditional.root.T)
+        share = weight[relevant] / weight[relevant].sum()
+        mean = share @ means[relevant]
+        # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
+        deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
+        covariance = DenseCovariance.of_matrix(
+            self.model.design.frame,
+            1,
+            inner / weight[relevant].sum() + deviation.T @ deviation,
+        )
+        return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
 
     @property
     def dear(self) -> bool:

@@ -18,8 +18,6 @@ from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
-from probreg.inference.exact.arrow_draws import arrow_estimate
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.modes.closed_form import (
     PriorRows,
@@ -371,9 +369,8 @@ def estimate_given(
     problem: EvidenceProblem, theta: Array
 ) -> tuple[Array, ArrowCovariance | DenseCovariance]:
     """Return the coefficients (p,) for Gaussian noise given theta, and their covariance."""
-    surface = problem.surface
-    if isinstance(surface, ArrowSurface):
-        estimate = arrow_estimate(surface, theta)
+    if problem.by_groups and not problem.moving:
+        estimate = problem.surface.estimate(theta)
         return estimate.beta[:, 0], estimate.scale
     prior = problem.prior_at(np.exp(theta[: len(problem.groups.priors)]))
     model: Model = replace(problem.model, prior=prior)
