@@ -342,25 +342,18 @@ class EvidenceProblem:
     ) -> Callable[[Array], EvidenceMaximum]:
         """Return a search over theta, or over the others if coordinate k is fixed at a
         value. It ends above `upper`."""
-        width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[
-            self.groups.group_of
-        ]
-        if self.exact:
-            sizes = self.groups.sizes
-        else:
-            sizes = self.groups.sizes * width
+        widths = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])
+        sizes = self.groups.sizes * widths[self.groups.group_of]
         # a correlation, or the length of a vanished part, may be unidentified; a small
         # scale of effects may grow
-        by_group = [
-            bool(g.prior and g.prior.hyper_labels)
-            for g in self.unknown
-            for _ in g.hyper
-        ]
         soft = np.array(
-            [not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior],
-            dtype=float,
+            [
+                float(not g.prior.scalar and not (g.prior.hyper_labels and is_scale))
+                for g in self.unknown
+                if g.prior is not None
+                for is_scale in g.prior.scales
+            ]
         )
-        soft[np.array(by_group, dtype=bool) & self.groups.scaling] = 0.0
         limits = [name in self.model.likelihood.at_zero for name in self.outer]
         surface: Callable[[Array], EvidencePoint] = self.surface
         if held is not None:
@@ -379,10 +372,15 @@ class EvidenceProblem:
             max_steps=max_steps,
             secant=self.surface.secant,
             limits=limits,
-            jumps=isinstance(likelihood := self.model.likelihood, SmoothLikelihood)
-            and likelihood.curvature_jumps,
+            jumps=self._jumps,
             upper=upper,
         )
+
+    @property
+    def _jumps(self) -> bool:
+        """Whether the evidence is not continuous."""
+        likelihood = self.model.likelihood
+        return isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps
 
     def maximise_given(
         self, k: int, value: float, starts: Sequence[Array]
@@ -714,15 +712,14 @@ class EvidenceProblem:
             if not isinstance(g.prior, ProcessPrior)
         ]
         notes = [routine_note(Topic.SCALES, value)]
-        likelihood = self.model.likelihood
-        if isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps:
+        if self._jumps:
             notes.append(
                 important_note(
                     Topic.SCALES,
                     "a local maximum: {name} jumps at scales where a residual passes the threshold of {likelihood} likelihood, and "
                     "may be some tenths higher at other scales",
                     name=name,
-                    likelihood=likelihood.named,
+                    likelihood=self.model.likelihood.named,
                 )
             )
         if scales:

@@ -122,7 +122,7 @@ class NodesSurface(EvidenceSurface):
         many columns may explain all of it.
         """
         # ratios of noise to prior, relative to equal weights of data and prior
-        ratios = np.logspace(-10, 8, 19)[:: 2 if self.has_sparse_border else 1]
+        ratios = np.logspace(-10, 6, 17)[:: 2 if self.has_sparse_border else 1]
         points = [
             self._at_ratio(other_hyper, self._balance(other_hyper) * r)
             for other_hyper in self.groups.starts()

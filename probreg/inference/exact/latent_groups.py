@@ -42,6 +42,7 @@ class NoMode(Incompatible):
 
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
 _MOST_SIGNS = 4  # maximal number of sign patterns of several correlations
+FIVE_POINTS = (1, 2, -1, -2)  # steps of `five_point_slope`
 DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 
@@ -432,6 +433,12 @@ def with_priors(
         gradient=point.gradient + slopes[:, 0],
         hessian=point.hessian + np.diag(slopes[:, 1]),
     )
+
+
+def five_point_slope(f: Array, step: float) -> Array:
+    """Return the derivative from values (4, ...) at h, 2 h, -h and -2 h."""
+    # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
+    return np.asarray((8.0 * (f[0] - f[2]) - (f[1] - f[3])) / (12.0 * step))
 
 
 def as_groups(

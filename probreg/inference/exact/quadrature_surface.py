@@ -15,7 +15,12 @@ from probreg.data.rows import times_weights
 from probreg.inference.base import Array
 from probreg.inference.exact.laplace_rows import GroupedSums
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
-from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups
+from probreg.inference.exact.latent_groups import (
+    FIVE_POINTS,
+    EvidencePoint,
+    LatentGroups,
+    five_point_slope,
+)
 from probreg.model.model import Model
 
 _STEP = 0.01  # of the logs of scales, and of the other coordinates in standard errors
@@ -53,14 +58,13 @@ class QuadratureSurface(LaplaceSurface):
     def __call__(self, theta: Array) -> EvidencePoint:
         laplace = super().__call__(theta)
 
-        def along(e: Array) -> float:
-            f = self.values(np.array([theta + k * e for k in (1, -1, 2, -2)]))
-            # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
-            return float((8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * _STEP))
-
-        return laplace._replace(
-            gradient=np.array([along(e) for e in _STEP * np.eye(len(theta))])
-        )
+        slopes = [
+            five_point_slope(
+                self.values(np.array([theta + k * e for k in FIVE_POINTS])), _STEP
+            )
+            for e in _STEP * np.eye(len(theta))
+        ]
+        return laplace._replace(gradient=np.array(slopes))
 
 
 def points_obstacle(model: Model, criterion: str) -> str | None:

@@ -15,13 +15,15 @@ import numpy as np
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import (
     DIFFERENCE,
+    FIVE_POINTS,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    five_point_slope,
     log_prior_of_logs,
-    with_priors,
 )
 from probreg.model.model import Model
+from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import UnknownLength
 
 _STEP = 0.01  # of a log
@@ -103,40 +105,28 @@ class RebasedSurface(EvidenceSurface):
             point.hessian,
         )
         effective[other_entries[: len(point.effective)]] = point.effective
-        for j in np.flatnonzero(self.inside):
+        for j, prior in zip(np.flatnonzero(self.inside), self._priors_inside):
             e = _STEP * (np.arange(d) == j)
-            plus, plus_two, minus, minus_two = (
-                self._point(theta + k * e) for k in (1, 2, -1, -2)
+            points = [self._point(theta + k * e) for k in FIVE_POINTS]
+            f = np.array([each.value for each in points])
+            slopes = five_point_slope(
+                np.array([each.gradient for each in points]), _STEP
             )
-            # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
-            gradient[j] = (
-                8.0 * (plus.value - minus.value) - (plus_two.value - minus_two.value)
-            ) / (12.0 * _STEP)
-            first_sum = plus.value + minus.value
-            second_sum = plus_two.value + minus_two.value
-            hessian[j, j] = (16.0 * first_sum - second_sum - 30.0 * point.value) / (
-                12.0 * _STEP**2
-            )
-            mixed = 8.0 * (plus.gradient - minus.gradient) - (
-                plus_two.gradient - minus_two.gradient
-            )
-            hessian[j, other_entries] = hessian[other_entries, j] = mixed / (
-                12.0 * _STEP
-            )
-        priors_inside = [p for p, inside in zip(self.priors, self.inside) if inside]
-        point_inside = EvidencePoint(
-            point.value,
-            gradient[self.inside],
-            np.zeros((len(priors_inside),) * 2),
-            point.evidence,
-            point.effective,
-        )
-        with_density = with_priors(point_inside, theta[self.inside], priors_inside)
-        gradient[self.inside] = with_density.gradient
-        hessian[np.ix_(self.inside, self.inside)] += with_density.hessian
-        return EvidencePoint(
-            with_density.value, gradient, hessian, point.evidence, effective
-        )
+            slope, second = prior.slopes(float(np.exp(theta[j])))
+            gradient[j] = five_point_slope(f, _STEP) + slope
+            # f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
+            bend = 16.0 * (f[0] + f[2]) - (f[1] + f[3]) - 30.0 * point.value
+            hessian[j, j] = bend / (12.0 * _STEP**2) + second
+            hessian[j, other_entries] = hessian[other_entries, j] = slopes
+        value = point.value + float(self._log_prior_inside(theta[None])[0])
+        return EvidencePoint(value, gradient, hessian, point.evidence, effective)
+
+    @property
+    def _priors_inside(self) -> list[AuxPrior]:
+        return [p for p, inside in zip(self.priors, self.inside) if inside]
+
+    def _log_prior_inside(self, theta: Array) -> Array:
+        return log_prior_of_logs(theta[:, self.inside], self._priors_inside)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
         """Differences of `__call__`, with the Hessian of the inner surface and mixed
@@ -157,10 +147,8 @@ class RebasedSurface(EvidenceSurface):
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        priors_inside = [p for p, inside in zip(self.priors, self.inside) if inside]
-        return np.array([self._point(t).value for t in theta]) + log_prior_of_logs(
-            theta[:, self.inside], priors_inside
-        )
+        values = np.array([self._point(t).value for t in theta])
+        return values + self._log_prior_inside(theta)
 
     def starts(self) -> list[Array]:
         """The best start of the inner surfaces at the starts of the lengths."""
