@@ -282,7 +282,9 @@ def test_kinds_that_there_are_not():
 def test_a_coefficient_of_classes_names_its_class():
     x = np.linspace(-1, 1, 30)
     fit = pr.fit(pr.Model.from_arrays(x, np.arange(30) % 3, likelihood="categorical"))
-    with pytest.raises(pr.DataError, match="a class is named too, as in 'x: b'"):
+    with pytest.raises(
+        pr.DataError, match="there are: Intercept: 1, Intercept: 2, x1: 1"
+    ):
         interval_panel(fit, "x1")
 
 

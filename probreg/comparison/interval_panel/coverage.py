@@ -19,6 +19,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
 from probreg.data.weights import refuse_sampling
+from probreg.diagnostics.bias_variance.truth import Truth, with_known_aux
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import parameter_names, reported_coefficients
@@ -181,37 +182,29 @@ def coverage(
 
 def _true(
     model: Model, truth: Fit | Mapping[str, float]
-) -> tuple[Array, dict[str, float]]:
+) -> tuple[Array, Mapping[str, float]]:
     """beta (p, m) and the nuisance parameters."""
     if isinstance(truth, Fit):
-        if (
-            truth.model.shape != model.shape
-            or truth.model.design.columns != model.design.columns
-        ):
+        columns = truth.model.design.columns
+        if truth.model.shape != model.shape or columns != model.design.columns:
             raise DataError("truth is a fit with other columns than the model")
-        if truth.solution.status is Status.NO_MAXIMUM:
-            raise DataError(
-                "truth is a fit without an estimate (separated): give parameters by name"
-            )
-        return truth.solution.beta, {a: truth.aux[a] for a in model.likelihood.aux}
+        return truth.solution.beta, with_known_aux(truth, model).aux
     if not isinstance(truth, Mapping):
         raise Incompatible(
             f"truth is a Fit or values by name, got {type(truth).__name__}"
         )
     names = parameter_names(model)
-    width = len(model.likelihood.outcomes) or 1
-    expected = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
-    wrong = (set(expected) - set(truth)) | (set(truth) - {*expected, *model.fixed})
+    expected = [*names, *model.unknown]
+    wrong = set(expected) ^ (set(truth) - set(model.fixed))
     if wrong:
         raise DataError(
             f"truth needs a value for each of {', '.join(expected)}; wrong or missing: {', '.join(sorted(wrong))}"
         )
-    shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
+    values = np.array([float(truth[k]) for k in names])
+    shown_beta = values.reshape(len(model.design.columns), -1)
     beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-    return beta, {
-        a: float(truth[a]) if a in truth else model.fixed[a]
-        for a in model.likelihood.aux
-    }
+    aux = {a: truth[a] for a in model.likelihood.aux if a in truth}
+    return beta, with_known_aux(Truth(beta, aux), model).aux
 
 
 def _once(job: _Job, rng: np.random.Generator) -> Ends:
