@@ -210,20 +210,33 @@ class _Atoms:
         )
 
 
-def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
+def parameter_draws(
+    model: Model,
+    solution: Solution,
+    rng: np.random.Generator | None = None,
+    scale: ParameterCovariance | None = None,
+) -> dict[str, Array]:
+    """Return draws of beta (S, p, m) and of every nuisance parameter (S, 1): of a posterior, of the normal distribution of an
+    estimate if there is an `rng`, with another covariance `scale` if one is given, or the estimate alone."""
     if solution.draws is not None:
         draws = solution.draws.flat
         beta = draws["beta"]
         aux = {a: draws[a][:, None] for a in model.unknown}
-    elif spread:
-        beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
+    elif rng is not None:
+        beta, aux = asymptotic(solution, rng, scale)
     else:
         beta = solution.beta[None]
         aux = {a: np.full((1, 1), v) for a, v in solution.aux.items()}
-    held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
-    aux_values = {**held, **aux}
-    off = off_span_of(model, solution, {a: v[:, 0] for a, v in aux_values.items()})
-    return _Atoms({"beta": beta, **aux_values}, off, np.random.default_rng([seed, 6]))
+    fixed = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
+    return {"beta": beta, **fixed, **aux}
+
+
+def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
+    rng = np.random.default_rng([seed, 2]) if spread else None
+    values = parameter_draws(model, solution, rng)
+    scalars = {a: v[:, 0] for a, v in values.items() if a != "beta"}
+    off = off_span_of(model, solution, scalars)
+    return _Atoms(values, off, np.random.default_rng([seed, 6]))
 
 
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:

@@ -19,7 +19,8 @@ from probreg.comparison.effects.off_span import EffectSums, effect_sums
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
-from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
+from probreg.fits.prediction import parameter_draws
+from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
     Settings,
@@ -424,7 +425,7 @@ def _of_draws(
     off_span: EffectSums | None,
 ) -> Found:
     """Return the effects of a posterior from its draws."""
-    posterior = atoms(fit)
+    posterior = parameter_draws(fit.model, fit.solution)
     rng = np.random.default_rng([fit.seed, 7])
     size = len(posterior["beta"])
     linear = _is_linear(fit, scale)
@@ -485,14 +486,12 @@ def _of_asymptotic(
         data=request.data,
         lags=request.lags,
     )
-    beta, aux = asymptotic(fit.solution, rng, V)
-    held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
+    draws = parameter_draws(fit.model, fit.solution, rng, V)
     joint = (off_span, sampled)
-    draws = {"beta": beta, **held, **aux}
     z = np.concatenate(_effect_draws(fit, quantities, scale, draws, joint), 1)
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
     estimate = {a: np.full((S, 1), v) for a, v in fit.aux.items()}
-    estimate["beta"] = np.broadcast_to(fit.solution.beta, beta.shape)
+    estimate["beta"] = np.broadcast_to(fit.solution.beta, draws["beta"].shape)
     center = np.concatenate(
         [
             _contrast([scale.link.forward(a.mean(0)) for a in effect_means]).ravel()
@@ -570,17 +569,6 @@ def _effect_draws(
         for averages in _averages(fit, quantities, draws, joint)
     ]
     return [z.reshape(len(z), -1) for z in contrasts]
-
-
-def atoms(fit: Fit) -> dict[str, Array]:
-    """Posterior draws as beta (S, p, m) and each auxiliary parameter (S, 1)."""
-    draws = fit.solution.posterior.flat
-    held = {a: np.full((len(draws["beta"]), 1), v) for a, v in fit.model.fixed.items()}
-    return {
-        "beta": draws["beta"],
-        **held,
-        **{a: draws[a][:, None] for a in fit.model.unknown},
-    }
 
 
 def _estimable(fit: Fit, G: Array) -> None:

@@ -25,14 +25,13 @@ from probreg.data.rows import minus_offset, plus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
-from probreg.fits.prediction import off_span_of
+from probreg.fits.prediction import off_span_of, parameter_draws
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import (
     DenseCovariance,
     ParameterCovariance,
     root_of_curvature,
 )
-from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
 from probreg.model.model import Model
@@ -248,20 +247,13 @@ def _prior_root(
 def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
     model = fit.model
     rng = np.random.default_rng([fit.seed, 11])
+    parameters = parameter_draws(model, fit.solution, rng)
+    beta = parameters.pop("beta")
+    draw_numbers = np.arange(min(_EFFECT_DRAWS, len(beta)))
+    method = "weighted over draws of the normal approximation"
     if fit.solution.draws is not None:
-        draws = fit.solution.posterior.flat
-        beta = draws["beta"]
         draw_numbers = _spread_numbers(len(beta), _EFFECT_DRAWS)
-        aux = {a: draws[a][:, None] for a in model.unknown}
         method = "weighted over draws"
-    else:
-        beta, aux = asymptotic(fit.solution, rng)
-        draw_numbers = np.arange(min(_EFFECT_DRAWS, len(beta)))
-        method = "weighted over draws of the normal approximation"
-    parameters = {
-        **{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()},
-        **aux,
-    }
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in parameters.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
     if terms:

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from probreg.comparison.effects import comparisons
-from probreg.comparison.effects.result import atoms
 from probreg.comparison.effects.scenarios import (
     Contrast,
     Population,
@@ -337,7 +336,9 @@ def _contrast_of_columns(
             else:
                 above = stdtr(df, z / se)
     elif draws is not None:
-        projections = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
+        projections = np.einsum(
+            "j,sjm,km->sk", c, fit.solution.posterior.flat["beta"], T
+        )
         above = (projections > 0).mean(0)
     changed = np.flatnonzero(c)
     if len(changed) == 1 and fit.solution.null_space is None:
