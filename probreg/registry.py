@@ -10,12 +10,11 @@ import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import normalised_name
 from probreg.errors import DataError, ProbregError
 
 
@@ -35,12 +34,11 @@ class Registry[T](MutableMapping[str, type[T]]):
         self,
         kind: str,
         parts: "tuple[Registry[Any], ...]" = (),
-        words: Mapping[str, str] = MappingProxyType({}),
         files: str = "",
     ) -> None:
-        """`words`: names in other packages, with the advice what to write here. `files`: a module that imports every file that
+        """`files`: a module that imports every file that
         registers a class here; the registry imports it at the first name that it lacks, or when it lists all names."""
-        self.kind, self.words = kind, words
+        self.kind = kind
         # instances without settings, by name
         self.presets: dict[str, T] = {}
         # registries of the classes that a field may hold
@@ -97,9 +95,6 @@ class Registry[T](MutableMapping[str, type[T]]):
         return self._classes[name] if name in self else default
 
     def _lacks(self, name: str) -> str:
-        meant = self.words.get(normalised_name(str(name)))
-        if meant is not None:
-            return f"no {self.kind} is called {name!r}: {meant}"
         names = sorted([*self, *self.presets])
         near = difflib.get_close_matches(str(name), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."

@@ -23,13 +23,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.registry import Registry
 
-KERNELS: Registry["CovarianceFunction"] = Registry(
-    "covariance function",
-    words=dict.fromkeys(
-        ("sigmoid", "tanh"),
-        "tanh(a x'z + b) is not positive semidefinite; use 'rbf' or 'polynomial'",
-    ),
-)
+KERNELS: Registry["CovarianceFunction"] = Registry("covariance function")
 KERNELS.parts = (KERNELS,)  # what others are made of
 
 

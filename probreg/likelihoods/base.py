@@ -31,11 +31,7 @@ from probreg.registry import Registry
 FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
-_WRITE_QUANTILE = "write likelihood=pr.likelihoods.Quantile(tau=0.5), or call pr.quantile_regression(formula, data, tau=0.5)"
-LIKELIHOODS: Registry["Likelihood"] = Registry(
-    "likelihood",
-    words=dict.fromkeys(("quantreg", "quantile_regression", "rq"), _WRITE_QUANTILE),
-)
+LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
 
 # The names of LIKELIHOODS, for completion in editors and for type checkers; a test checks that the two are equal.
 LikelihoodName = Annotated[

@@ -38,6 +38,11 @@ _STATISTICS = {
     "nobs": "N", "r_squared": "R²", "adjusted_r_squared": "adjusted R²", "residual_sd": "sigma",
     "log_likelihood": "log-likelihood", "aic": "AIC", "bic": "BIC",
 }  # fmt: skip
+_SHARES = {
+    "R² marginal": "r2.marginal",
+    "R² conditional": "r2.conditional",
+    "ICC": "icc",
+}
 _ORDER = (
     "R²", "adjusted R²", "R² (deviance)", "McFadden's R²", "sigma", "scale", "alpha", "log-likelihood", "AIC", "BIC",
 )  # fmt: skip
@@ -210,8 +215,14 @@ def _fit_column(
 def _statistics(fit: Fit) -> dict[str, str]:
     """The statistics of a fit as texts; R² under the name of its kind."""
     likelihood = fit.model.likelihood
-    statistics = {}
-    for name, label in _STATISTICS.items():
+    aux = {a: _significant(v, 4) for a, v in fit.aux.items()}
+    if has_effects(fit.model):
+        names = {name: _STATISTICS[name] for name in ("nobs", "aic", "bic")}
+        statistics = _group_statistics(fit) | aux
+    else:
+        names = _STATISTICS
+        statistics = {a: v for a, v in aux.items() if a != likelihood.noise_scale}
+    for name, label in names.items():
         value = statistic_or_nan(fit, name)
         rounding = exact_fit(fit) and name in ("residual_sd", "log_likelihood")
         if rounding or not np.isfinite(value):
@@ -226,26 +237,16 @@ def _statistics(fit: Fit) -> dict[str, str]:
             statistics[label] = f"{value:.3f}"
         else:
             statistics[label] = _significant(value, 4)
-    if has_effects(fit.model):
-        return _group_statistics(fit, statistics)
-    other_aux = {a: v for a, v in fit.aux.items() if a != likelihood.noise_scale}
-    return statistics | {a: _significant(v, 4) for a, v in other_aux.items()}
+    return statistics
 
 
-def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
+def _group_statistics(fit: Fit) -> dict[str, str]:
     """Standard deviations and correlations of effects, R² of groups, and the criterion."""
     row = fit.glance().iloc[0]
-    statistics = {"N": plain.get("N", "")}
-    statistics |= {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    statistics = {name: _significant(v, 4) for name, v in fit.hyper.items()}
     for name, v in held_scales(fit.stated_model).items():
         statistics.setdefault(name, f"{_significant(v, 4)} (held)")
-    statistics |= {a: _significant(v, 4) for a, v in fit.aux.items()}
-    shares = {
-        "R² marginal": "r2.marginal",
-        "R² conditional": "r2.conditional",
-        "ICC": "icc",
-    }
-    for label, name in shares.items():
+    for label, name in _SHARES.items():
         if np.isfinite(row[name]):
             statistics[label] = f"{row[name]:.3f}"
     scales = fit.solution.effect_scales
@@ -253,9 +254,7 @@ def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
         statistics["REML criterion"] = _significant(-2.0 * scales.value, 4)
     elif scales is not None:
         statistics["log-likelihood"] = _significant(scales.value, 4)
-    return statistics | {
-        label: plain[label] for label in ("AIC", "BIC") if label in plain
-    }
+    return statistics
 
 
 def _significant(value: float, digits: int) -> str:

@@ -832,9 +832,3 @@ def test_guarantees_are_printed_and_their_settings_checked():
     for wrong in (0.05, "yes", [1]):
         with pytest.raises(pr.ProbregError, match="guarantee"):
             pr.compare(fits, guarantee=wrong)
-
-
-@pytest.mark.parametrize("name", ["quantreg", "quantile_regression", "rq"])
-def test_another_name_of_quantile_regression_leads_to_it(name):
-    with pytest.raises(pr.ProbregError, match=r"Quantile\(.*quantile_regression"):
-        pr.Model.from_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], likelihood=name)

@@ -10,7 +10,6 @@ from probreg.fits.fit import Fit
 from probreg.show.plot.style import (
     REFERENCE,
     Size,
-    few_ticks,
     footnote,
     label,
     mark,
@@ -95,7 +94,7 @@ def effects(
         ax.hlines(y, lower[order, k], upper[order, k], color=look.color, linewidth=1.5)
         ax.plot(mean[order, k], y, look.marker, color=look.color, markersize=3.5)
         ax.set_ylim(len(order) - 0.4, -0.6)
-        few_ticks(ax)
+        ax.locator_params(axis="x", nbins=5)
         label(ax, title=title)
         ax.set_yticks(y, names if k % cols == 0 else [""] * len(order), fontsize=6.5)
         ax.tick_params(axis="y", length=0)

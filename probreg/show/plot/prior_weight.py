@@ -15,7 +15,6 @@ from probreg.priors import Flat
 from probreg.show.plot.style import (
     REFERENCE,
     Size,
-    few_ticks,
     footnote,
     label,
     mark,
@@ -149,7 +148,7 @@ def _draw_densities(
     ax.set_ylim(0, 1.06)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    few_ticks(ax)
+    ax.locator_params(axis="x", nbins=5)
 
 
 def _limits(

@@ -41,7 +41,7 @@ class EffectSentence(NamedTuple):
 
     move: str
     what: str  # the quantity: "the odds of damage = 1"
-    scale: str  # "ratio" or "difference"
+    ratio: bool  # rather than a difference
     estimate: float
     lower: float
     upper: float
@@ -49,10 +49,6 @@ class EffectSentence(NamedTuple):
     prob: float
     above: float = np.nan  # posterior probability that it is above 1, or 0
     why: str = ""
-
-    @property
-    def ratio(self) -> bool:
-        return self.scale == "ratio"
 
     @property
     def sentence(self) -> str:
@@ -252,15 +248,15 @@ def _move_words(population_rows: Population, move: Contrast) -> str:
     )
 
 
-def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
-    """Return the scale of effects of one linear predictor, "ratio" or "difference", and the quantity for each outcome."""
+def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]]:
+    """Return whether effects of one linear predictor are ratios, and the quantity for each outcome."""
     if likelihood.outcomes:
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
         if base:
             against = base[0]
         else:
             against = "the geometric mean of the classes"
-        return "ratio", [
+        return True, [
             f"the odds of {level} against {against}" for level in likelihood.outcomes
         ]
     if likelihood.link is LOGIT:
@@ -268,10 +264,8 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
             event = f"a success ({response})"
         else:
             event = f"{response} = {likelihood.levels[-1]}"
-        return "ratio", [f"the odds of {event}"]
-    return "ratio" if likelihood.link is LOG else "difference", [
-        mean_words(likelihood, response)
-    ]
+        return True, [f"the odds of {event}"]
+    return likelihood.link is LOG, [mean_words(likelihood, response)]
 
 
 def mean_words(likelihood: Likelihood, response: str) -> str:
@@ -284,9 +278,9 @@ def mean_words(likelihood: Likelihood, response: str) -> str:
 
 def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
     """Effects of a change that is the same in every row: c' beta for each outcome, through exp for a ratio."""
-    scale, quantities = effect_scale(fit.model.likelihood, fit.model.design.response)
+    is_ratio, quantities = effect_scale(fit.model.likelihood, fit.model.design.response)
     z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
-    inverse = np.exp if scale == "ratio" else np.asarray
+    inverse = np.exp if is_ratio else np.asarray
     reason = "" if np.isfinite(z).all() else no_estimate(fit)
     with np.errstate(over="ignore"):
         numbers = [inverse(z), inverse(lower), inverse(upper)]
@@ -294,7 +288,7 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
     for quantity, estimate, low, high, p in zip(quantities, *numbers, above):
         ends = float(estimate), float(low), float(high)
         effects.append(
-            EffectSentence(move, quantity, scale, *ends, kind, prob, p, reason)
+            EffectSentence(move, quantity, is_ratio, *ends, kind, prob, p, reason)
         )
     return effects
 
@@ -399,7 +393,7 @@ def _average_effects(
         nans = np.nan, np.nan, np.nan
         reason = no_estimate(fit)
         return [
-            EffectSentence(move, averaged, scale, *nans, "", prob, why=reason)
+            EffectSentence(move, averaged, is_ratio, *nans, "", prob, why=reason)
             for move in words.values()
         ]
     kind = "wald"
@@ -417,7 +411,7 @@ def _average_effects(
         move = words[row["contrast"]]
         description = f"{averaged}, {mean}"
         sentences.append(
-            EffectSentence(move, description, scale, *numbers, kind, prob, float(p))
+            EffectSentence(move, description, is_ratio, *numbers, kind, prob, float(p))
         )
     return sentences
 
