@@ -11,6 +11,7 @@ found in turn until they converge.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -175,25 +176,28 @@ def _solve_scales(
     """Return the scales at which the functions have the wanted degrees of freedom, given the
     information J (p m, p m)."""
     m = model.shape[1]
-    sigma = model.noise_held or 1.0
+    unit_model = _model_at(model, functions, dict.fromkeys(targets, 1.0), 1.0)
+    # in the units of J, which for least squares are those of sigma
+    sigma = 1.0
+    if model.likelihood.least_squares:
+        sigma = model.noise_held or 1.0
+    P = unit_model.joint.precision_of_entries(m, sigma) * sigma**2
     d = np.sqrt(np.diagonal(J))
     d = np.where(d > 0, d, 1.0)
-    fixed = np.zeros(len(J))
     number = {name: j for j, name in enumerate(model.design.columns)}
     ranges = {
         f.label: vec_entries(tuple(number[c] for b in f.of.blocks for c in b), m)
         for f in functions
     }
-    P0 = _prior_of_others(model, sigma)
     log_tau = {name: float(np.log(t)) for name, t in start.items()}
     for _ in range(_SWEEPS):
         change = 0.0
         for f in functions:
             for name, columns in ranges.items():
-                fixed[columns] = np.exp(-2.0 * log_tau[name])
+                P[columns, columns] = np.exp(-2.0 * log_tau[name])
             b = ranges[f.label]
             o = np.setdiff1d(np.arange(len(J)), b)
-            A = (J + P0 + np.diag(fixed))[np.ix_(o, o)] / np.outer(d[o], d[o])
+            A = (J + P)[np.ix_(o, o)] / np.outer(d[o], d[o])
             C = J[np.ix_(o, b)] / d[o][:, None]
             mu = np.maximum(
                 np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]),
@@ -226,21 +230,22 @@ def _log_scale(mu: Array, spend: float) -> float:
     )
 
 
-def _prior_of_others(model: Model, sigma: float) -> Array:
-    """Return the precision of the columns outside the ranges of smooth functions, (p m, p m), in the units of J."""
-    m = model.shape[1]
-    P = np.zeros((model.shape[0] * m, model.shape[0] * m))
-    for b in model.joint.blocks:
-        if isinstance(b.prior, GaussianPrior):
-            entries = b.entries(m)
-            if b.prior.sigma_units or not model.likelihood.least_squares:
-                unit = 1.0
-            else:
-                unit = sigma**-1.0
-            P[np.ix_(entries, entries)] = (
-                np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
-            )
-    return P
+def _model_at(
+    model: Model,
+    functions: Sequence[TermFunction],
+    tau: Mapping[str, float],
+    unit: float,
+) -> Model:
+    """Return the model with normal priors of these scales, times `unit`, on the ranges of the functions."""
+    columns = model.design.columns
+    ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
+    others = [
+        b
+        for b in model.joint.blocks
+        if b.stated and tuple(columns[j] for j in b.columns) not in ranges
+    ]
+    blocks: dict[Key, Prior] = {names: Normal(t * unit) for names, t in ranges.items()}
+    return model.with_prior({**mapping_of(others, columns), **blocks})
 
 
 def _at_scales(
@@ -250,21 +255,7 @@ def _at_scales(
     description: str,
 ) -> Fit:
     """Fit at given scales of the ranges; for least squares they are in units of sigma, which is fixed or its restricted estimate."""
-    columns = model.design.columns
-    ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
-    prior_pairs = [
-        b
-        for b in model.joint.blocks
-        if b.stated and tuple(columns[j] for j in b.columns) not in ranges
-    ]
-    priors = mapping_of(prior_pairs, columns)
-
-    def at(unit: float) -> Model:
-        blocks: dict[Key, Prior] = {
-            names: Normal(t * unit) for names, t in ranges.items()
-        }
-        return model.with_prior({**priors, **blocks})
-
+    at = partial(_model_at, model, functions, tau)
     if not model.likelihood.least_squares:
         result = fit(at(1.0))
     elif model.noise_held is not None:
