@@ -679,20 +679,16 @@ class Fit(FitStatistics):
         True
         """
         from probreg.data.formula.functions import term_function
-        from probreg.fits.smooth_functions import curve, points_given, points_over_range
+        from probreg.fits.smooth_functions import curve
 
         require_predictive(self.solution, self.method)
         function = term_function(self.model.design, term)
-        if at is None:
-            x = points_over_range(self.model, function)
-        else:
-            x = points_given(function, at)
         return curve(
             self.model,
             self.method,
             self.solution,
             function,
-            x,
+            at,
             prob=prob,
             derivative=derivative,
             seed=self.seed,

@@ -192,36 +192,28 @@ class Band:
         }
 
 
-def points_over_range(model: Model, function: TermFunction) -> Array:
-    """Return points (n, d) over the range of the function's rows, or of its basis if these are not known."""
+def _points(model: Model, function: TermFunction, at: Any) -> Array:
+    """Return the points (n, d) in `at`, by default over the range of the function's rows, or of its basis if these are not known."""
     d = len(function.inputs)
-    if d not in POINTS:
+    if at is None and d not in POINTS:
         raise DataError(
             f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})"
         )
-    low, high = function.range_in(model.design)
-    axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-
-
-def points_given(function: TermFunction, points: Any) -> Array:
-    """Return the points (n, d) given by a user."""
-    d = len(function.inputs)
-    x = np.asarray(points, dtype=float)
+    if at is None:
+        low, high = function.range_in(model.design)
+        axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+    x = np.asarray(at, dtype=float)
     x = x[:, None] if x.ndim == 1 and d == 1 else x
-    if x.ndim != 2 or x.shape[1] != d or not len(x):
+    if x.ndim != 2 or x.shape[1] != d or not len(x) or not np.isfinite(x).all():
         raise DataError(
-            f"at= holds points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}"
-        )
-    if not np.isfinite(x).all():
-        raise DataError(
-            f"at= holds {x[~np.isfinite(x)][0]} at point {int(np.argwhere(~np.isfinite(x))[0, 0])}"
+            f"at= holds finite points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}"
         )
     return x
 
 
 def curve(
-    model: Model, method: Method, solution: Solution, function: TermFunction, x: Array, *,
+    model: Model, method: Method, solution: Solution, function: TermFunction, at: Any, *,
     prob: float, derivative: bool, seed: int,
 ) -> Any:  # fmt: skip
     """Return the function, or its derivative, at points x with both bands: a Dataset (point[, outcome])."""
@@ -235,6 +227,7 @@ def curve(
         ends = function.range_in(model.design)
     else:
         ends = None
+    x = _points(model, function, at)
     rng = np.random.default_rng([seed, 7])
     band, kind = _compute_band(model, solution, function, x, ends, prob, rng)
     outcomes = model.likelihood.outcomes

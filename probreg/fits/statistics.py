@@ -83,15 +83,10 @@ class FitStatistics(Fitted):
         Incompatible
             Under a prior on coefficients, and for random effects, where each coefficient counts less than one.
         """
-        if tested_at_found_scales(self):
+        if tested_at_found_scales(self) or self.model.joint.informative.any():
             raise Incompatible(
-                "residual degrees of freedom count coefficients, and each effect by group counts by less than one: see "
-                "pr.prior_weight(fit).effective"
-            )
-        if self.model.joint.informative.any():
-            raise Incompatible(
-                "residual degrees of freedom count coefficients, and under a prior each counts by less than one: see "
-                "pr.prior_weight(fit).effective"
+                "residual degrees of freedom count coefficients; under a prior, and for effects of groups, each counts by less "
+                "than one: see pr.prior_weight(fit).effective"
             )
         return self.nobs - estimated_coefficients(self)
 

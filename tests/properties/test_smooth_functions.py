@@ -316,7 +316,7 @@ def test_bands_cover_a_function_over_data_sets() -> None:
         ),
         ("t2(x, z, k=4)", {"derivative": True}, "derivative= is of one column"),
         ("s(x)", {"at": [[1.0, 2.0]]}, "an array \\(n, 1\\); got shape \\(1, 2\\)"),
-        ("s(x)", {"at": [1.0, np.nan]}, "nan at point 1"),
+        ("s(x)", {"at": [1.0, np.nan]}, "finite points of x"),
         ("s(x, z, w, k=15)", {}, "a function of 3 columns: say where with at="),
     ],
 )
