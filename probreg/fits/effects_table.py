@@ -36,14 +36,10 @@ def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
             "no effect of this model varies by a group: a formula with (1 | g) has such effects"
         )
     if group is None and len(effects) == 1:
-        return next(iter(effects.values()))
-    if group is None or group not in effects:
-        if group is None:
-            problem = "none was named"
-        else:
-            problem = f"there is no {group!r}"
+        (group,) = effects
+    if group not in effects:
         raise DataError(
-            f"effects of which groups: {problem}; there are: {', '.join(map(repr, effects))}"
+            f"group={group!r}: expected one of {', '.join(map(repr, effects))}"
         )
     return effects[group]
 

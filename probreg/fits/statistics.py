@@ -3,7 +3,7 @@
 import contextlib
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -466,30 +466,25 @@ class FitStatistics(Fitted):
         """
         import pandas as pd
 
+        get = partial(statistic_or_nan, self)
         gaussian = self.model.likelihood.least_squares
         row: dict[str, Any] = {}
         if self.solution.draws is not None:
             row = {"algorithm": self.method.name, "pss": self.solution.draws.count}
-        row["r.squared"] = statistic_or_nan(self, "r_squared")
+        row["r.squared"] = get("r_squared")
         if self.target == "mode" and gaussian:
-            row["adj.r.squared"] = statistic_or_nan(self, "adjusted_r_squared")
+            row["adj.r.squared"] = get("adjusted_r_squared")
         if self.model.likelihood.noise_scale is not None:
-            row["sigma"] = statistic_or_nan(self, "residual_sd")
+            row["sigma"] = get("residual_sd")
         if self.target == "mode" and gaussian:
             test = self.overall
-            row |= {"statistic": np.nan, "p.value": np.nan, "df": np.nan}
-            row |= (
-                {}
-                if test is None
-                else {
-                    "statistic": test.statistic,
-                    "p.value": test.p_value,
-                    "df": test.df,
-                }
-            )
+            row |= dict.fromkeys(("statistic", "p.value", "df"), np.nan)
+            if test is not None:
+                row |= {"statistic": test.statistic, "p.value": test.p_value}
+                row["df"] = test.df
         elif self.target == "mode":
-            row["null.deviance"] = statistic_or_nan(self, "null_deviance")
-            row["df.null"] = statistic_or_nan(self, "nobs") - self.model.shape[1] * (
+            row["null.deviance"] = get("null_deviance")
+            row["df.null"] = get("nobs") - self.model.shape[1] * (
                 self.model.design.intercept is not None
             )
         if has_effects(self.model):
@@ -497,7 +492,7 @@ class FitStatistics(Fitted):
         scales = self.solution.effect_scales
         # for REML broom reports the restricted log-likelihood
         if scales is None:
-            log_lik = statistic_or_nan(self, "log_likelihood")
+            log_lik = get("log_likelihood")
         else:
             log_lik = scales.value
         row["logLik"] = (
@@ -505,12 +500,12 @@ class FitStatistics(Fitted):
         )  # for an exact fit its size depends on rounding errors
         if self.target == "mode":
             row |= {
-                "AIC": statistic_or_nan(self, "aic"),
-                "BIC": statistic_or_nan(self, "bic"),
-                "deviance": statistic_or_nan(self, "deviance"),
+                "AIC": get("aic"),
+                "BIC": get("bic"),
+                "deviance": get("deviance"),
             }
-            row["df.residual"] = statistic_or_nan(self, "df_resid")
-        row["nobs"] = statistic_or_nan(self, "nobs")
+            row["df.residual"] = get("df_resid")
+        row["nobs"] = get("nobs")
         row |= {
             f"ngrps.{t.group}": len(t.levels)
             for t in self.model.design.recipe.grouped.values()

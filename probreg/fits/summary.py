@@ -233,17 +233,13 @@ def probability_positive(fit: FitStatistics) -> Array:
     coef = reported_coefficients(fit.model, s.beta)
     if draws.elliptical:
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = coef / _own_scale(fit, coef)
+            t = coef / reported_estimate(fit.model, s).error.reshape(coef.shape)
         return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
     m = reported_marginals(fit.model, draws)
     if m is not None:
         return above_zero(m["weight"], m["mean"] / m["sd"]).reshape(coef.shape)
     beta = reported_coefficients(fit.model, draws["beta"])
     return np.asarray((beta > 0).mean((0, 1)))
-
-
-def _own_scale(fit: FitStatistics, coef: Array) -> Array:
-    return reported_estimate(fit.model, fit.solution).error.reshape(coef.shape)
 
 
 def posterior_median(fit: FitStatistics) -> Array:

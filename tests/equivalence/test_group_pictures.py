@@ -111,7 +111,7 @@ def test_outcomes_of_a_softmax_have_panels_and_crossed_groups_are_named():
     crossed = fit_of(12, "(1 | g) + (1 | h)")
     labels = plot.effects(crossed, "h").axes[0].get_yticklabels()
     assert sorted(t.get_text() for t in labels) == [*"pqrs"]
-    with pytest.raises(pr.DataError, match="there are: 'g', 'h'"):
+    with pytest.raises(pr.DataError, match="expected one of 'g', 'h'"):
         plot.effects(crossed)
     with pytest.raises(
         pr.Incompatible, match="no effect of this model varies by a group"

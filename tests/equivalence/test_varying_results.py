@@ -38,7 +38,7 @@ def test_a_variance_that_vanishes_is_zero_with_an_interval_from_zero(rows):
     assert (fit.effects("h")["pooling"] == 1.0).all()
     assert np.isnan(fit.solution.hyper["sd(Intercept | h)"][1])
     assert "(1 | h) 0 of 6" in str(fit)
-    with pytest.raises(DataError, match="there are: 'g', 'h'"):
+    with pytest.raises(DataError, match="expected one of 'g', 'h'"):
         fit.effects()
 
 

@@ -162,7 +162,7 @@ def test_effects_are_the_conditional_distribution(reml):
         "Subject": 18,
         "effect": 2,
     }
-    with pytest.raises(DataError, match="there are: 'Subject'"):
+    with pytest.raises(DataError, match="expected one of 'Subject'"):
         reml.effects("Days")
 
 

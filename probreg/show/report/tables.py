@@ -73,14 +73,10 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
 
 def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
     """The columns of the rows, and the names of the rows."""
-    nested = isinstance(rows, Mapping) and all(isinstance(v, Mapping) for v in rows.values())  # fmt: skip
-    if nested:
-        variables_by_row = list(rows.values())
-        columns = {
-            k: [row.get(k) for row in variables_by_row]
-            for k in dict.fromkeys(k for row in variables_by_row for k in row)
-        }
-        return columns, [*map(str, rows)]
+    if isinstance(rows, Mapping) and all(isinstance(v, Mapping) for v in rows.values()):
+        import pandas as pd
+
+        rows = pd.DataFrame.from_dict(rows, orient="index")
     table = read_table(rows)
     columns = {str(k): np.asarray(table.columns[k]).tolist() for k in table.columns}
     return columns, [*map(str, table.rows)]
