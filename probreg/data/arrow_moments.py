@@ -19,6 +19,7 @@ from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.linalg import triangular
+from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray
@@ -61,10 +62,7 @@ class ArrowMoments(PrintsLines):
         head = Moments.of(
             X.head, y, weights=weights, precision=precision, columns=columns
         )
-        if weights is None:
-            copies = np.ones(len(y))
-        else:
-            copies = np.asarray(weights, dtype=float)
+        copies = np.ones(len(y)) if weights is None else weights
         w = copies if precision is None else copies * precision
         Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
         cross_products = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
@@ -199,12 +197,11 @@ class ArrowMoments(PrintsLines):
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
         """Return the moments without the other's rows; groups stay, even with no rows left."""
         for mine, theirs in zip(self.terms, self._like(other).terms):
-            unknown_levels = [
-                level for level in theirs.levels if level not in set(mine.levels)
-            ]
-            if unknown_levels:
+            known = set(mine.levels)
+            unknown = [level for level in theirs.levels if level not in known]
+            if unknown:
                 raise DataError(
-                    f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(unknown_levels)} of {mine.group} here"
+                    f"the rows to subtract were not among these rows: {mine.key} has no group {few_names(list(map(repr, unknown)))} of {mine.group} here"
                 )
         b = other.with_terms(self.terms)
         before = self.totals[:, 1]
@@ -343,10 +340,4 @@ def arrow_moments_of(
     inside = coo_array((value, (row, column)), shape=(q, q)).tocsr()
     return ArrowMoments(
         head, terms, inside, border.reshape(q, head.p + 1), totals.reshape(q, 2)
-    )
-
-
-def _abbreviate_levels(levels: Sequence[str]) -> str:
-    return ", ".join(map(repr, levels[:3])) + (
-        f" and {len(levels) - 3} more" if len(levels) > 3 else ""
     )

@@ -33,11 +33,11 @@ from probreg.data.unwritten import LazyColumns, contiguous
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
+from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray
 AnyMoments = Moments | ArrowMoments
-_SHOWN = 12  # columns by name in a print
 
 
 class ColumnRecipe(ABC):
@@ -169,20 +169,12 @@ class Design(PrintsLines):
     @property
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
-        if self.n:
-            rows = f"{self.n} rows"
-        else:
-            rows = self._rows_place
-        shown = self.shown_columns
-        if len(shown) > _SHOWN:
-            suffix = f" and {len(shown) - _SHOWN} more in .columns"
-        else:
-            suffix = ""
+        rows = f"{self.n} rows" if self.n else self._rows_place
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         has += [f"{self.weight_kind} weights"] if self.weighted else []
         return [
             f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
-            f"columns: {', '.join(shown[:_SHOWN])}{suffix}",
+            f"columns: {few_names(self.shown_columns)}",
             *([f"with {' and '.join(has)}"] if has else []),
             *(f"note: {n}" for n in self.notes),
         ]

@@ -20,7 +20,6 @@ from probreg.data.terms.process import (
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, prefix_errors
-from probreg.formula.expression import BASIS_SETTINGS
 from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
@@ -153,11 +152,6 @@ def design_of_kernel(
         counts = None
     else:
         counts = w[w > 0]
-    unknown = [word for word in basis_settings if word not in BASIS_SETTINGS]
-    if unknown:
-        raise DataError(
-            f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}"
-        )
     if length_known is None:
         is_known = kernel is not None
     else:

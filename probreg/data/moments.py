@@ -28,11 +28,11 @@ from probreg.linalg import (
     solve_upper,
     triangular,
 )
+from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
-_SHOWN = 12  # columns by name in a print
 ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
 _ROUNDING = 1e-14  # of a weighted mean of ones
 MOMENT_ARRAYS = (
@@ -78,13 +78,9 @@ class Moments(PrintsLines):
             weight = ""
         else:
             weight = f" of weight {self.weight:.6g}"
-        if self.p > _SHOWN:
-            suffix = f" and {self.p - _SHOWN} more in .columns"
-        else:
-            suffix = ""
         return [
             f"Moments: the sufficient statistics of {self.n} rows{weight} and {self.p} columns",
-            f"columns: {', '.join(self.columns[:_SHOWN])}{suffix}",
+            f"columns: {few_names(self.columns)}",
             f"response: mean {self.y_mean:.5g}, standard deviation {self.y_scale:.5g}",
         ]
 

@@ -12,6 +12,7 @@ from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import DataTable, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, Remedy, such_rows
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 
@@ -76,15 +77,9 @@ def require(table: DataTable, names: Iterable[str]) -> None:
         if name not in table.columns:
             present = list(table.columns)
             matches = difflib.get_close_matches(name, present, n=1)
-            if matches:
-                hint = f"; did you mean {matches[0]!r}?"
-            else:
-                hint = "."
-            shown = ", ".join(present[:20]) + (
-                f" and {len(present) - 20} more" if len(present) > 20 else ""
-            )
+            hint = f"; did you mean {matches[0]!r}?" if matches else "."
             raise DataError(
-                f"the data have no column {name!r}{hint} They have: {shown}"
+                f"the data have no column {name!r}{hint} They have: {few_names(present)}"
             )
 
 

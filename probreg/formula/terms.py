@@ -284,14 +284,10 @@ def joined_offsets(*offsets: str | None) -> str | None:
 def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
     """Raise DataError for a smooth function or a process inside these terms."""
     for factor in (factor for term in terms for factor in term):
-        if factor.expression.process:
+        if factor.expression.alone:
             raise DataError(
-                f"{factor.key!r} is a Gaussian process and stands by itself in {shown_formula(text)}; one of x and z is gp(x, z)"
-            )
-        if factor.expression.smooth:
-            raise DataError(
-                f"{factor.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "
-                "or times a number g, is s(x, by=g)"
+                f"{factor.key!r} stands by itself in {shown_formula(text)}; a process of x and z is gp(x, z), and a smooth function for each "
+                "level of g, or times a number g, is s(x, by=g)"
             )
 
 

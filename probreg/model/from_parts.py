@@ -23,6 +23,7 @@ from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error
+from probreg.formula.terms import Counted
 from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import Choices, response_of_counts
 
@@ -107,7 +108,12 @@ def from_parts(
     if not total.weight > 0:
         raise DataError("the weights sum to zero: no observation is left")
     survey, unit = normalised_survey(total, blocks.kind)
-    likelihood, notes = of_survey(likelihood, survey)
+    notes: tuple[str, ...] = ()
+    if survey.values.ndim == 2:  # counts, which `of_rows` has checked
+        kind: Counted = (
+            "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
+        )
+        likelihood, notes = response_of_counts(likelihood, kind)
     bound = _prepare(
         choices,
         likelihood,
@@ -145,17 +151,6 @@ def from_parts(
         weight_kind=blocks.kind,
     )
     return design, bound
-
-
-def of_survey(
-    likelihood: Likelihood, survey: Survey
-) -> tuple[Likelihood, tuple[str, ...]]:
-    """The likelihood of the surveyed rows, which may be counts (`of_rows` has checked that it allows them), and notes on the choice."""
-    if survey.values.ndim == 1:
-        return likelihood, ()
-    return response_of_counts(
-        likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
-    )
 
 
 def _prepare(

@@ -316,25 +316,19 @@ class Predictive(PrintsTable):
         return self.mean() * self.given.get("trials", 1.0)
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
-        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double, at the rows that still need one."""
+        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double."""
         low = start - 1.0
         high = start.copy()
         reach = 1.0
-        open_ = np.arange(len(start))
-        part = self
         for _ in range(1100):
-            a = low[open_]
-            b = high[open_]
-            above = part.cdf(a) >= prob
-            below = ~above & (part.cdf(b) < prob)
-            low[open_] = np.where(above, a - reach, np.where(below, b, a))
-            high[open_] = np.where(above, a, np.where(below, b + reach, b))
-            keep = above | below
-            if not keep.any():
+            above = self.cdf(low) >= prob
+            below = ~above & (self.cdf(high) < prob)
+            if not (above | below).any():
                 break
-            open_ = open_[keep]
-            reach = 2.0 * reach
-            part = self._take_rows(open_)
+            before = low
+            low = np.where(above, low - reach, np.where(below, high, low))
+            high = np.where(above, before, np.where(below, high + reach, high))
+            reach *= 2.0
         return low, high
 
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:

@@ -30,9 +30,9 @@ REFUSED = {
     "gp(x, basis='cholesky', size=50, length=1)": "size=50: expected at most 30, the number of distinct rows",
     "gp(x, basis='eigen')": "basis is one of exact, cholesky, hsgp, got 'eigen'",
     "gp(x, tol=1e-3)": "tol= is of a basis that is named beside it: write basis='cholesky' or",
-    "gp(x, basis='exact', tol=0.1)": "a basis of kind 'exact' takes no tol=",
-    "gp(x, basis='hsgp', range=(0, 4.5))": "x is 4.65517 in row r27, beyond the range 0 to 4.5 of its sines: fit it with a range= that holds it",
-    "gp(x, z, range=[(0, 5), (0, 1)])": "z is -0.756802 in row r4, beyond the range 0 to 1 of its sines: fit it with a range= that holds it",
+    "gp(x, basis='exact', tol=0.1)": "exact takes no tol=",
+    "gp(x, basis='hsgp', range=(0, 4.5))": "row 27, column 0 holds 4.65517, beyond the range 0 to 4.5 of this basis: make it with range=",
+    "gp(x, z, range=[(0, 5), (0, 1)])": "row 4, column 1 holds -0.756802, beyond the range 0 to 1 of this basis: make it with range=",
     "gp(x, kernel='sum')": "kernel='sum': ",
     "gp(x, kernel=1)": "kernel is a name or a covariance function",
     "gp(x, kernel='polynomial', offset=-1)": "got -1: with a negative one it is no covariance function",
@@ -60,7 +60,7 @@ def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_th
         ("y ~ gp(g)", "column 'g' holds text (row r0: 'a')"),
         (
             "y ~ gp(x):z",
-            "'gp(x)' is a Gaussian process and stands by itself in 'y ~ gp(x):z'; one of x and z is gp(x, z)",
+            "'gp(x)' stands by itself in 'y ~ gp(x):z'; a process of x and z is gp(x, z)",
         ),
         ("y ~ log(gp(x))", "stands by itself, not inside another function"),
         ("y ~ gp(x, length=1.0, length=2.0)", "gp takes columns, then kernel="),
@@ -168,7 +168,7 @@ def test_a_row_of_a_file_beyond_the_range_is_named(tmp_path):
     TABLE.to_csv(tmp_path / "rows.csv")
     with pytest.raises(
         pr.DataError,
-        match=r"x is 4.13793 in row 24, beyond the range 0 to 4 of its sines",
+        match=r"row 24, column 0 holds 4.13793, beyond the range 0 to 4 of this basis",
     ):
         pr.Model.from_files(
             "y ~ gp(x, length=1.0, range=(0, 4))", tmp_path / "rows.csv"
@@ -195,7 +195,7 @@ def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"settings": {"knots": 3}}, "a basis takes no knots=; it takes tol, size,"),
+        ({"settings": {"knots": 3}}, "knots= is of a basis that is named beside it"),
         (
             {"kernel": pr.kernels.RBF(1e-9)},
             "gp(x1): length = 1e-09 is far below the distances",

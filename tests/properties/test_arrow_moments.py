@@ -195,7 +195,7 @@ def test_what_does_not_add_up_is_refused_by_name():
     north, south = model(NORTH).moments, model(SOUTH).moments
     with pytest.raises(
         pr.DataError,
-        match=r"\(x \| g\) has no group '8', '9', '10' and 1 more of g here",
+        match=r"\(x \| g\) has no group '8', '9', '10', '.*' of g here",
     ):
         north - south
     with pytest.raises(pr.DataError, match="were not among these rows"):

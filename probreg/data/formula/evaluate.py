@@ -75,8 +75,7 @@ def expression_inputs(
 ) -> np.ndarray:
     """Return the inputs (n, d) of the smooth function or process in an expression, at the rows of a table."""
     call = expression.alone
-    if call is None:
-        raise DataError(f"{expression.text!r} is no smooth function and no process")
+    assert call is not None  # the caller has asked
     with np.errstate(all="ignore"):
         return _Evaluation(expression, table, state, training=False).inputs(call)
 

@@ -25,7 +25,6 @@ from probreg.kernels import (
     read_kernel,
 )
 from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
-from probreg.kernels.spectral import served_ends
 
 Array = np.ndarray
 MOST_SINES = (
@@ -161,7 +160,7 @@ def learned_process(
         kind = words.get("basis") or chosen_basis(
             x, length_known, settings, streamed=streamed
         )
-        _refuse_settings(x, kind, settings, inputs, rows)
+        _refuse_settings(x, kind, inputs)
         return ProcessTerm(
             key, short, basis(kernel, x, kind, **settings), length_known, inputs
         )
@@ -266,25 +265,14 @@ def chosen_basis(
 # ---- sentences -----------------------------------------------------------------------------------------------------------
 
 
-def _refuse_settings(
-    x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any
-) -> None:
-    """Raise DataError for constant inputs, for an unknown basis, and for rows outside the range given in the formula."""
+def _refuse_settings(x: Array, kind: Any, inputs: Sequence[str]) -> None:
+    """Raise DataError for constant inputs and for an unknown basis."""
     if len(x) > 1 and not np.ptp(x, axis=0).any():
         raise DataError(
             f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out"
         )
     if kind not in BASES:
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
-    if kind == "hsgp" and (stated_range := settings.get("range")) is not None:
-        low, high = served_ends(stated_range, x)
-        beyond = (x < low) | (x > high)
-        if beyond.any():
-            i, j = np.argwhere(beyond)[0]
-            excess = Beyond(
-                int(i), int(j), float(x[i, j]), float(low[j]), float(high[j])
-            )
-            raise beyond_range(excess, inputs, rows)
 
 
 def beyond_range(beyond: Beyond, inputs: Sequence[str], rows: Any) -> DataError:
