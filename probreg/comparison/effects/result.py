@@ -39,9 +39,9 @@ from probreg.inference.uncertainty.influence import (
 )
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
+    mean_and_sd,
     quantile,
     sample_covariance,
-    sample_sd,
 )
 from probreg.inference.uncertainty.multiplicity import (
     NO_TESTS,
@@ -460,7 +460,7 @@ def _spread_of_draws(
         z = z + rng.standard_normal((len(z), len(value))) @ root.T
     shown = scale.back.inverse(z)
     lower, upper = equal_tail(shown, prob)
-    columns = {"error": sample_sd(shown), "lower": lower, "upper": upper}
+    columns = {"error": mean_and_sd(shown)[1], "lower": lower, "upper": upper}
     return columns, sample_covariance(z), shown
 
 

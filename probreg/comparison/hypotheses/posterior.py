@@ -23,8 +23,8 @@ from probreg.inference.exact.quadrature import (
 )
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
+    mean_and_sd,
     quantile,
-    sample_sd,
 )
 from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
@@ -92,7 +92,7 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
         lower, upper = of_coefficients(m, prob, "eti")
     else:
         theta = combinations_drawn(fit, L).reshape(-1, len(L))
-        value, sd = theta.mean(0), sample_sd(theta)
+        value, sd = mean_and_sd(theta)
         lower, upper = equal_tail(theta, prob)
     return {"estimate": value, "sd": sd, "lower": lower, "upper": upper}
 

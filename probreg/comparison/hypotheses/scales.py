@@ -18,7 +18,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, sample_sd
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, mean_and_sd
 
 _NO_EFFECT = 1e-10  # of the estimated standard deviation
 _SCALE_TEST = re.compile(
@@ -81,9 +81,10 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
     else:
         holds = draws < question.value
     lower, upper = equal_tail(draws.ravel(), prob)
+    mean, sd = mean_and_sd(draws.ravel())
     columns = {
-        "estimate": draws.mean(),
-        "sd": sample_sd(draws.ravel()),
+        "estimate": mean,
+        "sd": sd,
         "lower": lower,
         "upper": upper,
     }

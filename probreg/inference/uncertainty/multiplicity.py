@@ -85,67 +85,44 @@ def adjust_tests(
     """
     law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
     size = np.abs(t)
-    p_alone = 2.0 * law.sf(np.abs(t))
+    p_alone = 2.0 * law.sf(size)
     R = len(t)
     alpha = 1.0 - prob
-    if pairs_of is None:
-        pairs = 0
+    pairs = 0 if pairs_of is None else pairs_of * (pairs_of - 1) // 2
+    critical = bonferroni = _plain(law.isf(alpha / (2 * R)))
+    if adjust == "tukey" and not pairs:
+        raise Incompatible(
+            "adjust='tukey' needs all pairs of levels of one variable, and these are other contrasts: use "
+            "adjust='single-step'"
+        )
+    if adjust == "bonferroni":
+        p = np.minimum(R * p_alone, 1.0)
+        words = f"Bonferroni over {R}"
+    elif adjust == "holm":
+        order = np.argsort(p_alone, kind="stable")
+        steps = np.minimum((R - np.arange(R)) * p_alone[order], 1.0)
+        # a stepwise test has no intervals of its own: Bonferroni's are valid
+        p = np.maximum.accumulate(steps)[np.argsort(order)]
+        words = f"Holm's p-values over {R}, Bonferroni's intervals"
+    elif adjust == "tukey" and pairs == R:
+        range_df = np.inf if df is None else df
+        q = scipy.stats.studentized_range
+        p = q.sf(np.sqrt(2.0) * size, pairs_of, range_df)
+        critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
+        se = np.sqrt(np.diagonal(covariance))
+        name = "Tukey-Kramer" if np.ptp(se) > _EQUAL * se.max() else "Tukey"
+        words = f"{name} over {pairs_of} means"
     else:
-        pairs = pairs_of * (pairs_of - 1) // 2
-    bonferroni = _plain(law.isf(alpha / (2 * R)))
-    match adjust:
-        case "bonferroni":
-            return AdjustedTests(
-                np.minimum(R * p_alone, 1.0),
-                bonferroni,
-                f"Bonferroni over {R}",
-                p_alone,
-            )
-        case "holm":
-            order = np.argsort(p_alone, kind="stable")
-            steps = np.maximum.accumulate(
-                np.minimum((R - np.arange(R)) * p_alone[order], 1.0)
-            )
-            # a stepwise test has no intervals of its own: Bonferroni's are valid
-            return AdjustedTests(
-                steps[np.argsort(order)],
-                bonferroni,
-                f"Holm's p-values over {R}, Bonferroni's intervals",
-                p_alone,
-            )
-        case "tukey" if not pairs:
-            raise Incompatible(
-                "adjust='tukey' needs all pairs of levels of one variable, and these are other contrasts: use "
-                "adjust='single-step'"
-            )
-        case "tukey" if pairs == R:
-            range_df = np.inf if df is None else df
-            q = scipy.stats.studentized_range
-            critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
-            se = np.sqrt(np.diagonal(covariance))
-            if np.ptp(se) > _EQUAL * se.max():
-                name = "Tukey-Kramer"
-            else:
-                name = "Tukey"
-            return AdjustedTests(
-                q.sf(np.sqrt(2.0) * size, pairs_of, range_df),
-                critical,
-                f"{name} over {pairs_of} means",
-                p_alone,
-            )
-    smallest_df = df if df is None else float(np.min(df))
-    M = largest_of_family(covariance, smallest_df)
-    p = np.array([np.mean(s <= M) for s in size])
-    # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to
-    # these bounds
-    p = np.clip(p, p_alone, np.minimum(R * p_alone, 1.0))
-    critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
-    words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
-    words += (
-        f" at {smallest_df:.4g} degrees of freedom, the smallest"
-        if np.ptp(0.0 if df is None else df) > 0
-        else ""
-    )
+        smallest_df = df if df is None else float(np.min(df))
+        M = largest_of_family(covariance, smallest_df)
+        # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to
+        # these bounds
+        p = np.array([np.mean(s <= M) for s in size])
+        p = np.clip(p, p_alone, np.minimum(R * p_alone, 1.0))
+        critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
+        words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
+        if np.ptp(0.0 if df is None else df) > 0:
+            words += f" at {smallest_df:.4g} degrees of freedom, the smallest"
     return AdjustedTests(p, critical, words, p_alone)
 
 

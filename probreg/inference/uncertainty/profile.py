@@ -6,7 +6,7 @@ expected information of the coefficients. l is the log posterior, which equals t
 log-likelihood for flat priors.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
 
@@ -95,41 +95,29 @@ def invert_test(
     surface_, theta, local = surface(model, solution)
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
-    p = model.shape[0]
+    head = model.design.head
     open_ends = _open_sides(model, solution)
-    B = surface_.B
-    ends = np.empty((2, p, len(D)))
-    with np.errstate(all="ignore"):
-        # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
-        S = _scale_directions(B, local.curvature)
-        V = S @ np.linalg.pinv(S.T @ local.curvature @ S, hermitian=True) @ S.T
-    for j, d in _with_progress(model.design.head.tolist(), len(D), f"{kind} intervals"):
-        c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-        path = ConstrainedPath(surface_, c, (theta, local))
-        se = float(np.sqrt(max(c @ V @ c, 0.0)))
-        not_estimable = solution.not_estimable is not None and bool(
-            solution.not_estimable[j, d]
-        )
-        if not_estimable or not se > 0:
-            unit = float(np.linalg.norm(c))
-        else:
-            unit = se
-        for side, s in enumerate((-1, 1)):
-            if open_ends[side, j, d]:
-                ends[side, j, d] = s * np.inf
-            else:
-                ends[side, j, d] = end(
-                    path, STATISTICS[kind], z, s, unit, runaway=not_estimable
-                )
-    return ends[0][model.design.head], ends[1][model.design.head]
-
-
-def _with_progress(
-    columns: list[int], outcomes: int, name: str
-) -> Iterator[tuple[int, int]]:
-    """Yield the index of each coefficient and outcome, with a progress bar."""
-    with progress_bar(name, len(columns) * outcomes) as bar:
-        yield from bar.over(product(columns, range(outcomes)))
+    ends = np.empty((2, model.shape[0], len(D)))
+    # the step of the search is one standard error, where there is one
+    errors = solution.given_scales.errors_of(D)
+    with progress_bar(f"{kind} intervals", len(head) * len(D)) as bar:
+        for j, d in bar.over(product(head.tolist(), range(len(D)))):
+            c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
+            path = ConstrainedPath(surface_, c, (theta, local))
+            unit = float(errors[j, d])
+            missing = solution.not_estimable is not None and bool(
+                solution.not_estimable[j, d]
+            )
+            if missing or not 0.0 < unit < np.inf:
+                unit = float(np.linalg.norm(c))
+            for side, s in enumerate((-1, 1)):
+                if open_ends[side, j, d]:
+                    ends[side, j, d] = s * np.inf
+                else:
+                    ends[side, j, d] = end(
+                        path, STATISTICS[kind], z, s, unit, runaway=missing
+                    )
+    return ends[0][head], ends[1][head]
 
 
 def invert_test_of_aux(

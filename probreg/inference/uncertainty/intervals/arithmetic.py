@@ -47,17 +47,6 @@ def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
     return quantile_pair(draws, tail, 1 - tail)
 
 
-def sample_sd(draws: Array) -> Array:
-    """Return the standard deviation over the first axis; nan for one draw.
-
-    >>> sample_sd(np.array([1.0, 3.0])).round(3), sample_sd(np.ones((1, 2)))
-    (np.float64(1.414), array([nan, nan]))
-    """
-    if len(draws) < 2:
-        return np.full(draws.shape[1:], np.nan)
-    return np.asarray(draws.std(0, ddof=1))[()]
-
-
 def sample_covariance(draws: Array) -> Array:
     """Return the covariance (k, k) of draws (S, k); nan for one draw."""
     if len(draws) < 2:

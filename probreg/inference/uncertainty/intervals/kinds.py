@@ -157,12 +157,6 @@ class Intervals:
             )
         return interval.aux_ends(name, prob)
 
-    def require_estimate(self) -> None:
-        """Raise NotConverged if a coefficient has no estimate."""
-        s = self.solution
-        if s.not_estimable is not None and s.not_estimable.any():
-            raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
-
 
 @dataclass(frozen=True, eq=False)
 class IntervalKind(ABC):
@@ -179,7 +173,9 @@ class IntervalKind(ABC):
 
     def refuse(self) -> None:
         """Raise NotConverged or Incompatible if the interval would be nan."""
-        self.of.require_estimate()
+        s = self.of.solution
+        if s.not_estimable is not None and s.not_estimable.any():
+            raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
 
     @abstractmethod
     def ends(self, prob: float) -> tuple[Array, Array]:
