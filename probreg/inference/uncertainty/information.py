@@ -348,13 +348,12 @@ class RowDerivatives:
 
     def score_rows(self, scores: Array) -> Array:
         """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
-        m = self.at.beta.shape[1]
-        return np.hstack(
-            [
-                (self.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1),
-                scores[:, m:],
-            ]
-        )
+        p, m = self.at.beta.shape
+        rows = np.empty((len(scores), p * m + scores.shape[1] - m))
+        by_column = rows[:, : p * m].reshape(len(scores), p, m)
+        np.multiply(self.U[:, :, None], scores[:, None, :m], out=by_column)
+        rows[:, p * m :] = scores[:, m:]
+        return rows
 
     def less_leverage(self, root: Array, power: float) -> Array:
         """Multiply the scores of eta by (1 - W_i G_i)^-power.
@@ -415,27 +414,14 @@ def meat_part(
 
 
 def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
-    # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
-    estimate, (p, m) = rows.at, rows.at.beta.shape
-    if root is None:
-        scores = rows.scores
-    else:
-        scores = rows.less_leverage(root, power)
-    eta = scores[:, :m] * rows.mean_of_squares
-    aux = scores[:, m:]
-    w = rows.weights
-    k = p * m
-    w = w * w if estimate.sampled else w
-    M = np.empty((k + aux.shape[1], k + aux.shape[1]))
-    M[:k, :k] = weighted_gram(
-        rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None]
-    )
-    M[:k, k:] = np.einsum(
-        "np,nk,na->pka", rows.U, eta * w[:, None], aux, optimize=True
-    ).reshape(k, -1)
-    M[k:, :k] = M[:k, k:].T
-    M[k:, k:] = (aux * w[:, None]).T @ aux
-    return (M,)
+    # M = sum_i w_i u_i u_i'
+    at = rows.at
+    m = at.beta.shape[1]
+    scores = rows.scores if root is None else rows.less_leverage(root, power)
+    scores = np.hstack([scores[:, :m] * rows.mean_of_squares, scores[:, m:]])
+    root_of_w = rows.weights if at.sampled else np.sqrt(rows.weights)
+    u = rows.score_rows(scores * root_of_w[:, None])
+    return (u.T @ u,)
 
 
 def estimate_of(
