@@ -129,48 +129,34 @@ def prior_predictive(
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
-    if lacking:
-        notes.append(_no_means(design.columns, prior, lacking, improper))
-    else:
+    proper = {c for b in prior.blocks if b.prior.proper for c in b.columns}
+    flat = [c for j, c in enumerate(design.columns) if c in lacking and j not in proper]
+    if lacking or improper:
+        quantities = "means or outcomes" if lacking else "outcomes"
+        notes.append(
+            f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as prior={{'x': Normal(1.0)}} or "
+            "aux={'sigma': HalfNormal(1.0)}"
+        )
+    if not lacking:
         eta = np.einsum("nj,sjm->snm", design.X, beta) + (
             0.0 if design.offset is None else design.offset
         )
-        wide = {k: v[:, None] for k, v in held.items()}
-        if not improper:
-            with np.errstate(over="ignore"):
-                mean = likelihood.mean(eta, **wide)
-                rows = likelihood.at_rows(wide, design.precision) | likelihood.given(
-                    design.observed
-                )
+        wide = {k: v[:, None] for k, v in held.items()} | dict.fromkeys(improper, 1.0)
+        with np.errstate(over="ignore"):
+            mean = likelihood.mean(eta, **wide)
+            if not improper:
+                rows = likelihood.at_rows(wide, design.precision)
+                rows = rows | likelihood.given(design.observed)
                 y = _outcomes(likelihood, rng, eta, rows)
-            if y is None:
-                notes.append(
-                    "no outcomes: some prior means are too large to draw a count from; use tighter priors"
-                )
-        else:
-            with np.errstate(over="ignore"):
-                mean = likelihood.mean(eta, **dict.fromkeys(likelihood.aux, 1.0))
+        if y is None and not improper:
             notes.append(
-                f"no outcomes: the prior of {', '.join(improper)} is improper; give a proper one, e.g. aux={{{improper[0]!r}: HalfNormal(1.0)}}"
+                "no outcomes: some prior means are too large to draw a count from; use tighter priors"
             )
     noise = likelihood.noise(aux, None)
     moves = _effects_of_columns(design, likelihood, prior, noise, beta, sigma, prob)
     return PriorPredictive(
         beta, held, mean, y, moves, design.columns, likelihood, tuple(notes), hyper
     )
-
-
-def _no_means(
-    columns: tuple[str, ...], prior: JointPrior, lacking: list[str], improper: list[str]
-) -> str:
-    """Return the note that explains missing means and outcomes, and the priors that would give them."""
-    proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
-    flat = [c for c in lacking if c not in proper]
-    reasons = [f"the prior of {few_names(flat)} is flat"] if flat else []
-    reasons += [f"the prior of {name} is improper" for name in improper]
-    give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
-    give += [f"aux={{{improper[0]!r}: HalfNormal(1.0)}}"] if improper else []
-    return f"no means or outcomes: {'; '.join(reasons)}; give a proper one, e.g. {' and '.join(give)}"
 
 
 def _aux_draws(

@@ -108,7 +108,7 @@ def test_what_a_flat_prior_withholds_is_said():
     found = model(y, "bernoulli", pr.Normal(0.7)).prior_predictive()
     assert found.mean is None
     assert found.y is None
-    assert "the prior of Intercept is flat" in repr(found)
+    assert "Intercept without a proper prior" in repr(found)
     assert np.isnan(found.beta[:, 0]).all()
     assert "no column has a proper prior" in repr(
         model(y, "bernoulli", pr.Flat()).prior_predictive()
@@ -116,7 +116,7 @@ def test_what_a_flat_prior_withholds_is_said():
     improper = model(RNG.normal(size=50), "gaussian").prior_predictive()
     assert improper.mean is not None
     assert improper.y is None
-    assert "the prior of sigma is improper" in repr(improper)
+    assert "sigma without a proper prior" in repr(improper)
     for bad in ({"draws": 1}, {"prob": 95}):
         with pytest.raises(pr.DataError):
             model(y, "bernoulli").prior_predictive(**bad)
@@ -127,7 +127,7 @@ def test_each_column_has_a_sentence_and_a_note_says_why_there_are_no_means():
     *rows, note = unfolded(few)
     assert rows == [m.sentence for m in few.moves]
     assert note == (
-        "note: no means or outcomes: the prior of Intercept is flat; the prior of sigma is improper; give a proper one, e.g. {'Intercept': Normal(...)} and "
+        "note: no means or outcomes: Intercept, sigma without a proper prior, such as prior={'x': Normal(1.0)} or "
         "aux={'sigma': HalfNormal(1.0)}"
     )
     (alone, *_) = unfolded(

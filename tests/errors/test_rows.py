@@ -126,7 +126,7 @@ def test_a_column_that_the_second_file_has_twice(tmp_path: Path, kind: str) -> N
 def test_a_format_that_is_none_and_text_that_is_not_utf8(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.parquet", **numbers())
     refused(
-        "format='json' is not known; take 'parquet', 'arrow', 'csv', 'tsv'",
+        "format='json' is not known; take parquet, arrow, csv, tsv",
         "y ~ x",
         path,
         format="json",

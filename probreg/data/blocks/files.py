@@ -232,10 +232,9 @@ def files_of(
         raise DataError(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
         )
-    formats = tuple(dict.fromkeys(FORMATS.values()))
-    if format is not None and not (isinstance(format, str) and format in formats):
+    if format is not None and format not in FORMATS.values():
         raise DataError(
-            f"format={brief(format)} is not known; take {', '.join(map(repr, formats))}, or leave it to the names"
+            f"format={brief(format)} is not known; take {', '.join(dict.fromkeys(FORMATS.values()))}, or leave it to the names"
         )
     files = [
         file

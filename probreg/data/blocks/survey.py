@@ -14,7 +14,6 @@ from probreg.data.blocks.block import SAMPLE, Array, Block, join_blocks
 from probreg.data.design import AnyMoments
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
-_LOOK = 4000  # rows that determine the type of the response
 
 
 class Survey(NamedTuple):
@@ -141,9 +140,6 @@ def distinct(values: Array) -> tuple[Array, bool]:
 
     if values.ndim == 2:
         return values.sum(0, keepdims=True), False
-    head: Any = pd.unique(values[:_LOOK])
-    if len(head) > _DISTINCT:
-        return head[: _DISTINCT + 1], True
     values_met: Any = pd.unique(values)
     return values_met[: _DISTINCT + 1], len(values_met) > _DISTINCT
 
