@@ -17,7 +17,7 @@ def test_the_mean_at_given_scales_is_moved_from_the_mode_towards_that_of_a_grid(
     surface = EvidenceProblem(model, per_column=False).surface
     sd = 0.8
     found = surface.mode(np.log([sd]))
-    normal = NodeNormal(surface, found, surface.shift(found))
+    normal = NodeNormal(surface, found)
     first = normal.points(np.zeros((1, normal.width)))[1].ravel()
     # log p(y, b0, b) on a grid: flat b0, b ~ N(0, sd^2)
     b0, a, b = np.meshgrid(*[np.linspace(-7.0, 5.0, 121)] * 3, indexing="ij")

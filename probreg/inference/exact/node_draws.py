@@ -30,7 +30,6 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.exact.node_normal import NodeNormal
 from probreg.inference.exact.nodes import Nodes
-from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
     all_proper,
@@ -222,18 +221,13 @@ def _draw_exactly(
     )
 
 
-def _normals(
-    model: Model, problem: EvidenceProblem, theta: Array, shift: Parts | None = None
-) -> list[NodeNormal]:
-    """Return the normal distribution at each node, with the `shift` of the mean if it
-    is known."""
+def _normals(model: Model, problem: EvidenceProblem, theta: Array) -> list[NodeNormal]:
+    """Return the normal distribution at each node."""
     normals = []
     for surface, at in map(problem.surface.inner_at, theta):
         assert isinstance(surface, LaplaceSurface)  # the likelihood is not Gaussian
-        mode = surface.mode(at, rough=shift is not None)
-        shift_here = surface.shift(mode) if shift is None else shift
         columns = _columns_of_values(model, problem, surface.model)
-        normals.append(NodeNormal(surface, mode, shift_here, columns))
+        normals.append(NodeNormal(surface, surface.mode(at), columns))
     return normals
 
 
@@ -271,23 +265,7 @@ def _draw_approximately(
 ) -> _NodeResult:
     """Return points (beta, log aux) about the mode at every node, weighted with their
     node by the posterior of both."""
-    surface = problem.surface
-    count = model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    if (
-        isinstance(surface, LaplaceSurface)
-        and not surface.layout.by_group
-        and surface.many_rows
-        and count <= _JOINT
-    ):
-        # use the shift of the mean, in standard deviations, of the node with the
-        # largest weight; the weights check it
-        shift = surface.shift(surface.mode(theta[int(np.argmax(nodes.log_weight))]))
-        result = _weight_jointly(
-            model, problem, nodes, _normals(model, problem, theta, shift), draws, rng
-        )
-        if result.stats["k_hat_joint"] <= reliable(len(result.weight)):
-            return result
     normals = _normals(model, problem, theta)
     width = max(normal.width for normal in normals)
     if width > _JOINT:

@@ -27,9 +27,13 @@ class NodeNormal:
 
     surface: LaplaceSurface
     mode: LaplaceMode
-    shift: Parts  # the difference of mode and mean in standard deviations
     # (p, q): beta = columns @ the coefficients of the surface; None if they are the same
     columns: Array | None = None
+
+    @cached_property
+    def _shift(self) -> Parts:
+        """The difference of mode and mean in standard deviations."""
+        return self.surface.shift(self.mode)
 
     @property
     def width(self) -> int:
@@ -60,8 +64,8 @@ class NodeNormal:
         if not surface.layout.by_group:
             z = z @ self._rotation.T
         x = H.solve_transposed(
-            z[:, : G * K].T.reshape(G, K, len(z)) - self.shift[0],
-            z[:, G * K :].T - self.shift[1],
+            z[:, : G * K].T.reshape(G, K, len(z)) - self._shift[0],
+            z[:, G * K :].T - self._shift[1],
         )
         x = x[0] + self.mode.x[0], x[1] + self.mode.x[1]
         beta = np.moveaxis(surface.layout.beta_of(self.mode.roots, x), -1, 0)
