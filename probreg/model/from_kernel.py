@@ -89,18 +89,16 @@ def inputs_of_formula(
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )
-    arguments: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "columns": names,
         "response": design.response,
         "weights": design.weights,
-    }
-    arguments |= {
         "offset": design.offset,
         "intercept": None if design.intercept is not None else False,
     }
-    stated_arguments = {k: v for k, v in arguments.items() if v is not None}
+    stated = {word: value for word, value in stated.items() if value is not None}
     return (
         design.X[:, [design.columns.index(c) for c in names]],
         design.observed,
-        {**options, **stated_arguments},
+        {**options, **stated},
     )

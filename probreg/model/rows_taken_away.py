@@ -47,12 +47,8 @@ def model_without(model: Model, removed: Model) -> Model:
         )
     if before.n and removed_design.n and removed_design.columns == before.columns:
         if (before.offset is None) != (removed_design.offset is None):
-            if removed_design.offset is None:
-                has, lacks = ("fit", "rows to forget")
-            else:
-                has, lacks = ("rows to forget", "fit")
             raise DataError(
-                f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither"
+                "offset: either the fit or the rows to forget have one; give offset= to both or to neither"
             )
         remaining = full_weights(before.weights, before.n) - _weights_found(
             before, removed_design

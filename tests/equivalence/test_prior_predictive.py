@@ -139,7 +139,7 @@ def test_each_column_has_a_sentence_and_a_note_says_why_there_are_no_means():
     relative = model(
         RNG.normal(size=50), "gaussian", pr.Normal(0.7, sigma_units=True)
     ).prior_predictive(50)
-    assert "is flat; the prior of sigma is improper" in unfolded(relative)[-1]
+    assert "sigma without a proper prior" in unfolded(relative)[-1]
 
 
 def test_the_same_seed_gives_the_same_draws():

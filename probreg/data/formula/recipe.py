@@ -167,24 +167,17 @@ class Recipe(ColumnRecipe):
 
     def own_column(self, name: str) -> int | None:
         """Return the number of the column that is the variable itself, if no other column and no offset uses the variable."""
-        text = self._only_factor(name)
-        if text is None or text in self.memory.levels:
-            return None
-        if self.layout.factors[text].column != name:
-            return None
-        return self.columns.index(name)
-
-    def _only_factor(self, name: str) -> str | None:
-        """Return the only factor that uses a variable, if it is a term by itself; else None."""
         parts = self.layout
         reads = [t for t, factor in parts.factors.items() if name in factor.variables]
         elsewhere = {*self.added_variables}
         for bar in parts.bars:
             elsewhere |= {*bar.group, *bar.effects.variables}
-        if len(reads) != 1 or name in elsewhere:
+        if len(reads) != 1 or name in elsewhere or reads[0] in self.memory.levels:
             return None
         terms = [term for term in parts.terms if reads[0] in term]
-        return reads[0] if terms == [(reads[0],)] else None
+        if terms != [(reads[0],)] or parts.factors[reads[0]].column != name:
+            return None
+        return self.columns.index(name)
 
     @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
