@@ -50,7 +50,7 @@ def path_obstacle(a: Fit, b: Fit) -> str:
         return reason
     if not isinstance(likelihood, SmoothLikelihood) or likelihood.expected_curvature:
         return f"the {likelihood.name} likelihood is not twice differentiable"
-    reachable = model.design.reachable or b.model.design.reachable
+    reachable = model.design.has_rows or b.model.design.has_rows
     if not (likelihood.least_squares or reachable):
         return model.design.rows_absent
     if model.shape[0] * model.shape[1] > _MOST:

@@ -103,10 +103,10 @@ class PriorPath:
         params: tuple[str, ...],
     ) -> "PriorPath":
         """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table."""
-        rows = a if a.design.reachable else b
+        rows = a if a.design.has_rows else b
         p, m = rows.shape
         # columns stay raw where there are moments only
-        T = rows.design.frame.T if rows.design.reachable else np.eye(p)
+        T = rows.design.frame.T if rows.design.has_rows else np.eye(p)
         columns = map_of_columns(T, m)
         likelihood = rows.likelihood
         unknown = [

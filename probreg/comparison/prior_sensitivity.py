@@ -97,7 +97,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
         raise Incompatible("prior_sensitivity needs priors of coefficients")
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         raise Incompatible("prior_sensitivity needs priors of known scale")
-    if not model.design.reachable and not model.likelihood.least_squares:
+    if not model.design.has_rows and not model.likelihood.least_squares:
         raise Incompatible(f"prior_sensitivity refits: {model.design.rows_needed}")
     method = _mode_method(model)
     if method is None:

@@ -224,7 +224,7 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
 
 def rowless(fit: Fit) -> bool:
     """Return whether sums over the rows are impossible and no moments replace them."""
-    return not fit.model.design.reachable and not fit.model.likelihood.least_squares
+    return not fit.model.design.has_rows and not fit.model.likelihood.least_squares
 
 
 def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:

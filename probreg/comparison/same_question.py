@@ -177,7 +177,7 @@ def first_difference(x: Array, y: Array) -> int | None:
 
 def number_of_observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without its rows and their number."""
-    if fit.model.design.reachable:
+    if fit.model.design.has_rows:
         return fit.model.design.total
     return fit.solution.stats.get("n")
 

@@ -225,11 +225,11 @@ class Design(PrintsLines):
         }
         return tuple(dict.fromkeys(term_of.get(c, c) for c in self.columns))
 
-    def called(self, columns: Sequence[int]) -> str:
+    def describe_columns(self, columns: Sequence[int]) -> str:
         """Describe columns in a message: by name, or the term for a block of a smooth function."""
-        return ", ".join(self.called_each(columns))
+        return ", ".join(self.label_columns(columns))
 
-    def called_each(self, columns: Sequence[int]) -> tuple[str, ...]:
+    def label_columns(self, columns: Sequence[int]) -> tuple[str, ...]:
         """Return the names of columns, or the name of their term if they are one of its blocks."""
         names = tuple(self.columns[j] for j in columns)
         labels = {
@@ -277,7 +277,7 @@ class Design(PrintsLines):
         return float(self.n if self.weights is None else self.weights.sum())
 
     @property
-    def reachable(self) -> bool:
+    def has_rows(self) -> bool:
         """Whether sums over the rows can be computed, because they are in memory or read in blocks."""
         return bool(self.n) or self.source is not None
 
@@ -619,7 +619,7 @@ class Design(PrintsLines):
             if isinstance(self.kept, ArrowMoments):
                 return self.kept.dense
             return self.kept
-        if not self.reachable:
+        if not self.has_rows:
             raise DataError(
                 f"the moments of the columns are not known: {self.rows_needed}"
             )

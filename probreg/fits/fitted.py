@@ -190,7 +190,7 @@ class Fitted:
 
 def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
     """Return a statistic of the rows that `save` wrote, for a fit saved without its rows; None for other fits."""
-    if fit.model.design.reachable:
+    if fit.model.design.has_rows:
         return None
     return fit.solution.stats.get(f"{OF_ROWS}{name}")
 

@@ -134,7 +134,7 @@ def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
         is_smooth = model.design.columns[b.columns[0]] in ranges
         default = isinstance(b.prior, HierarchicalPrior) and not b.prior.proper
         if is_smooth and not default:
-            label = model.design.called(b.columns)
+            label = model.design.describe_columns(b.columns)
             raise DataError(
                 f"{label} has a prior of its own, which sets its smoothness: leave out {option}= or the prior"
             )

@@ -290,7 +290,7 @@ def statistic_or_nan(fit: Fitted, name: str) -> Any:
 def number_of_rows(fit: Fitted) -> int:
     """Return the sum of frequency weights, or the number of rows under other weights. DataError if a saved fit lacks it."""
     design = fit.model.design
-    if design.reachable or design.kept is not None:
+    if design.has_rows or design.kept is not None:
         n = design.total
     else:
         n = fit.solution.stats.get("n", 0.0)

@@ -277,7 +277,7 @@ def to_inference_data(
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
     if solution.draws is not None:
-        groups |= _draws_groups(model, solution.draws, density=model.design.reachable)
+        groups |= _draws_groups(model, solution.draws, density=model.design.has_rows)
         if model.design.n:
             groups |= _row_groups(model, solution.draws.values, seed)
     elif (
@@ -599,7 +599,7 @@ def left_out(model: Model, solution: Solution) -> dict[str, str]:
     draws = solution.draws
     if draws is not None:
         names += ["log_likelihood", "posterior_predictive"]
-        names += [] if "lp" in draws.stats or model.design.reachable else ["lp"]
+        names += [] if "lp" in draws.stats or model.design.has_rows else ["lp"]
     obstacle = model.design.rows_obstacle(
         f"a group with one entry per row ({', '.join(names)})"
     )

@@ -53,9 +53,9 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
         f.label: solution.stats.get(f"{OF_ROWS}edf {f.label}", np.nan)
         for f in functions
     }
-    if not model.design.reachable and np.isfinite(list(saved.values())).all():
+    if not model.design.has_rows and np.isfinite(list(saved.values())).all():
         return saved
-    has_sums = model.design.reachable or model.likelihood.least_squares
+    has_sums = model.design.has_rows or model.likelihood.least_squares
     smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(
         np.isfinite(solution.beta).all()
     )

@@ -135,7 +135,7 @@ class FormulaLayout:
         """The columns that the response reads."""
         return tuple(dict.fromkeys(name for e in self.outcome for name in e.variables))
 
-    def called(self, text: str) -> str:
+    def factor_name(self, text: str) -> str:
         """Return the name of a factor in column names: the name of its column, or its expression."""
         name = self.factors[text].column
         return text if name is None else name

@@ -456,7 +456,7 @@ def method_obstacle(method: Method, model: Model) -> str | None:
         ):
             names = " and ".join(b.prior.in_columns)
             return (
-                f"{method.name} cannot estimate the {names} of {model.design.called(b.columns)}, because its columns depend on it: use "
+                f"{method.name} cannot estimate the {names} of {model.design.describe_columns(b.columns)}, because its columns depend on it: use "
                 "evidence, or basis='hsgp', whose prior contains it"
             )
     found_values = [

@@ -90,6 +90,8 @@ def penalty_calls(model: Stated, sigma: float | None) -> Spellings:
         notes.append(
             "the offset is given to the package, or taken from y before where the noise is Gaussian"
         )
-    columns = model.design.called_each(np.flatnonzero(model.joint.informative).tolist())
+    columns = model.design.label_columns(
+        np.flatnonzero(model.joint.informative).tolist()
+    )
     rows = spell(l1, l2, setting, intercept=model.design.intercept is not None)
     return Spellings(columns, l1, l2, rows, tuple(notes))

@@ -135,7 +135,7 @@ def _describe_block(model: Stated, block: BlockPrior, prior: Prior | None) -> st
     if is_long and not d.of_terms[list(block.columns)].any():
         where = f"{q} {scaled}columns"
     else:
-        where = scaled + d.called(block.columns)
+        where = scaled + d.describe_columns(block.columns)
     if block.predictor is not None:
         where += f"[{block.outcome}]"
     if d.grouped_of(block.columns) is not None and prior == Covariance():

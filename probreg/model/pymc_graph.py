@@ -41,7 +41,7 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
             suffix = f"[{names[0] if len(b.columns) == 1 else '..'.join(names)}]"
         else:
             suffix = ""
-        block_name = design.called(b.columns)
+        block_name = design.describe_columns(b.columns)
         if block_name in terms:
             suffix = f"[{block_name.replace('/', '|')}]"
         this: Any = b.prior

@@ -30,7 +30,7 @@ def smooth_penalties(model: Stated, sigma: float | None) -> Spellings:
     ]
     if wrong:
         raise Incompatible(
-            f"penalties of smooth functions are stated beside flat columns, and {design.called(wrong[0].columns)} has a "
+            f"penalties of smooth functions are stated beside flat columns, and {design.describe_columns(wrong[0].columns)} has a "
             f"{wrong[0].prior.name} prior"
         )
     gaussian = model.likelihood.least_squares

@@ -84,7 +84,7 @@ def part_of_term(
 ) -> TermVariable:
     """Some of the columns of a term: a column by its own name, a block of a smooth function as the function's."""
     names = [design.columns[j] for j in columns]
-    own_names = design.called_each(columns)
+    own_names = design.label_columns(columns)
     labels = _short_labels(term, tuple(names))
     if len(own_names) == 1:
         name = own_names[0]

@@ -208,7 +208,8 @@ def test_two_processes_beside_a_smooth_function_and_a_factor():
     formula = "y ~ g + gp(a, length=1.0) + gp(b, kernel='matern32') + s(b, k=5)"
     model = pr.Model.from_formula(formula, PLANE, prior={"gp(b)": pr.Normal(2.0)})
     called = {
-        model.design.called(block.columns): block.prior for block in model.joint.blocks
+        model.design.describe_columns(block.columns): block.prior
+        for block in model.joint.blocks
     }
     assert called["gp(b, kernel='matern32')"] == pr.Normal(2.0)
     assert {"gp(a, length=1.0)", "s(b, k=5)"} < set(called)

@@ -370,11 +370,11 @@ def test_rows_with_an_offset_are_not_forgotten_by_rows_without():
     )
     few = cut(slice(0, 3))
     with pytest.raises(
-        pr.DataError, match=r"offset: the fit with one, the rows to forget without"
+        pr.DataError, match=r"offset: either the fit or the rows to forget"
     ):
         pr.fit(moved).forget(pr.Model.from_formula("y ~ x", few))
     with pytest.raises(
-        pr.DataError, match=r"offset: the rows to forget with one, the fit without"
+        pr.DataError, match=r"offset: either the fit or the rows to forget"
     ):
         pr.fit(plain).forget(pr.Model.from_formula("y ~ x", few, offset="z"))
     exact = pr.fit(

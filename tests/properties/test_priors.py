@@ -401,7 +401,7 @@ def test_groups_are_terms_columns_or_places():
         [3],
         [len(blocks[2].columns)],
     ]
-    assert smooth.design.called(blocks[2].columns) == "gp(z, length=1)"
+    assert smooth.design.describe_columns(blocks[2].columns) == "gp(z, length=1)"
     own = smooth.with_prior(GroupLaplace(0.5, groups=[["g"]]))
     assert [
         len(b.columns) for b in own.joint.blocks if isinstance(b.prior, GroupLaplace)

@@ -119,7 +119,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
         score: float | None
         lr, score = _of_least_squares(fit, restrictions)
     else:
-        if not fit.model.design.reachable:
+        if not fit.model.design.has_rows:
             return []
         fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
         mode = restricted_mode(fit, restrictions)

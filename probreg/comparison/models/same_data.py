@@ -19,7 +19,7 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
     """Raise DataError with the first difference between the observations of two fits; Incompatible for a density compared with
     probabilities. Columns, priors, offsets and methods may differ, because the comparison is about them."""
     for fit_name, fit in ((base, first), (name, second)):
-        if not fit.model.design.reachable:
+        if not fit.model.design.has_rows:
             fit.model.design.need_rows(
                 f"a comparison of {fit_name!r} with other models"
             )

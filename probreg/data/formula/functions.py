@@ -188,12 +188,14 @@ def functions_called(design: Design, name: str | None) -> tuple[TermFunction, ..
         return functions
     spelling = "".join(name.split())
 
-    def called(*names: str) -> bool:
+    def is_one_of(*names: str) -> bool:
         return spelling in ["".join(label.split()) for label in names]
 
     short = {t.name: t.short for t in design.recipe.terms}
-    exact = [f for f in functions if called(f.label, f.term_name)]
-    matches = exact or [f for f in functions if called(f.of.short, short[f.term_name])]
+    exact = [f for f in functions if is_one_of(f.label, f.term_name)]
+    matches = exact or [
+        f for f in functions if is_one_of(f.of.short, short[f.term_name])
+    ]
     if not matches:
         raise DataError(
             f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in functions)}"

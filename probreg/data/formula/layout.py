@@ -84,7 +84,8 @@ def lay_out(
     firsts = list[int]()
     for product in itertools.chain(*code_terms(terms, spanning)):
         chosen = [
-            (parts.called(t), factors[t].coded(full)) for t, full in product.items()
+            (parts.factor_name(t), factors[t].coded(full))
+            for t, full in product.items()
         ]
         if coded.isdisjoint(product):
             new = list(_multiply_columns(chosen)) or [(INTERCEPT, np.ones(n))]

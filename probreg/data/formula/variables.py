@@ -145,7 +145,7 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     from probreg.formula.terms import parse_formula
 
     parts = parse_formula(design.recipe.formula)
-    spelled = [[parts.called(text) for text in term] for term in parts.terms]
+    spelled = [[parts.factor_name(text) for text in term] for term in parts.terms]
     grouped = {
         c: key for key, term in design.recipe.grouped.items() for c in term.columns
     }

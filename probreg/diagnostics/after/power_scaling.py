@@ -161,7 +161,7 @@ class PowerScalingDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
         # moments are enough for least squares
-        if not (design.reachable or fit.model.likelihood.least_squares):
+        if not (design.has_rows or fit.model.likelihood.least_squares):
             raise NotApplicable(design.rows_absent)
         table = power_scaling(fit).sort_values("prior", ascending=False, kind="stable")
         hyper = {

@@ -46,7 +46,7 @@ class ResponseCheck(Check):
 def two_values(model: Model) -> tuple[float, float] | None:
     """Return the two values of a numeric response that takes no others, each several times; None otherwise."""
     design = model.design
-    if model.likelihood.noise_scale is None or not design.reachable:
+    if model.likelihood.noise_scale is None or not design.has_rows:
         return None
     sample = design.sample
     y = (

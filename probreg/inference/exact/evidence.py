@@ -333,7 +333,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     ]
     if exact_bases and not gaussian and model.unknown:
         aux = " and ".join(model.unknown)
-        columns = model.design.called(exact_bases[0].columns)
+        columns = model.design.describe_columns(exact_bases[0].columns)
         return (
             f"{method.name} cannot estimate the length of {columns}, with an exact basis, for {model.likelihood.named} likelihood of "
             f"unknown {aux}, which goes to its limit: use basis='hsgp', or fix {aux}"

@@ -882,7 +882,7 @@ class EvidenceProblem:
 
     def named(self, group: LatentGroup) -> str:
         """Its columns, and its linear predictor if there are several."""
-        return self.model.design.called(group.columns) + self._outcome(group)
+        return self.model.design.describe_columns(group.columns) + self._outcome(group)
 
     def _outcome(self, group: LatentGroup) -> str:
         if group.predictor is None:

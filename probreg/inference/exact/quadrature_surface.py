@@ -82,5 +82,5 @@ def points_obstacle(model: Model, criterion: str) -> str | None:
     terms = [model.design.grouped_of(b.columns) for b in informative]
     if len(terms) == 1 and terms[0] is not None and len(terms[0].effects) == 1:
         return None
-    names = ", ".join(model.design.called(b.columns) for b in informative)
+    names = ", ".join(model.design.describe_columns(b.columns) for b in informative)
     return f"{subject} needs one effect of one grouping factor, such as (1 | g), and this model has {names}; use points=1"

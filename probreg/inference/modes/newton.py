@@ -90,7 +90,7 @@ def find_mode(
     curvature there, on standardised columns.
     """
     refuse_too_wide(model.shape[0])
-    if not (model.design.reachable or model.of_moments):
+    if not (model.design.has_rows or model.of_moments):
         raise DataError(
             f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )

@@ -323,7 +323,7 @@ def start_of(search: SearchCoordinates, start: Any) -> Array:
     """Return the start: the user's coefficients; for a cusp the mode under a normal
     prior of the same spread; else a penalised regression on a rough eta."""
     model = search.model
-    if not model.design.reachable:
+    if not model.design.has_rows:
         raise DataError(
             f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )

@@ -74,7 +74,7 @@ def compiled_obstacle(model: Model) -> str | None:
             prior = prior.base
         cusp = isinstance(prior, ProximalPrior) and not prior.convex
         if cusp or not isinstance(prior, SmoothPrior | ProximalPrior | Flat):
-            return f"the {prior.name} prior of {model.design.called(b.columns)} has no slopes or subgradients"
+            return f"the {prior.name} prior of {model.design.describe_columns(b.columns)} has no slopes or subgradients"
         if isinstance(prior, WholePrior):
             return f"the {prior.name} prior needs the information of all rows"
     return f"the prior of {bounded[0]} has bounded support" if bounded else None

@@ -132,7 +132,7 @@ class NUTS(Method):
             return f"{self.name} evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
-                columns = model.design.called(b.columns)
+                columns = model.design.describe_columns(b.columns)
                 return (
                     f"{self.name}: the scale of {columns} has an improper prior, so the posterior is improper. Give a "
                     "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"

@@ -332,7 +332,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             way = "centred"
         else:
             way = "non-centred"
-        columns = model.design.called(blocks[i].columns)
+        columns = model.design.describe_columns(blocks[i].columns)
         natural = {
             prior.hyper_labels.get(name, name): v
             for name, v in prior.natural(values).items()

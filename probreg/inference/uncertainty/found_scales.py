@@ -126,7 +126,7 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
 
 def _problem_of(scales: FoundScales, name: str) -> EvidenceProblem:
     """Return the problem of maximising the criterion."""
-    if not (scales.stated.design.reachable or scales.stated.design.kept is not None):
+    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
         raise Incompatible(
             f"a profile of {name} needs the rows: {scales.stated.design.rows_absent}"
         )
@@ -316,7 +316,7 @@ def why_no_satterthwaite(solution: Solution) -> str:
     ]
     design = scales.stated.design
     if process_columns:
-        return f"the columns of {design.called(process_columns[0])} depend on hyperparameters that were estimated"
+        return f"the columns of {design.describe_columns(process_columns[0])} depend on hyperparameters that were estimated"
     if scales.stated.joint.informative[
         design.head[~design.of_terms[design.head]]
     ].any():

@@ -442,7 +442,7 @@ def estimate_of(
     refuse_written_out(solution, purpose)
     if in_memory:
         model.design.need_rows(purpose)
-    if not model.design.reachable:
+    if not model.design.has_rows:
         raise DataError(
             f"{purpose} is a sum over the rows, and {model.design.rows_needed}"
         )

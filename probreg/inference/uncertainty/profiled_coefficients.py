@@ -40,7 +40,7 @@ def why_no_profile(scales: FoundScales, kind: str) -> str:
         or scales.stated.joint.informative[scales.stated.design.head].any()
     ):
         return "the maximum includes a prior, so the ratio is not a likelihood ratio; use kind='wald'"
-    if not (scales.stated.design.reachable or scales.stated.design.kept is not None):
+    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
         return f"a profile needs the rows: {scales.stated.design.rows_absent}"
     return ""
 
