@@ -38,17 +38,13 @@ def fit_command(options: Namespace) -> int:
     """Fit a model; print its table, and save it."""
     if options.rows and options.save is None:
         options.usage_error("--rows needs --save, the file that keeps them")
-    method, prior = _method(options), _prior(options, options.prior)
     if options.save is not None:
         destination(options.save)
-    rows = _read(options, options.formula)
-    model = _model(options, options.formula, prior, rows)
-    _note_response(model)
-    with show_progress(f"fitting by {method.name}"):
-        fit = fit_model(model, method, seed=options.seed or 0)
+    fit, rows = _fit_table(options)
+    with show_progress("fitting"):
         if options.covariance is None:
             covariance = None
-            fits = with_reference_fits(model, fit)
+            fits = with_reference_fits(fit)
         else:
             covariance = options.covariance.of_fit(fit, rows)
             fits = {fit_name(fit): fit}
@@ -140,9 +136,7 @@ def compare_command(options: Namespace) -> int:
 
 def check_command(options: Namespace) -> int:
     """Check a model before the fit."""
-    prior = _prior(options, options.prior)
-    rows = _read(options, options.formula)
-    model = _model(options, options.formula, prior, rows)
+    model, _ = _read_model(options)
     if not options.json:
         print(model)
     findings = probreg.check(model, verbose=options.verbose)
@@ -164,7 +158,7 @@ def report_command(options: Namespace) -> int:
     fits = {fit_name(fit): fit}
     if rows is not None:
         with show_progress("fitting"):
-            fits = with_reference_fits(fit.model, fit)
+            fits = with_reference_fits(fit)
     _write_report(
         fits, options.output, prob=options.prob, data=rows, title=options.title
     )
@@ -284,12 +278,23 @@ def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
         options.usage_error(
             f"{source} is no saved fit, FIT.nc: a table has a FORMULA after it"
         )
-    method, prior = _method(options), _prior(options, options.prior)
-    rows = _read(options, options.formula)
-    model = _model(options, options.formula, prior, rows)
+    return _fit_table(options)
+
+
+def _fit_table(options: Namespace) -> tuple[Fit, Any]:
+    """Fit the model of a table by the method; return the table too."""
+    method = _method(options)
+    model, rows = _read_model(options)
     _note_response(model)
     with show_progress(f"fitting by {method.name}"):
         return fit_model(model, method, seed=options.seed or 0), rows
+
+
+def _read_model(options: Namespace) -> tuple[Model, Any]:
+    """Return the model of the formula and the prior, and its table."""
+    prior = _prior(options, options.prior)
+    rows = _read(options, options.formula)
+    return _model(options, options.formula, prior, rows), rows
 
 
 def _note_response(model: Model) -> None:
@@ -311,8 +316,9 @@ def fit_name(fit: Fit) -> str:
     return "ML" if fit.model.flat else "mode"
 
 
-def with_reference_fits(model: Model, fit: Fit) -> dict[str, Fit]:
+def with_reference_fits(fit: Fit) -> dict[str, Fit]:
     """The fit after maximum likelihood and, for a posterior, after the mode under the same priors."""
+    model = fit.stated_model
     if fit.target == "mode" and model.flat:
         return {fit_name(fit): fit}
     fits = _maximum_likelihood(model)
