@@ -367,7 +367,7 @@ def test_dispersion_of_trials_is_pearsons_by_row():
     fit = pr.fit(counted("binomial"))
     p = fit.predict()["mean"].values
     finding = next(f for f in pr.diagnose(fit) if f.check == "dispersion")
-    assert ", asymptotic)" in str(finding)
+    assert ", asymptotic" in str(finding)
     x2 = ((K - TRIALS * p) ** 2 / (TRIALS * p * (1 - p))).sum()
     assert finding.statistic == pytest.approx(x2, rel=1e-9)
     over = pr.fit(

@@ -93,7 +93,9 @@ def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
     wider = f"no likelihood has {'over' if overdispersed else 'under'}dispersed {kind}"
     if overdispersed and fit.model.likelihood.wider:
         wider = fit.model.likelihood.wider
-    robust = robust_errors(fit, "robust standard errors (HC1, or cluster by group)")
+    robust = robust_errors(
+        fit, "robust standard errors (covariance('HC1'), or 'cluster' by group)"
+    )
     return f"look for a missing predictor; {wider}; {robust}"
 
 
