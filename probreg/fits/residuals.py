@@ -126,11 +126,6 @@ def uniforms(fit: Fitted, rows: Array) -> Array:
     return u
 
 
-def counted_residuals(fit: Fitted, kind: str) -> Array:
-    """Return the residuals (n, ...) of the rows with positive weight, for tests and plots."""
-    return KINDS[kind](fit).values
-
-
 def _of_unused(fit: Fitted) -> Array | float:
     """Return y - E[y] at the rows of weight 0, nan if y is missing or cannot be read."""
     unused = fit.model.design.unused

@@ -4,7 +4,7 @@ from typing import Any
 
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.data.formula.functions import functions_called, term_functions
-from probreg.diagnostics.after.linearity import LinearityTest, linearity_test
+from probreg.diagnostics.after.linearity import linearity_test
 from probreg.fits.fit import Fit
 
 _LINEAR = " is linear"
@@ -20,7 +20,7 @@ def of_function(fit: Fit, text: str) -> Hypothesis:
     functions = functions_called(
         fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
     )
-    result: LinearityTest = linearity_test(fit, functions)
+    result = linearity_test(fit, functions)
     names = [f.label for f in functions]
     flat = {len(f.of.flat) for f in functions}
     shape = "in the null space of its penalty"
@@ -34,7 +34,7 @@ def of_function(fit: Fit, text: str) -> Hypothesis:
         notes += (
             "the scales of the other smooth functions are taken as known, relative to the noise",
         )
-    test = Test(result.name, result.statistic, "simulated", (), result.p)
+    test = Test(result.name, result.statistic, "simulated", (), result.p_value)
     null = (
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {shape}: tau = 0"
     )

@@ -5,14 +5,17 @@ likelihood ratio is not chi-square. The scales of other smooth functions are tak
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
-from probreg.errors import Incompatible
+from probreg.diagnostics.findings import (
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+)
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.penalized.degrees import information_of
@@ -30,15 +33,6 @@ SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
 _RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
 _HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
 USED_UP = 0.95  # share of effective degrees of freedom above which a basis is too small
-
-
-@dataclass(frozen=True)
-class LinearityTest:
-    """A test of tau = 0: `name` is "RLRT" or "score"; p is simulated from the null distribution of the statistic."""
-
-    name: str
-    statistic: float
-    p: float
 
 
 @DIAGNOSTICS.register
@@ -62,12 +56,11 @@ class LinearityDiagnostic(Diagnostic):
         functions = term_functions(fit.model.design)
         if not functions:
             raise NotApplicable("the model has no smooth function")
-        reason = linearity_obstacle(fit, functions)
-        if reason is None:
-            p = {f.label: linearity_test(fit, [f]).p for f in functions}
+        try:
+            p = {f.label: linearity_test(fit, [f]).p_value for f in functions}
             sentence = _describe_p_values(p, functions)
             findings = self.report_ok(sentence, p_value=min(p.values()))
-        else:
+        except NotApplicable as reason:
             findings = self.report_ok(f"no test, because {reason}")
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
@@ -100,39 +93,35 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
 # ---- the tests -----------------------------------------------------------------------------------------------------------
 
 
-def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | None:
-    """Return why there is no test that these functions are straight lines, or None."""
+def require_linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> None:
+    """Raise NotApplicable if there is no test that these functions are straight lines."""
     model = fit.model
     s = fit.solution
+    likelihood = model.likelihood
     if fit.target != "mode" or s.draws is not None:
-        return "it needs a point estimate: fit by evidence"
+        raise NotApplicable("it needs a point estimate: fit by evidence")
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
-        return "it needs normal priors with given or estimated scales"
-    if not isinstance(model.likelihood, SmoothLikelihood) or not (
-        model.likelihood.least_squares or model.design.n
-    ):
-        return f"it needs the rows of a smooth likelihood, and {model.likelihood.name if model.design.n else model.design.rows_absent}"
+        raise NotApplicable("it needs normal priors with given or estimated scales")
+    if not isinstance(likelihood, SmoothLikelihood):
+        raise NotApplicable(f"it needs a smooth likelihood, not {likelihood.name}")
+    if not (likelihood.least_squares or model.design.n):
+        raise NotApplicable(f"it needs the rows, and {model.design.rows_absent}")
     if not np.isfinite(s.beta).all() or s.null_space is not None:
-        return "the coefficients are not all identified"
+        raise NotApplicable("the coefficients are not all identified")
     if not all(f.of.blocks for f in functions):
-        return "a function has no range block"
-    if model.likelihood.least_squares and _degrees_left(fit, functions) < 1:
-        return "no degrees of freedom are left for sigma"
-    return None
+        raise NotApplicable("a function has no range block")
+    if likelihood.least_squares and _degrees_left(fit, functions) < 1:
+        raise NotApplicable("no degrees of freedom are left for sigma")
 
 
-def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest:
+def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> HypothesisTest:
     """Test that the range blocks of these functions are zero, together.
 
     For a Gaussian likelihood it is the restricted likelihood ratio of tau = 0 against a common tau > 0, with its exact finite-sample
     distribution (Crainiceanu & Ruppert 2004). For others it is the same ratio for the normal distribution of the scores at the fit
-    without the blocks (Zhang & Lin 2003 for these scores). Incompatible if there is no test.
+    without the blocks (Zhang & Lin 2003 for these scores). NotApplicable if there is no test.
     """
-    reason = linearity_obstacle(fit, functions)
-    if reason is not None:
-        raise Incompatible(
-            f"there is no test that {functions[0].label} is linear: {reason}"
-        )
+    require_linearity_test(fit, functions)
     rng = np.random.default_rng(0)
     if fit.model.likelihood.least_squares:
         return _restricted_ratio(fit, functions, rng)
@@ -156,7 +145,7 @@ def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
 
 def _restricted_ratio(
     fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
-) -> LinearityTest:
+) -> HypothesisTest:
     """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
 
     mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes, r the remaining sum of squares, and P the projection off the other
@@ -195,7 +184,7 @@ def _restricted_ratio(
     observed = ratio(w2[None, keep], np.array([T[p, p] ** 2]))[0]
     simulated = rng.chisquare(1.0, (SIMULATED, len(mu)))
     null = ratio(simulated, rng.chisquare(df, SIMULATED))
-    return LinearityTest("RLRT", float(observed), _p_value(null, observed))
+    return HypothesisTest("RLRT", float(observed), _p_value(null, observed))
 
 
 def _shape(fit: Fit, Z: Array) -> Array:
@@ -211,7 +200,7 @@ def _shape(fit: Fit, Z: Array) -> Array:
 
 def _score_test(
     fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
-) -> LinearityTest:
+) -> HypothesisTest:
     """The likelihood ratio of tau = 0 for the normal distribution of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
@@ -248,7 +237,7 @@ def _score_test(
 
     observed = ratio(w2[None])[0]
     null = ratio(rng.chisquare(1.0, (SIMULATED, len(mu))))
-    return LinearityTest("score", float(observed), _p_value(null, observed))
+    return HypothesisTest("score", float(observed), _p_value(null, observed))
 
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
