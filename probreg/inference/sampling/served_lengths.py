@@ -15,9 +15,7 @@ from probreg.priors.gaussian_process import SineProcess, is_length
 def with_served_lengths(model: Model, solution: Solution) -> Solution:
     """Return the solution with a note for each process with draws of lengths outside
     the range of its sine basis."""
-    if solution.draws is None or not any(
-        isinstance(b.prior, SineProcess) for b in model.joint.blocks
-    ):
+    if solution.draws is None:
         return solution
     draws = solution.draws.flat
     notes = list[Note]()
@@ -41,4 +39,4 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
                     share=np.mean(is_outside),
                 )
             )
-    return replace(solution, notes=(*solution.notes, *notes)) if notes else solution
+    return replace(solution, notes=(*solution.notes, *notes))

@@ -355,7 +355,7 @@ def _refuse_within_groups(
 def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
     estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
     # M = sum_g s_g s_g', s_g the sum of w_i u_i over group g (Liang & Zeger 1986).
-    rows = estimate.score_rows(estimate.scores) * estimate.weights[:, None]
+    rows = estimate.score_rows * estimate.weights[:, None]
     ways = settings.groups
     sets = [*ways, cross_codes(*ways)] if len(ways) == 2 else ways
     counts = [int(c.max()) + 1 for c in sets]
@@ -452,7 +452,7 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
         "factor": factor,
     }
     # M = S_0 + sum_l (1 - l/(L + 1)) (S_l + S_l'), S_l = sum_t u_t u_(t-l)' (Newey & West 1987).
-    meat = factor * bartlett_square(estimate.score_rows(estimate.scores), lags)
+    meat = factor * bartlett_square(estimate.score_rows, lags)
     return Spread(estimate.sandwich(meat), solution.df, words)
 
 

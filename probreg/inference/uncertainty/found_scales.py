@@ -75,12 +75,7 @@ def profile_interval(
         raise DataError(
             f"{name!r} was not estimated by evidence; estimated: {', '.join(scales.values)}"
         )
-    k = scales.coordinate_of(name)
-    if k is None:
-        raise Incompatible(
-            f"a profile interval of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
-        )
-    path = ScaleProfile(_problem_of(scales, name), scales, k)
+    path = _profile_of(scales, name)
     z = quantile(prob, None)
     correlation = name.startswith("cor(")
     if correlation:
@@ -113,29 +108,31 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
         raise Incompatible(
             f"{name} is not defined in this fit: a standard deviation is 0"
         )
-    k = scales.coordinate_of(name)
-    if k is None:
-        raise Incompatible(
-            f"a likelihood ratio of {name} is available for correlations with the first effect only"
-        )
-    path = ScaleProfile(_problem_of(scales, name), scales, k)
+    path = _profile_of(scales, name)
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
     starts = [scales.theta, *path.problem.groups.branches(scales.theta)]
     return float(2.0 * path.fall(path.maximum(coordinate, starts)[1]))
 
 
-def _problem_of(scales: FoundScales, name: str) -> EvidenceProblem:
-    """Return the problem of maximising the criterion."""
+def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":
+    """Return the profile of the criterion over one scale. Incompatible if it has no
+    coordinate of its own, or the rows are absent."""
+    k = scales.coordinate_of(name)
+    if k is None:
+        raise Incompatible(
+            f"a profile of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
+        )
     if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
         raise Incompatible(
             f"a profile of {name} needs the rows: {scales.stated.design.rows_absent}"
         )
-    return EvidenceProblem(
+    problem = EvidenceProblem(
         scales.stated,
         False,
         criterion=scales.criterion,  # type: ignore[arg-type]
         points=scales.points,
     )
+    return ScaleProfile(problem, scales, k)
 
 
 @dataclass(frozen=True, eq=False)

@@ -201,10 +201,11 @@ class Estimate:
         )
         return self.inside.T @ M @ self.inside
 
-    def score_rows(self, scores: Array) -> Array:
-        """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
+    @cached_property
+    def score_rows(self) -> Array:
+        """The scores of each row over phi, (n, r)."""
         return self._by_blocks(
-            lambda rows, block: block.score_rows(scores[rows]) @ self.inside,
+            lambda rows: rows.score_rows(rows.scores) @ self.inside,
             self.inside.shape[1],
         )
 
@@ -232,16 +233,14 @@ class Estimate:
         return square, cube
 
     def _by_blocks(
-        self, values: Callable[[slice, "RowDerivatives"], Array], *shape: int
+        self, values: Callable[["RowDerivatives"], Array], *shape: int
     ) -> Array:
         """Return an array (n, ...) of values by blocks of rows, without arrays of the
         size of X."""
         block = self.model.design.block
         values_of_rows = np.empty((block.rows, *shape))
         for rows in row_blocks(block.rows, self.size):
-            values_of_rows[rows] = values(
-                rows, RowDerivatives(self.at, block.part(rows))
-            )
+            values_of_rows[rows] = values(RowDerivatives(self.at, block.part(rows)))
         return values_of_rows
 
     @cached_property
@@ -257,7 +256,7 @@ class Estimate:
         flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
         return self._by_blocks(
-            lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
+            lambda rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
         )
 
 
