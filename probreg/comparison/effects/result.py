@@ -135,7 +135,14 @@ def evaluate_effects(
     """
     import pandas as pd
 
-    labels = [row for q in quantities for row in _effect_labels(fit, q)]
+    levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
+    by_level = [{"level": str(v)} for v in levels] or [{}]
+    labels = [
+        {**q.labels, **name, **level}
+        for q in quantities
+        for name in q.names
+        for level in by_level
+    ]
     posterior = fit.solution.draws
     if posterior is not None and request.covariance is not None:
         raise Incompatible(
@@ -182,17 +189,6 @@ def evaluate_effects(
         "average_over": over,
     }
     return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
-
-
-def _effect_labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
-    if fit.model.likelihood.outcomes:
-        levels = fit.model.likelihood.levels
-    else:
-        levels = ()
-    levels_of_outcome = [{"level": str(v)} for v in levels] or [{}]
-    return [
-        {**q.labels, **name, **level} for name in q.names for level in levels_of_outcome
-    ]
 
 
 def _is_linear(fit: Fit, scale: Scale) -> bool:

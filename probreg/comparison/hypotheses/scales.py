@@ -46,8 +46,8 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
         parsed = None
     if parsed is None or (scale_name := parsed["name"].strip()) in fit.parameter_names:
         return None
-    scale_names = {_remove_spaces(name): name for name in fit.solution.scalars}
-    name = scale_names.get(_remove_spaces(scale_name))
+    scale_names = {name.replace(" ", ""): name for name in fit.solution.scalars}
+    name = scale_names.get(scale_name.replace(" ", ""))
     if name is None:
         if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", scale_name):
             raise DataError(
@@ -57,10 +57,6 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     return ScaleTest(
         name, parsed["relation"].replace("==", "=")[0], float(parsed["value"])
     )
-
-
-def _remove_spaces(name: str) -> str:
-    return name.replace(" ", "")
 
 
 def of_scale(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:

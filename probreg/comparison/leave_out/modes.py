@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
@@ -234,7 +233,13 @@ def _refit_without_row(
     """
     log_aux = np.log([aux[a] for a in model.unknown])
     try:
-        weights = _weights_without(model.design, row)
+        weights = full_weights(model.design.weights, model.design.n).copy()
+        if model.design.weight_kind == "sampling":
+            # the row is left out whole, and the others are rescaled to their number
+            weights[row] = 0.0
+            weights *= np.count_nonzero(weights) / weights.sum()
+        else:
+            weights[row] = max(weights[row] - 1.0, 0.0)
         model = replace(model, design=replace(model.design, weights=weights))
         mode = find_mode(model, start=beta, log_aux=log_aux)
         if mode.status is not Status.CONVERGED:
@@ -250,13 +255,3 @@ def _refit_without_row(
         if diverges and separation(model):
             return None
     return beta, dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))
-
-
-def _weights_without(design: Design, row: int) -> Array:
-    """Return frequencies without one observation of a row; sampling weights without the row, rescaled to their number."""
-    weights = full_weights(design.weights, design.n).copy()
-    if design.weight_kind == "sampling":
-        weights[row] = 0.0
-        return weights * (np.count_nonzero(weights) / weights.sum())
-    weights[row] = max(weights[row] - 1.0, 0.0)
-    return weights

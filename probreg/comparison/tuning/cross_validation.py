@@ -55,7 +55,16 @@ def folds_of(
         return _folds_from_labels(labels, design.n)
     codes = np.arange(design.n)
     if groups is not None:
-        codes = _group_codes(groups, model)
+        names = {*design.columns, *[c.split("[")[0] for c in design.columns]}
+        if isinstance(groups, str) and groups not in names:
+            raise DataError(
+                f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row"
+            )
+        codes, *others = group_codes(groups, design)
+        if others:
+            raise DataError(
+                "folds keep groups together one way: give one label per row"
+            )
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
         unit_name = "rows" if groups is None else "groups"
@@ -85,18 +94,6 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
     if len(levels) < 2:
         raise DataError(f"every row is in fold {levels[0]}: give at least two folds")
     return codes
-
-
-def _group_codes(groups: Any, model: Model) -> Array:
-    variables = [c.split("[")[0] for c in model.design.columns]
-    if isinstance(groups, str) and groups not in (*variables, *model.design.columns):
-        raise DataError(
-            f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row"
-        )
-    ways = group_codes(groups, model.design)
-    if len(ways) > 1:
-        raise DataError("folds keep groups together one way: give one label per row")
-    return ways[0]
 
 
 def _assign_folds(

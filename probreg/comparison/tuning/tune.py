@@ -10,7 +10,6 @@ from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
-    Array,
     Assessment,
     Criterion,
     PredictionLoss,
@@ -139,6 +138,7 @@ def tune(
       note: columns with a flat prior count with density 1: the evidence compares scales, not models
     """
     import pandas as pd
+    import xarray as xr
 
     refuse_sampling(model.design.weight_kind, "a choice of scale")
     if model.design.recipe.grouped:
@@ -181,6 +181,13 @@ def tune(
         limit = assessment.score[i] + assessment.se[i]
         i = int(np.flatnonzero(assessment.score <= limit)[0])
         description = f"takes the strongest prior whose score is within one standard error of the least: {assessment.description}"
+    parts: Any = assessment.parts
+    if parts is not None:
+        of_parts = ("obs", model.design.row_names)
+        if criterion.deals:
+            of_parts = ("fold", np.arange(parts.shape[1]))
+        coords = dict([("scale", solution.scales), of_parts])
+        parts = xr.DataArray(parts, coords, tuple(coords), name="score")
     scale = float(solution.scales[i])
     chosen = rescale_original(solution.base, scale)
     return TuningResult(
@@ -200,7 +207,7 @@ def tune(
         criterion=criterion,
         rule=rule,
         notes=_notes(criterion, assessment, i),
-        parts=_label_scores(model, criterion, solution.scales, assessment.parts),
+        parts=parts,
     )
 
 
@@ -222,19 +229,3 @@ def _notes(criterion: Criterion, assessment: Assessment, i: int) -> tuple[str, .
     if missing:
         notes.append(f"{missing} of {n} scales have no score")
     return tuple(notes)
-
-
-def _label_scores(
-    model: Model, criterion: Criterion, scales: Array, parts: Array | None
-) -> Any:
-    """Label the scores of the folds, or of the observations."""
-    import xarray as xr
-
-    if parts is None:
-        return None
-    coords: dict[str, Any] = {"scale": scales}
-    if criterion.deals:
-        coords["fold"] = np.arange(parts.shape[1])
-    else:
-        coords["obs"] = model.design.row_names
-    return xr.DataArray(parts, coords, tuple(coords), name="score")
