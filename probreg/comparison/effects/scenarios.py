@@ -310,7 +310,8 @@ def balance_levels(rows: Population) -> Population:
     """
     levels = categories(rows.design)
     groups = rows.design.recipe.of_groups_alone
-    lists, values = {}, {}
+    lists = {}
+    values: dict[str, str | float] = {}
     for name, column in rows.table.items():
         x = np.asarray(column)
         if name in groups:
