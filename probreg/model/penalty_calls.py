@@ -75,9 +75,9 @@ def penalty_calls(model: Stated, sigma: float | None) -> Spellings:
     if relative and not l1 and setting.sigma is None:
         setting = replace(setting, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
     if relative:
-        setting.require("sigma", "a prior with a kink in units of sigma")
-        l1 = l1 / (setting.sigma or 1.0)
-        l2 = l2 / (setting.sigma or 1.0) ** 2
+        sigma = setting.require("sigma", "a prior with a kink in units of sigma")
+        l1 = l1 / sigma
+        l2 = l2 / sigma**2
     notes = []
     if model.design.weights is not None:
         notes.append("N is the sum of the weights, which are given as sample weights")

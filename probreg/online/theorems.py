@@ -358,38 +358,25 @@ def novikoff(
     default = u is None
     if u is None:
         u = best.widest_margin(X, y)
+    bound = np.inf
+    lack = np.nan
     if u is None:
-        failed = Assumption("some u separates the classes (margin > 0)", 0.0, False)
-        return _mistake_guarantee(run, np.inf, [*assumptions, failed], None, np.nan)
-    margins = y * (X @ u)
-    # u is scaled to margin 1, where the hinge losses H vanish and ||u|| = 1 / margin.
-    if margins.min() > 0:
-        u = u / margins.min()
-        margins = margins / margins.min()
-    lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
-    # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
-    q = float(u @ u) * run.largest * run.batch
-    if lack < 1e-9:
-        bound = q
+        condition = Assumption("some u separates the classes (margin > 0)", 0.0, False)
+        assumptions = [*assumptions, condition]
     else:
-        bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
-    positive = Assumption(
-        "margin of u / ||u|| > 0",
-        float(margins.min() / np.sqrt(u @ u)),
-        bool(margins.min() > 0),
-    )
-    if default or lack == 0:
-        assumptions = [*assumptions, positive]
-    return _mistake_guarantee(run, bound, assumptions, u, lack)
-
-
-def _mistake_guarantee(
-    run: Corrections,
-    bound: float,
-    assumptions: Sequence[Assumption],
-    u: Array | None,
-    lack: float,
-) -> Guarantee:
+        margins = y * (X @ u)
+        # u is scaled to margin 1, where the hinge losses H vanish and ||u|| = 1 / margin.
+        if margins.min() > 0:
+            u = u / margins.min()
+            margins = margins / margins.min()
+        lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
+        # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
+        q = float(u @ u) * run.largest * run.batch
+        bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4 if lack >= 1e-9 else q
+        margin = float(margins.min() / np.sqrt(u @ u))
+        if default or lack == 0:
+            condition = Assumption("margin of u / ||u|| > 0", margin, margin > 0)
+            assumptions = [*assumptions, condition]
     return Guarantee(
         "Novikoff",
         "Novikoff 1962; Freund & Schapire 1999",

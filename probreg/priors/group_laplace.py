@@ -148,19 +148,12 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             )
         return (*groups, *(np.array([j]) for j in np.setdiff1d(np.arange(q), grouped)))
 
-    def _lengths(self, r: Array) -> list[tuple[int, Array]]:
-        """The size of each group and |r_g| (...,), of r with the columns on the last axis."""
-        return [
-            (len(g), np.linalg.norm(r[..., g], axis=-1))
-            for g in self.members(r.shape[-1])
-        ]
-
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p(beta) = -sum_g [|r_g| + log Z_d] - sum_j log s_j, r_j = (beta_j - location_j) / s_j.
         r, log_s = self.standardise(beta, unit)
         total = -np.broadcast_to(log_s, r.shape).sum(-1)
-        for d, length in self._lengths(r):
-            total = total - length - log_mass(d)
+        for g in self.members(r.shape[-1]):
+            total = total - np.linalg.norm(r[..., g], axis=-1) - log_mass(len(g))
         return np.asarray(total.sum(-1))
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:

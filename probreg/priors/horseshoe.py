@@ -142,56 +142,44 @@ class Horseshoe(HierarchicalPrior):
         size = np.broadcast_to(np.abs(beta) / scale, (*lead, *beta.shape[-2:])).reshape(
             -1, beta.shape[-2] * beta.shape[-1]
         )
-        rule = _Rule.of(size, self.tau, self.slab)
-        k = max(1, int(_MOST / ((len(rule.s) + len(rule.log_weight)) * size.shape[1])))
-        parts = [rule.log_prob(size[i : i + k]) for i in range(0, len(size), k)]
         log_scale = np.broadcast_to(np.log(scale), (*lead, *beta.shape[-2:])).sum(
             (-1, -2)
         )
-        return np.concatenate(parts).reshape(lead) - log_scale
+        return _log_prob_of_sizes(size, self.tau, self.slab).reshape(lead) - log_scale
 
 
-@dataclass(frozen=True, eq=False)
-class _Rule:
-    """log of the integral over log tau of prod_j f(b_j; tau), f(b; tau) = sum over s of N(b; 0, spread(s)^2) p(s | tau)."""
+def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:
+    """Return log of the integral over log tau of prod_j f(b_j; tau) (N,) for |b| (N, q), f(b; tau) = sum over s of N(b; 0, sd(s)^2) p(s | tau).
 
-    s: Array  # (K,) nodes of tau lambda
-    spread: Array  # (K,) standard deviations there
-    given_tau: Array  # (K, T) p(s | tau) s times the step
-    log_weight: Array  # (T,) log p(tau) tau times the step
-
-    @classmethod
-    def of(cls, size: Array, tau: float, slab: float) -> "_Rule":
-        """Return nodes from below the smallest coefficient up to the point beyond which Cauchy tails have mass 1e-11: below the
-        smallest the integrand falls as tau^(q + 1)."""
-        smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
-        top = np.log(tau)
-        log_s = np.arange(min(smallest, np.log(slab), top) - 4.0, top + 28.0, _STEP)
-        step = min(_STEP, 0.35 / np.sqrt(size.shape[1]))
-        log_tau = np.arange(
-            min(smallest, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step
-        )
-        s = np.exp(log_s)
-        density = (
-            _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)
-        )  # 2/pi tau s / (tau^2 + s^2)
-        weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
-        return cls(s, slab * s / np.hypot(slab, s), density, weight)
-
-    def log_prob(self, size: Array) -> Array:
-        """(N,) for |b| (N, q)."""
+    The nodes reach from below the smallest coefficient, where the integrand falls as tau^(q + 1), up to the point beyond which
+    Cauchy tails have mass 1e-11.
+    """
+    q = size.shape[1]
+    smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
+    top = np.log(tau)
+    log_s = np.arange(min(smallest, np.log(slab), top) - 4.0, top + 28.0, _STEP)
+    step = min(_STEP, 0.35 / np.sqrt(q))
+    log_tau = np.arange(min(smallest, top) - 25.0 / (1.0 + q), top + 25.0, step)
+    s = np.exp(log_s)
+    sd = slab * s / np.hypot(slab, s)
+    # p(s | tau) s = 2/pi tau s / (tau^2 + s^2), and p(tau) tau, times the steps
+    given_tau = _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)
+    log_weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
+    log_probs = []
+    k = max(1, int(_MOST / ((len(s) + len(log_tau)) * q)))
+    for i in range(0, len(size), k):
+        part = size[i : i + k]
         with np.errstate(over="ignore"):
             # p(b) = int p(tau) prod_j [int N(b_j; 0, sd(s)^2) p(s | tau) ds] dtau, each by a sum over nodes; the
             # largest term of the inner sum is taken out before it is exponentiated.
             log_n = (
-                -0.5 * np.square(size[..., None] / self.spread)
-                - np.log(self.spread)
+                -0.5 * np.square(part[..., None] / sd)
+                - np.log(sd)
                 - 0.5 * np.log(2.0 * np.pi)
             )
         highest = log_n.max(-1, keepdims=True)
-        inner = np.exp(log_n - highest) @ self.given_tau
+        inner = np.exp(log_n - highest) @ given_tau
         with np.errstate(divide="ignore"):
-            total = logsumexp(
-                (np.log(inner) + highest).sum(-2) + self.log_weight, axis=-1
-            )
-        return np.where((size == 0).any(-1), np.inf, total)
+            total = logsumexp((np.log(inner) + highest).sum(-2) + log_weight, axis=-1)
+        log_probs.append(np.where((part == 0).any(-1), np.inf, total))
+    return np.concatenate(log_probs)
