@@ -8,6 +8,8 @@ from typing import Any
 
 import scipy
 
+LOG_2PI = math.log(2.0 * math.pi)
+
 
 def _on_use(name: str) -> Callable[..., Any]:
     def called(*args: Any, **named: Any) -> Any:

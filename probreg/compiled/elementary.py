@@ -24,6 +24,14 @@ inline = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_ALONE
 )
 
+# parts of a function whose sums may be taken in another order
+summing = njit(
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+)
+
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = (
     0.693145751953125,

@@ -10,24 +10,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from probreg.compiled.cache import cached_njit
-from probreg.compiled.elementary import exp
+from probreg.compiled.elementary import exp, summing
 
 Array = NDArray[np.float64]
-summing = cached_njit(
+compiled = cached_njit(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)
-# part of the compiled functions that call them
-inlined = njit(
-    forceinline=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
 )
 _SHIFT = 3.75
 _NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
@@ -47,7 +39,7 @@ _interpolated: Any = chebyshev.chebinterpolate
 _P = chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20))  # to 4e-15 of the value
 
 
-@inlined
+@summing
 def _erfcx_polynomial(t: float) -> float:
     """Return the polynomial `_P` at t by Horner's rule."""
     p = _P[20]
@@ -56,7 +48,7 @@ def _erfcx_polynomial(t: float) -> float:
     return p
 
 
-@inlined
+@summing
 def _moments(m: Array, sigma: Array, share: Array) -> tuple[float, float, float]:
     """Return the mean of a mixture of normals, its spread about the mean, and the smallest scale."""
     S = m.size
@@ -72,7 +64,7 @@ def _moments(m: Array, sigma: Array, share: Array) -> tuple[float, float, float]
     return centre, width, smallest
 
 
-@summing
+@compiled
 def normal_mixture_quantiles(
     mean: Array, scale: Array, share: Array, prob: float, z: float, out: Array
 ) -> None:
@@ -130,7 +122,7 @@ def normal_mixture_quantiles(
         out[i] = root
 
 
-@summing
+@compiled
 def poisson_mixture_quantiles(
     mean: Array, share: Array, prob: float, term: Array, out: Array
 ) -> None:

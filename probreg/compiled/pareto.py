@@ -9,22 +9,13 @@ The tail is found by a threshold that is counted, because sorting all draws of a
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from probreg.compiled.cache import cached_njit
-from probreg.compiled.elementary import exp, inline, log1p
-from probreg.compiled.quantiles import mean_and_deviation, threshold
+from probreg.compiled.elementary import exp, inline, log1p, summing
+from probreg.compiled.quantiles import compiled, mean_and_deviation, threshold
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
-compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
-summing = njit(
-    forceinline=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
-)
 _NEGLIGIBLE = (
     10.0 * 2.220446049250313e-16
 )  # of the posterior weights of candidates in the fit

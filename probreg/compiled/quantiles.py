@@ -9,20 +9,13 @@ takes some twenty. numba is imported here.
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from probreg.compiled.cache import cached_njit
-from probreg.compiled.elementary import inline
+from probreg.compiled.elementary import inline, summing
 
 Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
-summing = njit(
-    forceinline=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
-)
 _GUESSES = (
     8  # number of thresholds tried; afterwards all numbers below the last one are kept
 )
@@ -53,7 +46,9 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
             if count < 0:
                 out[i, q] = math.nan
                 continue
-            first, second = _neighbours(few[:count], rank)
+            part = np.partition(few[:count], rank)
+            first = part[rank]
+            second = part[rank + 1 :].min()
             if sign > 0.0:
                 low, high = (first, second)
             else:
@@ -151,30 +146,3 @@ def _count(x: Array, sign: float, threshold: float) -> int:
     for s in range(x.size):
         count += sign * x[s] <= threshold
     return count
-
-
-@njit(nogil=True)
-def _neighbours(x: Array, rank: int) -> tuple[float, float]:
-    """The numbers of ranks `rank` and rank + 1, counted from 0, by Hoare's selection; x is reordered."""
-    start = 0
-    right = x.size - 1
-    while start < right:
-        pivot = x[(start + right) // 2]
-        i, j = start, right
-        while i <= j:
-            while x[i] < pivot:
-                i += 1
-            while pivot < x[j]:
-                j -= 1
-            if i <= j:
-                x[i], x[j] = x[j], x[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            right = j
-        elif rank >= i:
-            start = i
-        else:
-            break
-    # all behind the rank are at least as large
-    return x[rank], x[rank + 1 :].min()

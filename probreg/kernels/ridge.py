@@ -20,8 +20,8 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.definite import refuse_asymmetric, refuse_negative
 from probreg.kernels.pairs import Array, read_rows
+from probreg.special import LOG_2PI
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 SQUARED = 1e-7  # the least lam, in units of the largest eigenvalue, at which K = Phi Phi' serves as well as Phi
 
 DIGITS = 1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits
@@ -214,7 +214,7 @@ class RidgePath:
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
         # v = sigma^2 (1 + d / lam)
         spread = self.log_det(lams) + self._penalised_dimensions * (
-            np.log(noise) + _LOG_2PI
+            np.log(noise) + LOG_2PI
         )
         return -0.5 * (
             self.penalised_rss(lams) / noise + spread + self.offset * np.log(self.n)

@@ -7,9 +7,7 @@ import numpy as np
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.mixtures import of_normals
-from probreg.special import ndtr
-
-_LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
+from probreg.special import LOG_2PI, ndtr
 
 
 @LIKELIHOODS.register
@@ -42,7 +40,7 @@ class Gaussian(LocationScaleLikelihood):
 
     def standard_log_prob(self, r: Array) -> Array:
         # log f = -r^2 / 2 - log(2 pi) / 2, so g = r and h = 1.
-        return -0.5 * r * r - _LOG_ROOT_2PI
+        return -0.5 * r * r - 0.5 * LOG_2PI
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         return r, np.ones_like(r)

@@ -26,6 +26,7 @@ from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
+from probreg.special import LOG_2PI
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
@@ -499,7 +500,7 @@ class FunctionValues(UnknownLength):
                 - node_basis.size * np.log(size[mine])
             )
             log_probs[mine] = log_det - 0.5 * (
-                np.square(u).sum((1, 2)) + node_basis.size * m * np.log(2.0 * np.pi)
+                np.square(u).sum((1, 2)) + node_basis.size * m * LOG_2PI
             )
         return log_probs.reshape(lead)
 

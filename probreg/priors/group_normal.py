@@ -18,8 +18,8 @@ from probreg.priors.base import (
     Prior,
     Shape,
 )
+from probreg.special import LOG_2PI
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _NO_SD = 1e-8  # of the largest standard deviation: that of an effect without one
 _FLAT = 1e-5  # of unit length: the smallest singular value of the root of the correlations that is told from zero
 
@@ -121,7 +121,7 @@ class GroupNormal(GaussianPrior):
         r = solve_triangular(L, b.reshape(len(L), -1), lower=True).reshape(b.shape)
         square = np.square(r).sum((0, -2, -1))
         log_det = self.groups * m * float(np.log(np.abs(np.diagonal(L))).sum())
-        return -0.5 * square / u**2 - q * m * (np.log(u) + 0.5 * _LOG_2PI) - log_det
+        return -0.5 * square / u**2 - q * m * (np.log(u) + 0.5 * LOG_2PI) - log_det
 
     def sample(
         self,

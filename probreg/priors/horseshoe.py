@@ -19,7 +19,7 @@ from probreg.priors.base import (
 from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
-from probreg.special import logsumexp
+from probreg.special import LOG_2PI, logsumexp
 
 _STEP = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
 _MOST = 2_000_000  # numbers held at once
@@ -172,11 +172,7 @@ def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:
         with np.errstate(over="ignore"):
             # p(b) = int p(tau) prod_j [int N(b_j; 0, sd(s)^2) p(s | tau) ds] dtau, each by a sum over nodes; the
             # largest term of the inner sum is taken out before it is exponentiated.
-            log_n = (
-                -0.5 * np.square(part[..., None] / sd)
-                - np.log(sd)
-                - 0.5 * np.log(2.0 * np.pi)
-            )
+            log_n = -0.5 * np.square(part[..., None] / sd) - np.log(sd) - 0.5 * LOG_2PI
         highest = log_n.max(-1, keepdims=True)
         inner = np.exp(log_n - highest) @ given_tau
         with np.errstate(divide="ignore"):

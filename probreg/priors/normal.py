@@ -22,13 +22,12 @@ from probreg.priors.base import (
 )
 from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.penalties.spelling import read_penalty
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
+from probreg.special import LOG_2PI
 
 
 def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
     # log p(r) = -r^2/2 - log(2 pi)/2 and its slope -r.
-    return -0.5 * (r * r + _LOG_2PI), -r, 0.0
+    return -0.5 * (r * r + LOG_2PI), -r, 0.0
 
 
 @PRIORS.register
@@ -117,7 +116,7 @@ class Normal(LocationScale, GaussianPrior):
 
     def standard_log_prob(self, r: Array) -> Array:
         # log p(r) = -r^2/2 - log(2 pi)/2
-        return -0.5 * r * r - 0.5 * _LOG_2PI
+        return -0.5 * r * r - 0.5 * LOG_2PI
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_normal(shape)
@@ -212,7 +211,7 @@ class Normal(LocationScale, GaussianPrior):
 
 def log_density_at_mean(P: Array) -> float:
     """log |P|^(1/2) - (q/2) log(2 pi) of the normal distribution with the precision P (q, q)."""
-    return float(0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI)
+    return float(0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * LOG_2PI)
 
 
 def positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

@@ -19,7 +19,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.errors import DataError
 from probreg.registry import Registry
-from probreg.special import gammaln, log_student_constant
+from probreg.special import LOG_2PI, gammaln, log_student_constant
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
@@ -453,7 +453,7 @@ class LogNormal(AuxPrior):
             -0.5 * np.square((u - self.location) / self.scale)
             - u
             - np.log(self.scale)
-            - 0.5 * np.log(2.0 * np.pi)
+            - 0.5 * LOG_2PI
         )
 
     def slopes(self, v: float) -> tuple[float, float]:
