@@ -95,17 +95,16 @@ def reduce_rows(
         all="ignore"
     ):  # values that are not finite come out in F, where the caller finds them
         if len(X) * q * q <= EXTENDED:
-            A = np.hstack([X, Y])
-            return Reduction(extended_root(A, w), *_centre(A, w, total), total)
-        X = X.astype(float, copy=False)
-        Y = Y.astype(float, copy=False)
-        if len(X) > _TALL * q:
-            factor = _cholesky_qr(X, Y, w, total)
+            root = extended_root(np.hstack([X, Y]), w)
         else:
-            factor = None
-        return factor or Reduction(
-            _tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total
-        )
+            X = X.astype(float, copy=False)
+            Y = Y.astype(float, copy=False)
+            if len(X) > _TALL * q:
+                reduction = _cholesky_qr(X, Y, w, total)
+                if reduction is not None:
+                    return reduction
+            root = _tsqr(X, Y, w)
+        return Reduction(root, *_centre(X, Y, w, total), total)
 
 
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
@@ -259,15 +258,7 @@ def _condition_2(R: Array) -> float:
 
 
 # ---------------------------------------------------------------------------- means and standard deviations
-def _centre(A: Array, w: Array | None, total: float) -> tuple[Array, Array]:
-    w = np.ones(len(A)) if w is None else w
-    mean = w @ A / total
-    return mean.astype(float), np.sqrt(w @ (A - mean) ** 2 / total).astype(float)
-
-
-def _centre_blocks(
-    X: Array, Y: Array, w: Array | None, total: float
-) -> tuple[Array, Array]:
+def _centre(X: Array, Y: Array, w: Array | None, total: float) -> tuple[Array, Array]:
     blocks = row_blocks(*X.shape)
 
     def weigh(rows: slice) -> Array:
@@ -285,7 +276,7 @@ def _centre_blocks(
         lambda rows: (dot(weigh(rows), (np.hstack([X[rows], Y[rows]]) - mean) ** 2),),
         blocks,
     )[0]
-    return mean, np.sqrt(square / total)
+    return mean.astype(float), np.sqrt(square / total).astype(float)
 
 
 def _centre_gram(
