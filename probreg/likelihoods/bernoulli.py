@@ -88,29 +88,22 @@ class Bernoulli(LogitLikelihood):
                 "a Bernoulli response has two levels; ",
                 "For shares of several trials give successes and trials: 'p(successes, trials) ~ x', or trials= in from_arrays.",
             )
-        if len(found_levels) != 2:
-            if len(found_levels) == 1:
-                problem = f"is constant ({found_levels[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
-            else:
-                problem = f"has {len(found_levels)} levels ({', '.join(map(str, found_levels[:6]))}{'…' * (len(found_levels) > 6)})"
-            if len(found_levels) > 2:
-                hint = " For more than two use Categorical."
-            else:
-                hint = ""
+        if len(found_levels) == 1:
             raise DataError(
-                f"a Bernoulli response has two levels; this one {problem}.{hint}"
+                f"a Bernoulli response has two levels; this one is constant ({found_levels[0]!r}), and its other level is not known: "
+                "code it as 0 or 1, or declare the levels of a categorical column."
             )
-        if event is None:
-            last = found_levels[1]
-        else:
-            last = one_of(found_levels, event, "event")
-        return replace(
-            self,
-            levels=(
-                found_levels[0] if last == found_levels[1] else found_levels[1],
-                last,
-            ),
-        )
+        if len(found_levels) != 2:
+            shown = ", ".join(map(str, found_levels[:6])) + "…" * (
+                len(found_levels) > 6
+            )
+            raise DataError(
+                f"a Bernoulli response has two levels; this one has {len(found_levels)} levels ({shown}). For more than two use Categorical."
+            )
+        first, last = found_levels
+        if event is not None and one_of(found_levels, event, "event") == first:
+            first, last = last, first
+        return replace(self, levels=(first, last))
 
     def encode(self, values: Array) -> Array:
         return codes(values, self.levels)
