@@ -38,7 +38,6 @@ class CovarianceFunction(ABC):
 
     name: ClassVar[str]
     hyperparameters: ClassVar[tuple[str, ...]] = ()
-    columns: tuple[int | str, ...] | None = None  # those it reads; None for all
     parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
 
     def __post_init__(self) -> None:
@@ -214,55 +213,10 @@ class CovarianceFunction(ABC):
 
     def at_rows(self, X: Array, names: tuple[str, ...]) -> "CovarianceFunction":
         """Return the result of `resolved` for rows and names that are already checked."""
-        if getattr(self, "scaled", False):
-            if len(X) > 1:
-                sd = X.std(0, ddof=1)
-            else:
-                sd = np.zeros(X.shape[1])
-            if not (sd > 0).all():
-                constant_column = int(np.argmin(sd > 0))
-                column_name = names[constant_column] if names else constant_column
-                raise DataError(
-                    f"column {column_name} does not vary, so no length can be stated in its standard deviations"
-                )
-            fields = {
-                n: tuple((np.asarray(getattr(self, n)) * sd).tolist())
-                for n in self.hyperparameters
-                if n == "length"
-            }
-            return replace(self, scaled=False, **fields)  # type: ignore[type-var]
         if not self.parts:
             return self
-        chosen = self._column_numbers(X.shape[1], names)
-        if names:
-            inner_names = tuple(names[j] for j in chosen)
-        else:
-            inner_names = ()
-        fields = {
-            "parts": tuple(
-                part.at_rows(X[:, chosen], inner_names) for part in self.parts
-            )
-        }
-        return replace(
-            self,
-            **fields | ({} if self.columns is None else {"columns": tuple(chosen)}),
-        )  # type: ignore[type-var]
-
-    def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
-        """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
-        if self.columns is None:
-            return list(range(width))
-        for c in self.columns:
-            if isinstance(c, str) and not names:
-                raise DataError(
-                    f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
-                )
-            if c not in names if isinstance(c, str) else not 0 <= c < width:
-                available = ", ".join(names) or f"0 to {width - 1}"
-                raise DataError(
-                    f"{self} asks for column {c!r}, and there are {available}"
-                )
-        return [names.index(c) if isinstance(c, str) else c for c in self.columns]
+        parts = tuple(part.at_rows(X, names) for part in self.parts)
+        return replace(self, parts=parts)  # type: ignore[type-var]
 
     # ---- closure ---------------------------------------------------------------------------------------------------
 

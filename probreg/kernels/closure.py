@@ -4,7 +4,7 @@ Each is positive semidefinite because its parts are: sums and entrywise products
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
 from typing import Annotated
@@ -298,6 +298,26 @@ class OnColumns(Composite):
     @property
     def bound(self) -> float:
         return self.parts[0].bound
+
+    def at_rows(self, X: Array, names: tuple[str, ...]) -> CovarianceFunction:
+        chosen = self._column_numbers(X.shape[1], names)
+        inner_names = tuple(names[j] for j in chosen) if names else ()
+        part = self.parts[0].at_rows(X[:, chosen], inner_names)
+        return replace(self, parts=(part,), columns=tuple(chosen))
+
+    def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
+        """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
+        for c in self.columns:
+            if isinstance(c, str) and not names:
+                raise DataError(
+                    f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
+                )
+            if c not in names if isinstance(c, str) else not 0 <= c < width:
+                available = ", ".join(names) or f"0 to {width - 1}"
+                raise DataError(
+                    f"{self} asks for column {c!r}, and there are {available}"
+                )
+        return [names.index(c) if isinstance(c, str) else c for c in self.columns]
 
     def _selected_pairs(self, pairs: RowPairs) -> RowPairs:
         return pairs.on(self._column_numbers(pairs.width))

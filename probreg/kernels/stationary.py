@@ -6,7 +6,7 @@ Where a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr a
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -53,6 +53,19 @@ class Radial(CovarianceFunction):
                 f"{self.name} has {len(self.length)} lengths, and the rows have {d} columns: give one for each"
             )
         return np.broadcast_to(np.asarray(self.length, dtype=float), d)
+
+    def at_rows(self, X: Array, names: tuple[str, ...]) -> CovarianceFunction:
+        if not self.scaled:
+            return self
+        sd = X.std(0, ddof=1) if len(X) > 1 else np.zeros(X.shape[1])
+        if not (sd > 0).all():
+            constant_column = int(np.argmin(sd > 0))
+            column_name = names[constant_column] if names else constant_column
+            raise DataError(
+                f"column {column_name} does not vary, so no length can be stated in its standard deviations"
+            )
+        lengths = tuple((np.asarray(self.length) * sd).tolist())
+        return replace(self, scaled=False, length=lengths)  # type: ignore[type-var]
 
     def matrix(self, pairs: RowPairs) -> Array:
         return self.profile(pairs.squared_distances(self.lengths(pairs.width)))
