@@ -87,55 +87,21 @@ def sum_of_log1p(e: Array, n: int) -> float:
 
 def add_products(X: Array, beta: Array, c: int, b: int, e: Array) -> None:
     """Add X' beta_c to e over b rows, for a tile X (p, >= b)."""
-    p = X.shape[0]
-    for j in range(
-        0, p - 3, 4
-    ):  # four columns at a time: e is read and written once for them
-        x0 = X[j]
-        x1 = X[j + 1]
-        x2 = X[j + 2]
-        x3 = X[j + 3]
-        b0 = beta[j, c]
-        b1 = beta[j + 1, c]
-        b2 = beta[j + 2, c]
-        b3 = beta[j + 3, c]
+    for j in range(X.shape[0]):
+        x = X[j]
+        slant = beta[j, c]
         for i in range(b):
-            e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
-    for j in range(p - p % 4, p):
-        x0 = X[j]
-        b0 = beta[j, c]
-        for i in range(b):
-            e[i] += x0[i] * b0
+            e[i] += x[i] * slant
 
 
 def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
     """Add sum_i x_ij s_i over b rows to the entry of each column j and predictor c in out."""
-    p = X.shape[0]
-    for j in range(0, p - 3, 4):
-        x0 = X[j]
-        x1 = X[j + 1]
-        x2 = X[j + 2]
-        x3 = X[j + 3]
-        u0 = 0.0
-        u1 = 0.0
-        u2 = 0.0
-        u3 = 0.0
+    for j in range(X.shape[0]):
+        x = X[j]
+        total = 0.0
         for i in range(b):
-            u0 += x0[i] * s[i]
-            u1 += x1[i] * s[i]
-            u2 += x2[i] * s[i]
-            u3 += x3[i] * s[i]
-        k0 = j * m + c
-        out[k0] += u0
-        out[k0 + m] += u1
-        out[k0 + 2 * m] += u2
-        out[k0 + 3 * m] += u3
-    for j in range(p - p % 4, p):
-        x0 = X[j]
-        u0 = 0.0
-        for i in range(b):
-            u0 += x0[i] * s[i]
-        out[j * m + c] += u0
+            total += x[i] * s[i]
+        out[j * m + c] += total
 
 
 def gradient_of_tile(
@@ -200,15 +166,15 @@ def derivatives(
     out: Array,
     H: Array,
 ) -> float:
-    """The same of rows X (n, p), with the curvature X' W X, W that of each row, in H (pairs, q, q), q being p made even.
+    """The same of rows X (n, p), with the curvature X' W X, W that of each row, in H (pairs, p, p).
 
     H has a block for each pair of predictors c <= d, of which the upper triangle is filled; without pairs there is no curvature.
     """
     n, p = X.shape
     m = beta.shape[1]
     pairs = H.shape[0]
-    U = np.zeros((p + p % 2, C))
-    V = np.zeros((p + p % 2, C))
+    U = np.zeros((p, C))
+    v = np.zeros(C)
     eta = np.zeros((m, C))
     slope = np.empty((m + 1, C))
     log_p = np.empty((2, C))
@@ -232,7 +198,7 @@ def derivatives(
                 weigh(w[start:stop], curve)
             for k in range(pairs):
                 # H_cd = sum_i w_i h_i^(cd) x_i x_i', h_i^(cd) = -d^2 log p_i / d eta_ic d eta_id.
-                weighted_products(U, V, curve[k], stop - start, H[k])
+                weighted_products(U, v, curve[k], stop - start, H[k])
     return value
 
 
@@ -298,34 +264,19 @@ def weigh(w: Array, rows: Array) -> None:
             r[i] *= w[i]
 
 
-def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
-    """G += U diag(s) U' over b rows, its upper triangle, two columns by two: four sums for four numbers read."""
-    q = U.shape[0]
-    for j in range(q):
+def weighted_products(U: Array, v: Array, s: Array, b: int, G: Array) -> None:
+    """G += U diag(s) U' over b rows, its upper triangle; v is a work array."""
+    for j in range(U.shape[0]):
         u = U[j]
-        v = V[j]
         for i in range(b):
             v[i] = u[i] * s[i]
-    # G_jk = sum_i s_i u_ji u_ki
-    for j in range(0, q, 2):
-        v0 = V[j]
-        v1 = V[j + 1]
-        for k in range(j, q, 2):
-            u0 = U[k]
-            u1 = U[k + 1]
-            g00 = 0.0
-            g01 = 0.0
-            g10 = 0.0
-            g11 = 0.0
+        # G_jk = sum_i s_i u_ji u_ki
+        for k in range(j, U.shape[0]):
+            u = U[k]
+            total = 0.0
             for i in range(b):
-                g00 += v0[i] * u0[i]
-                g01 += v0[i] * u1[i]
-                g10 += v1[i] * u0[i]
-                g11 += v1[i] * u1[i]
-            G[j, k] += g00
-            G[j, k + 1] += g01
-            G[j + 1, k] += g10
-            G[j + 1, k + 1] += g11
+                total += v[i] * u[i]
+            G[j, k] += total
 
 
 def entries(

@@ -43,6 +43,8 @@ class SparseArrow(Arrow):
     36.0
     """
 
+    C: Any  # a sparse array (G K, r)
+
     def __init__(
         self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None
     ) -> None:

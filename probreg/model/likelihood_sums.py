@@ -275,11 +275,10 @@ def _derivative_sums(
     beta = writable(gamma)
     t = np.array(likelihood.settings(**aux), dtype=float)
     pairs = np.triu_indices(m)
-    padded = p + p % 2
 
     def part(rows: Block) -> Sums:
         slope = np.empty(p * m + a)
-        H = np.empty((len(pairs[0]) if curved else 0, padded, padded))
+        H = np.empty((len(pairs[0]) if curved else 0, p, p))
         U = rows.X if frame is None else frame.rows(rows.X)
         value = derivatives(*plain_rows(rows, U, m), beta, t, slope, H)
         value += _base_measure(rows, likelihood) if curved or a else np.nan
@@ -287,7 +286,7 @@ def _derivative_sums(
         if not curved:
             return slopes
         full = np.empty((p, m, p, m))
-        for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
+        for c, d, G in zip(*pairs, np.triu(H)):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
         return *slopes, *second
