@@ -85,19 +85,18 @@ class Radial(CovarianceFunction):
         return slopes | other_slopes
 
     def symbolic_density(self, omega: Array, **length: Any) -> Any:
-        """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol."""
-        factors = [
+        """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol; None where it is not known."""
+        # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
+        lengths = [
             length.get(f"length[{j}]", length.get("length", v))
             for j, v in enumerate(self.lengths(omega.shape[1]))
         ]
-        w2 = sum(np.square(omega[:, j]) * factors[j] ** 2 for j in range(len(factors)))
-        return math.prod(factors) * self.unit_density(w2, len(factors))
+        w2 = sum(np.square(omega[:, j]) * v**2 for j, v in enumerate(lengths))
+        unit = self.unit_density(w2, len(lengths))
+        return None if unit is None else math.prod(lengths) * unit
 
     def density(self, omega: Array) -> Array | None:
-        # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
-        lengths = self.lengths(omega.shape[1])
-        unit = self.unit_density(np.square(omega * lengths).sum(1), len(lengths))
-        return None if unit is None else np.prod(lengths) * unit
+        return self.symbolic_density(omega)
 
 
 @KERNELS.register
