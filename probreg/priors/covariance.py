@@ -205,16 +205,19 @@ class VaryingEffects(LatentPrior):
     def hyper(self) -> Mapping[str, Hyper]:
         return {
             name: Hyper(v)
-            for name, v in self._hyper_values.items()
+            for name, v in (self._named_sds | self._named_cors).items()
             if isinstance(v, AuxPrior)
         }
 
     @cached_property
-    def _hyper_values(self) -> dict[str, float | AuxPrior]:
-        """Return every standard deviation and correlation by name, held or unknown."""
-        sds = {f"sd[{name}]": v for name, v in zip(self.effects, self.sds)}
-        cors = {self.cor_name(i, j): v for (i, j), v in zip(self.pairs, self.cors)}
-        return sds | cors
+    def _named_sds(self) -> dict[str, float | AuxPrior]:
+        """Return every standard deviation by name, held or unknown."""
+        return {f"sd[{name}]": v for name, v in zip(self.effects, self.sds)}
+
+    @cached_property
+    def _named_cors(self) -> dict[str, float | AuxPrior]:
+        """Return every correlation by name, held or unknown, in the order of `pairs`."""
+        return {self.cor_name(i, j): v for (i, j), v in zip(self.pairs, self.cors)}
 
     @property
     def hyper_labels(self) -> Mapping[str, str]:
@@ -279,20 +282,18 @@ class VaryingEffects(LatentPrior):
         self, values: Mapping[str, Any]
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
-        names = list(self._hyper_values)
-        K = len(self.effects)
-        sds = [values.get(name, v) for name, v in zip(names, self.sds)]
-        held: list[Any] = list(self.cors)
+        sds = [values.get(name, v) for name, v in self._named_sds.items()]
+        cors: dict[str, Any] = self._named_cors
         turned = [
             _tanh_sech(values[name]) if name in values else (v, (1.0 - v**2) ** 0.5)
-            for name, v in zip(names[K:], held)
+            for name, v in cors.items()
         ]
         return sds, [r for r, _ in turned], [s for _, s in turned]
 
     def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
         sds, r, s = self._scales_and_correlations(values)
         rows = rows_of_root(r, s, len(self.effects))
-        names = list(self._hyper_values)
+        names = [*self._named_sds, *self._named_cors]
         # R = T T'
         R = [sum(a * b for a, b in zip(rows[i], rows[j])) for i, j in self.pairs]
         return {name: v for name, v in zip(names, [*sds, *R]) if name in self.hyper}
@@ -300,9 +301,7 @@ class VaryingEffects(LatentPrior):
     def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
         unknown = [
             (name, i, j)
-            for name, (i, j) in zip(
-                list(self._hyper_values)[len(self.effects) :], self.pairs
-            )
+            for name, (i, j) in zip(self._named_cors, self.pairs)
             if name in self.hyper
         ]
         if not unknown:
@@ -324,15 +323,10 @@ class VaryingEffects(LatentPrior):
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Of a correlation, given those before it in the lower triangle, row by row."""
         inside = self.internal(values)
-        K = len(self.effects)
-        names = list(self._hyper_values)
-        log_probs = {
-            name: h.prior.log_prob(np.asarray(inside[name]))
-            for name, h in self.hyper.items()
-        }
+        log_probs = super().log_prob_of_hyper(inside)
         _, r, s = self._scales_and_correlations(inside)
-        rows = rows_of_root(r, s, K)
-        for n, (name, (_, j)) in enumerate(zip(names[K:], self.pairs)):
+        rows = rows_of_root(r, s, len(self.effects))
+        for n, (name, (_, j)) in enumerate(zip(self._named_cors, self.pairs)):
             if name in log_probs:
                 # R_ij = T_jj T_ij + ..., T_ij = r_ij prod_(k < j) sech(t_ik), and dr / dv = sech(t)^2 / v
                 product = np.prod(s[n - j : n], axis=0)
@@ -350,7 +344,7 @@ class VaryingEffects(LatentPrior):
         log_of = dict(zip(self.hyper, logs))
         return [
             log_of[n] if n in log_of else float(np.log(v))  # type: ignore[arg-type]
-            for n, v in zip(self._hyper_values, self.sds)
+            for n, v in self._named_sds.items()
         ]
 
     def root(self, logs: Array) -> tuple[Array, Array]:
@@ -358,8 +352,8 @@ class VaryingEffects(LatentPrior):
         K = len(self.effects)
         sd = np.exp(self._log_sds(logs))
         log_of = dict(zip(self.hyper, logs))
-        cors = list(self._hyper_values.items())[K:]
         held = lambda v: np.arctanh(float(v))
+        cors = self._named_cors.items()
         t = np.array([log_of[n] if n in log_of else held(v) for n, v in cors])
         T, slopes = root_slopes(t, K)
         D = sd[:, None]
@@ -387,13 +381,8 @@ class VaryingEffects(LatentPrior):
 
     def spread(self, **values: Any) -> Any:
         """The standard deviation (q,) of each column, whatever the correlations."""
-        return np.tile(
-            [
-                float(values.get(name, v))
-                for name, v in zip(self._hyper_values, list[Any](self.sds))
-            ],
-            self.groups,
-        )
+        sds: dict[str, Any] = self._named_sds
+        return np.tile([float(values.get(n, v)) for n, v in sds.items()], self.groups)
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
         if not self.diagonal:
