@@ -185,6 +185,10 @@ class RidgePath:
             lams / (self.d + lams)
         ) @ self._squared_eigenvectors.T + self._residual_leverage
 
+    def gcv(self, lam: ArrayLike) -> Array:
+        """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
+        return self.n * self.rss(lam) / np.square(self.n - self.df(lam))
+
     def sigma2(self, lam: ArrayLike) -> Array:
         """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
         return self.penalised_rss(lam) / self._penalised_dimensions
