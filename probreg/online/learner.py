@@ -266,7 +266,7 @@ class Gradient(Learner):
     ) -> tuple[State, int]:
         from probreg.online import first_order_loops as loops
 
-        w = _copy_to_cache_line(state.w)
+        w = np.array(state.w)
         setup = self._setup()
         memory = {name: np.array(a) for name, a in state.memory.items()}
         if self.bare:
@@ -291,15 +291,6 @@ class Gradient(Learner):
             float(self.geometry.size),
         )
         return (self.loss.code, rate.kind, self.batch), numbers
-
-
-def _copy_to_cache_line(a: Array) -> Array:
-    """Return a copy of a (p,) at the start of a cache line: the loop takes twice as long on weights that straddle lines."""
-    buffer = np.empty(a.size + 8)
-    start = -buffer.ctypes.data // 8 % 8
-    copy = buffer[start : start + a.size]
-    copy[:] = a
-    return copy
 
 
 def fixed_step(learner: Learner) -> float | None:
