@@ -22,7 +22,6 @@ from probreg.linalg.lazy_array import LazyArray
 MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
 MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
-_BLOCK = 4096
 # of max k(x, x): a variance that is left and negative by more is no rounding
 _ROUNDING = 1e-8
 # of max k(x, x): a variance that is left and below minus this is looked into
