@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,19 +27,16 @@ class IntervalPanel(PrintsTable):
     table: DataFrame
 
     @property
-    def held(self) -> Any:
-        """The rows that have an interval."""
-        return self.table[self.table["reason"] == ""]
-
-    @property
     def _display_table(self) -> Table:
         head = f"{100 * self.prob:g} % intervals of {self.quantity}"
-        missing = self.table[self.table["reason"] != ""]
+        is_missing = self.table["reason"] != ""
+        missing = self.table[is_missing]
         notes = []
         for reason, rows in missing.groupby("reason", sort=False).groups.items():
             names = ", ".join([" ".join(row) for row in rows])
             notes.append(f"no interval: {names}: {reason}")
-        shown = self.held[["estimate", "lower", "upper", "width"]]
+        columns = ["estimate", "lower", "upper", "width"]
+        shown = self.table.loc[~is_missing, columns]
         return Table.from_pandas(shown, head=(head,), notes=tuple(notes))
 
 
