@@ -304,18 +304,12 @@ class Importance(Method):
                 f"importance: {reason}, so the posterior has no variance and weighted means are unstable. Importance(max_k=inf) "
                 "returns its draws, which have stable quantiles, or give a more informative prior"
             )
-        chosen = np.array(
-            [
-                resample_systematically(np.exp(w), self.draws, rng)
-                for w in weighted.log_weight
-            ]
-        )
+        weight = np.exp(weighted.log_weight)
+        chosen = np.array([resample_systematically(w, self.draws, rng) for w in weight])
         chain = np.arange(self.chains)[:, None]
-        mean, cov, error = _moments(
-            peak, z, np.exp(weighted.log_weight.ravel()), mean_z
-        )
+        mean, cov, error = _moments(peak, z, weight.ravel(), mean_z)
         aux = {
-            a: weighted_moments(v.ravel(), np.exp(weighted.log_weight.ravel()))
+            a: weighted_moments(v.ravel(), weight.ravel())
             for a, v in weighted.aux.items()
         }
         k = peak.found.beta.size

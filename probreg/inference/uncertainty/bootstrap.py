@@ -115,11 +115,11 @@ class Bootstrap(Method):
         inner = _resolve_auto(method, model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
-        if self.kind == "residual" and not isinstance(model.likelihood.support, str):
+        if self.kind != "residual":
+            return None
+        if not isinstance(model.likelihood.support, str):
             return f"a residual bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
-        if self.kind == "residual":
-            return Newton().obstacle(model)  # its derivatives give the leverages
-        return None
+        return Newton().obstacle(model)  # its derivatives give the leverages
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """Return the choices of the wrapped method, including estimated scales of
@@ -218,22 +218,17 @@ def _covariance(
 ) -> ParameterCovariance:
     """Return the covariance of replicates (R, p, m); effects of groups keep the
     estimate's, because replicates have other groups."""
-    group_columns = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
-    if not len(group_columns):
-        return DenseCovariance.of_sample(
-            model.design.frame,
-            replicates,
-            logs,
-            () if logs is None else log_names(model),
-        )
     m = model.shape[1]
-    k = model.shape[0] * model.shape[1]
+    group_columns = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
     sample = replicates.copy()
     sample[:, group_columns] = replicates[:, group_columns].mean(0)
-    group_root = estimate.given_scales.half(np.eye(k)[vec_entries(group_columns, m)])
-    root = np.zeros((k, group_root.shape[1]))
-    root[vec_entries(group_columns, m)] = group_root
-    return DenseCovariance.of_sample(model.design.frame, sample).with_spread(root)
+    names = () if logs is None else log_names(model)
+    covariance = DenseCovariance.of_sample(model.design.frame, sample, logs, names)
+    if not len(group_columns):
+        return covariance
+    entries = vec_entries(group_columns, m)
+    units = np.eye(estimate.beta.size)[:, entries]
+    return covariance.with_spread(units @ estimate.given_scales.half(units.T))
 
 
 def _resolve_auto(method: Method, model: Model) -> Method:
