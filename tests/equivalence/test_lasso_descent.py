@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.inference import CoordinateDescent, mode_path
 from probreg.inference.modes import partialled_out
-from probreg.inference.penalized.active_set import minimise
+from probreg.inference.penalized.penalty import minimise
 
 Array = np.ndarray
 

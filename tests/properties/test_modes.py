@@ -18,11 +18,10 @@ from probreg.inference import (
     default_scales,
     mode_path,
 )
-from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescale_model
-from probreg.inference.penalized.penalty import KinkedPenalty
+from probreg.inference.penalized.penalty import KinkedPenalty, minimise
 from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import (
     ElasticNet,

@@ -23,9 +23,9 @@ from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import separation
 from probreg.inference.penalized.degrees import smooth_prior_curvature
-from probreg.inference.penalized.left_out_modes import LeftOutParts
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
+from probreg.inference.penalized.standard_rows import LeftOutParts
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import between_outcomes

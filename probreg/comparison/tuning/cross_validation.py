@@ -24,7 +24,7 @@ from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, such_rows
 from probreg.inference import PathSolution
-from probreg.inference.penalized.left_out_modes import LeftOutParts
+from probreg.inference.penalized.standard_rows import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
 from probreg.system.progress import each_of, progress_bar

@@ -134,8 +134,6 @@ class ArrowRows:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             local = self.likelihood.value_grad_hessian(self.block.y, z[:, :m], **values)
         pick = self._pick
-        if len(pick) == local.gradient.shape[1]:
-            return local
         return (
             local.log_prob,
             local.gradient[:, pick],

@@ -184,21 +184,6 @@ def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
             damping = max(10.0 * damping, _DAMPED)
 
 
-def find_level_mode(
-    problem: LevelProblem, *, tol: float, max_steps: int, start: Array | None = None
-) -> Maximum:
-    """The mode of the log posterior over (a, c, log aux)."""
-    x = problem.start() if start is None else start
-    return maximise(
-        problem.local,
-        lambda local: arrow_step(local.gradient, local.gram),
-        x,
-        problem.local(x),
-        tol=tol * max(1.0, np.sqrt(problem.model.design.total)),
-        max_steps=max_steps,
-    )
-
-
 def level_problem(model: Model) -> LevelProblem | None:
     """Return the problem with levels as codes.
 
@@ -226,8 +211,15 @@ def solve_levels(
     problem = level_problem(model)
     if problem is None:
         return None
-    point = None if start is None else problem.point(start)
-    mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
+    point = problem.start() if start is None else problem.point(start)
+    mode = maximise(
+        problem.local,
+        lambda local: arrow_step(local.gradient, local.gram),
+        point,
+        problem.local(point),
+        tol=tol * max(1.0, np.sqrt(model.design.total)),
+        max_steps=max_steps,
+    )
     beta = problem.beta(mode.x)
     cause: Separation | Divergence | None
     cause, _ = find_separation(

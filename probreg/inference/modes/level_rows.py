@@ -61,9 +61,7 @@ class LevelRows:
 
     def beta(self, a: Array, c: Array) -> Array:
         """The raw coefficients (p, s) of a (G, s) and c (r, s)."""
-        beta = np.empty((len(self.lead) + len(self.border), a.shape[1]))
-        beta[self.lead], beta[self.border] = a, self.S @ c
-        return beta
+        return self.coordinates(a, self.S @ c)
 
     def parts(self, beta: Array) -> tuple[Array, Array]:
         """a (G, s) and c (r, s) of raw coefficients (p, s)."""

@@ -33,9 +33,8 @@ from probreg.inference.notes import (
     important_note,
     routine_note,
 )
-from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
-from probreg.inference.penalized.penalty import KinkedPenalty
+from probreg.inference.penalized.penalty import KinkedPenalty, minimise
 from probreg.inference.penalized.proximal_newton import (
     kinked_solution,
     local_notes,

@@ -15,12 +15,11 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from probreg.data import Block
-from probreg.data.rows import times_weights
 from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import weighted_gram
 from probreg.linalg.vec import vec_entries
+from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
@@ -222,17 +221,14 @@ def _gram_of_block(
     beta: Array,
     columns: Array | None,
     aux_values: Mapping[str, float],
-) -> tuple[Array]:
+) -> tuple[Array, ...]:
     """Return X'WX of the rows of a block for some columns; None for all."""
-    aux_values = likelihood.at_rows(aux_values, block.precision) | likelihood.given(
-        block.y
-    )
-    W = likelihood.information(block.eta(beta), **aux_values)
-    W = times_weights(W, block.weights)
-    return (
-        weighted_gram(
-            block.X if columns is None else np.ascontiguousarray(block.X[:, columns]), W
-        ),
+    if columns is not None:
+        eta = block.eta(beta)
+        block = block._replace(X=block.X[:, columns], offset=eta)
+        beta = np.zeros((len(columns), eta.shape[1]))
+    return expected_information(
+        block, likelihood=likelihood, beta=beta, aux_values=aux_values
     )
 
 

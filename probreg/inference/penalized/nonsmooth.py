@@ -24,8 +24,7 @@ from probreg.inference.modes.newton import (
     rough_regression,
 )
 from probreg.inference.modes.separation import frame_with_shifts
-from probreg.inference.penalized.active_set import kkt_distance, minimise
-from probreg.inference.penalized.penalty import KinkedPenalty
+from probreg.inference.penalized.penalty import KinkedPenalty, kkt_distance, minimise
 from probreg.linalg import one_blas_thread
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import between_outcomes, map_of_columns

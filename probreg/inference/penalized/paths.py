@@ -334,7 +334,7 @@ def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Ste
         else:
             mode = next_mode(rows, scaled_model, mode.point, mode.likelihood)
         if rows is not None and mode is not None:
-            steps.append(_step_near(rows, mode))
+            steps.append(_step_near(rows, scaled_model, mode))
             continue
         if steps:
             start = tuple(map(tuple, steps[-1].beta))
@@ -344,18 +344,17 @@ def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Ste
         steps.append(_step(scaled_model, solution, solution.stats["decrement"]))
         if rows is not None and solution.status is Status.CONVERGED:
             point = rows.point(solution.beta, solution.aux)
-            mode = NextMode(
-                point, rows.local(point), PriorAt(rows, scaled_model).local(point), 0.0
-            )
+            mode = NextMode(point, rows.local(point), 0.0)
     return steps
 
 
-def _step_near(rows: StandardRows, mode: NextMode) -> Step:
+def _step_near(rows: StandardRows, model: Model, mode: NextMode) -> Step:
     k = rows.model.shape[0] * rows.model.shape[1]
     # tr (H + P)^-1 H, H the information: the same on standardised columns
     df = float(
         diagonal_of_shrinkage(
-            rows.information(mode.point), mode.prior.curvature[:k, :k]
+            rows.information(mode.point),
+            PriorAt(rows, model).local(mode.point).curvature[:k, :k],
         ).sum()
     )
     log_lik = mode.likelihood.value
@@ -472,7 +471,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
         beta = wide.start(beta)
     base = with_normal_priors(model)
     aux = {a: _spread(model) for a in model.unknown}
-    H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
+    H = information_of(base, beta, None, **aux)
     P = smooth_prior_curvature(base, beta, **aux)
     use = np.repeat(model.joint.informative, model.shape[1])
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))

@@ -25,6 +25,7 @@ from probreg.inference.base import (
     sigma_note,
     unsupported_kinds,
 )
+from probreg.inference.modes.epochs import estimated_aux
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import (
     JOINT_SIGMA,
@@ -200,7 +201,7 @@ class Programme:
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
         model = self.model
-        values = {**model.fixed, **_aux_at(model, log_aux)}
+        values = {**model.fixed, **estimated_aux(model, log_aux)}
         up, down, tube = loss_of_rows(model, values)
         # with flat priors any multiple of the loss has the same minimum: in units of
         # its slopes it is solved once
@@ -230,7 +231,7 @@ class Programme:
         the envelope theorem."""
         log_aux = np.array([log_scale])
         gamma = self.mode(log_aux).beta[:, None]
-        aux = _aux_at(self.model, log_aux)
+        aux = estimated_aux(self.model, log_aux)
         frame = self.model.design.frame
         return float(self.model.in_frame(gamma, frame, aux, curved=False).gradient[-1])
 
@@ -255,10 +256,6 @@ class Programme:
         return float(
             scipy.optimize.brentq(self.slope, low, high, xtol=1e-13, rtol=1e-14)
         )
-
-
-def _aux_at(model: Model, log_aux: Array) -> dict[str, float]:
-    return dict(zip(model.unknown, np.exp(log_aux).tolist()))
 
 
 def _vanishing_scale(model: Model) -> str:
@@ -317,7 +314,9 @@ def kinked_mode(
         log_aux = np.array([programme.best_scale(float(log_aux[0]))])
     minimum = programme.mode(log_aux)
     gamma = minimum.beta[:, None]
-    local = model.value_grad_hessian_standardised(gamma, **_aux_at(model, log_aux))
+    local = model.value_grad_hessian_standardised(
+        gamma, **estimated_aux(model, log_aux)
+    )
     status = Status.CONVERGED if minimum.converged else Status.STALLED
     mode = Mode(gamma, log_aux, local, minimum.violation, programme.steps, status)
     return mode, minimum

@@ -25,6 +25,7 @@ from probreg.inference.modes.existence import (
     find_divergence,
     find_separation,
     may_diverge_along,
+    multimodality_cause,
     verdict_on,
 )
 from probreg.inference.modes.separation import Separation
@@ -36,6 +37,7 @@ from probreg.inference.notes import (
     routine_note,
 )
 from probreg.inference.penalized.nonsmooth import (
+    NonsmoothTerms,
     SearchCoordinates,
     has_nonsmooth_terms,
     minimise_nonsmooth,
@@ -44,7 +46,7 @@ from probreg.inference.penalized.nonsmooth import (
 )
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
+from probreg.priors import Flat, ProximalPrior, SmoothPrior
 
 
 @METHODS.register
@@ -130,8 +132,8 @@ def without_kinks(method: Method, model: Model) -> str | None:
 def local_notes(model: Model) -> tuple[Note, ...]:
     """Return notes on a mode that may be one of several, and on the missing standard errors."""
     notes: list[Note] = []
-    blocks = [b.prior for b in model.joint.blocks]
-    if any(isinstance(p, ProximalPrior) and not p.convex for p in blocks):
+    cause = multimodality_cause(model)
+    if not NonsmoothTerms.of(model).convex:
         notes.append(
             important_note(
                 Topic.MODES,
@@ -139,17 +141,10 @@ def local_notes(model: Model) -> tuple[Note, ...]:
                 "ridge solution, and zero is always a local mode of a cusp",
             )
         )
-    heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}
-    concave = (
-        isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave
-    )
-    heavy |= set() if concave else {f"{model.likelihood.name} likelihood"}
-    if heavy:
+    elif cause is not None:
         notes.append(
             important_note(
-                Topic.MODES,
-                "-log p is not convex ({parts}): this mode may be one of several",
-                parts=", ".join(sorted(heavy)),
+                Topic.MODES, "{cause}, of which this mode may be one", cause=cause
             )
         )
     return (*notes, important_note(Topic.STANDARD_ERRORS, no_errors(model)))
