@@ -190,7 +190,16 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
     >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
     [0.05]
     """
-    return np.asarray(2.0 * (ndtr(-np.abs(t)) if df is None else stdtr(df, -np.abs(t))))
+    return 2.0 * student_cdf(-np.abs(t), df)
+
+
+def student_cdf(t: Array, df: Array | float | None) -> Array:
+    """Return P(T <= t), T Student-t on df degrees of freedom, or normal.
+
+    >>> student_cdf(np.zeros(1), 3.0).tolist()
+    [0.5]
+    """
+    return np.asarray(ndtr(t) if df is None else stdtr(df, t))
 
 
 def _ratios(
@@ -234,7 +243,7 @@ def probability_positive(fit: FitStatistics) -> Array:
     if draws.elliptical:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = coef / reported_estimate(fit.model, s).error.reshape(coef.shape)
-        return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
+        return student_cdf(t, s.df)
     m = reported_marginals(fit.model, draws)
     if m is not None:
         return above_zero(m["weight"], m["mean"] / m["sd"]).reshape(coef.shape)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtr
 
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.scenarios import (
@@ -23,6 +22,7 @@ from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import rows_without_estimate
+from probreg.fits.summary import student_cdf
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
@@ -325,10 +325,7 @@ def _contrast_of_columns(
     se = np.linalg.norm(V.half(G), axis=1)
     if draws is not None and draws.elliptical:
         with np.errstate(all="ignore"):
-            if df is None:
-                above = ndtr(z / se)
-            else:
-                above = stdtr(df, z / se)
+            above = student_cdf(z / se, df)
     elif draws is not None:
         projections = np.einsum(
             "j,sjm,km->sk", c, fit.solution.posterior.flat["beta"], T
@@ -423,6 +420,5 @@ def _above(fit: Fit, result: Any, null: float) -> Array:
     if result.draws is not None:
         return np.asarray((result.draws > null).mean(0))
     z = result.table["estimate"].to_numpy() - null
-    df = fit.solution.df
     se = np.sqrt(np.diagonal(result.covariance))
-    return np.asarray(ndtr(z / se) if df is None else stdtr(df, z / se))
+    return student_cdf(z / se, fit.solution.df)
