@@ -655,28 +655,28 @@ class EvidenceProblem:
             blocks.append(replace(b, prior=prior))
         return mapping_of(blocks, self.model.design.columns)
 
-    def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
-        """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
-        hyper = self.hyper(top)
-        has_several = len(self.groups.priors) > 1
-        if self.exact:
-            name = "log p(y | scales)"
-        else:
-            name = "the Laplace approximation of log p(y | scales)"
-        if any(g.left for g in self.groups.groups):
-            name = "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
+    @property
+    def _value_named(self) -> str:
+        """What the search maximises."""
         if self.points > 1:
-            name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
-        elif self.criterion == "ML":
-            name = (
+            return f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
+        if self.criterion == "ML":
+            return (
                 "the likelihood log p(y | scales, flat coefficients at their maximum)"
             )
+        if any(g.left for g in self.groups.groups):
+            return "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
+        if self.exact:
+            return "log p(y | scales)"
+        return "the Laplace approximation of log p(y | scales)"
+
+    def _value_notes(self, top: EvidenceMaximum) -> list[Note]:
+        name = self._value_named
         # for grouped effects the search started from several points, and from each
         # boundary
         density_text = self._densities_in_maximum(top)
-        local_text = " (a local maximum)" * (
-            has_several and not self.model.design.recipe.grouped
-        )
+        is_local = len(self.groups.priors) > 1 and not self.model.design.recipe.grouped
+        local_text = " (a local maximum)" * is_local
         if density_text:
             what = f"maximised {name} plus the log density of {density_text}, {top.at.value:.6g} together"
             value = (
@@ -684,33 +684,8 @@ class EvidenceProblem:
             )
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local_text}"
-        value += "; flat columns count with density 1" * (
-            self._flat and self.criterion == "REML"
-        )
-        group_of = self.groups.group_of
-        pruned = {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        effects = {
-            k
-            for k, g in enumerate(self.unknown)
-            if g.prior is not None and g.prior.hyper_labels
-        }
-        varying = [
-            self._effect_notes(
-                self.unknown[k], hyper[group_of == k], top.vanished[group_of == k]
-            )
-            for k in sorted(effects)
-        ]
-        pruned -= effects
-        remaining = [
-            (g, hyper[group_of == k])
-            for k, g in enumerate(self.unknown)
-            if k not in pruned | effects
-        ]
-        scales = [
-            self._scale_text(g, h)
-            for g, h in remaining
-            if not isinstance(g.prior, ProcessPrior)
-        ]
+        if self._flat and self.criterion == "REML":
+            value += "; flat columns count with density 1"
         notes = [routine_note(Topic.SCALES, value)]
         if self._jumps:
             notes.append(
@@ -722,6 +697,34 @@ class EvidenceProblem:
                     likelihood=self.model.likelihood.named,
                 )
             )
+        return notes
+
+    def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
+        """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
+        hyper = self.hyper(top)
+        scales = list[str]()
+        pruned = list[str]()
+        of_processes = list[Note]()
+        of_effects = list[Note]()
+        for k, g in enumerate(self.unknown):
+            own = self.groups.group_of == k
+            vanished = top.vanished[own]
+            if g.prior is not None and g.prior.hyper_labels:
+                of_effects += self._effect_notes(g, hyper[own], vanished)
+            elif vanished.any():
+                pruned.append(self._smooth_prefix(g) + self.named(g))
+            elif isinstance(g.prior, ProcessPrior):
+                values = dict(zip(g.hyper, hyper[own].tolist()))
+                texts = ", ".join(f"{name} {v:.6g}" for name, v in values.items())
+                text = f"{self.named(g)}: {texts} at the maximum"
+                of_processes.append(important_note(Topic.SCALES, text))
+                if g.prior.error_at(values) > FAR:
+                    text = self._basis_range_text(g, g.prior.error_at(values))
+                    of_processes.append(important_note(Topic.SCALES, text))
+            else:
+                text = ", ".join(f"{v:.6g}" for v in hyper[own])
+                scales.append(f"{self.named(g)} {text}")
+        notes = self._value_notes(top)
         if scales:
             notes.append(
                 important_note(
@@ -730,25 +733,14 @@ class EvidenceProblem:
                     scales="; ".join(scales),
                 )
             )
-        texts = [
-            f"{self._scale_text(g, h)} at the maximum"
-            for g, h in remaining
-            if isinstance(g.prior, ProcessPrior)
-        ]
-        texts += [self._basis_range_text(g, h) for g, h in remaining]
-        notes += [important_note(Topic.SCALES, text) for text in texts if text]
-        notes += [note for each in varying for note in each]
+        notes += [*of_processes, *of_effects]
         if pruned:
-            terms = ", ".join(
-                self._smooth_prefix(self.unknown[k]) + self.named(self.unknown[k])
-                for k in sorted(pruned)
-            )
             notes.append(
                 important_note(
                     Topic.SINGULAR,
                     "pruned, because the evidence increases as their scale goes to 0: {terms}; their coefficients are fixed at 0 "
                     "(a singular fit)",
-                    terms=terms,
+                    terms=", ".join(pruned),
                 )
             )
         aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
@@ -763,22 +755,13 @@ class EvidenceProblem:
         ]
         if joint:
             return tuple(notes)
-        if len(effects) == len(self.unknown):
+        if not (scales or pruned or of_processes):
             return (*notes, SCALES_AS_KNOWN)
         intervals_note = important_note(
             Topic.SCALES,
             "intervals treat the scales estimated by evidence as known; integrate and nuts include their uncertainty",
         )
         return (*notes, intervals_note)
-
-    def _scale_text(self, group: LatentGroup, hyper: Array) -> str:
-        """Describe the hyperparameters of a group; those of a process by name, a single
-        scale by the columns only."""
-        if isinstance(group.prior, ProcessPrior):
-            return f"{self.named(group)}: " + ", ".join(
-                f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper)
-            )
-        return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
 
     def _effect_notes(
         self, group: LatentGroup, hyper: Array, vanished: Array
@@ -823,14 +806,8 @@ class EvidenceProblem:
             for reason in reasons
         ]
 
-    def _basis_range_text(self, group: LatentGroup, hyper: Array) -> str:
-        """Return a message if the columns of a process do not approximate it at the
-        estimate; empty if they do."""
-        if not isinstance(group.prior, ProcessPrior):
-            return ""
-        error = group.prior.error_at(dict(zip(group.hyper, hyper.tolist())))
-        if error <= FAR:
-            return ""
+    def _basis_range_text(self, group: LatentGroup, error: float) -> str:
+        """Describe a process whose columns do not approximate it at the estimate."""
         lengths = " and ".join(name for name in group.hyper if is_length(name))
         return (
             f"{self.named(group)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): give a prior "

@@ -264,7 +264,9 @@ class ProcessSurface(EvidenceSurface):
                     g.prior.kernel_at(**values), g.prior.basis.anchors
                 )[1] * g.prior.size_at(values)
             else:
-                D = _root_of_columns(g, logs) * (sigma if g.base.sigma_units else 1.0)
+                D = _root_of_columns(g, logs)[0]
+                if g.base.sigma_units:
+                    D = sigma * D
                 root_of_group = solve_triangular(g.root, D, lower=True, trans="T")
             B = np.zeros((p, root_of_group.shape[1]))
             B[list(g.columns)] = root_of_group
@@ -385,23 +387,19 @@ def _of_process(
 def _of_columns(
     Z: Array, group: LatentGroup, logs: Array, unit: float
 ) -> tuple[Array, list[Array]]:
-    """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L = I kron
-    Lambda, or diag(D)."""
+    """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L."""
+    root, slopes = _root_of_columns(group, logs)
+    A = unit * (Z @ root)
+    products = [unit * (Z @ slope) @ A.T for slope in slopes]
+    return A @ A.T, [product + product.T for product in products]
+
+
+def _root_of_columns(group: LatentGroup, logs: Array) -> tuple[Array, Array]:
+    """The root (q, q) of the covariance of L'(beta - mu), I kron Lambda or diag(D), and
+    its slopes (d, q, q)."""
     if group.prior is not None and (root := group.prior.root(logs)) is not None:
-        # Z (I kron Lambda), group by group
-        Lambda, slopes = root
-        Z_by_group = Z.reshape(len(Z), -1, len(Lambda))
-        A = unit * (Z_by_group @ Lambda).reshape(Z.shape)
-        dA_all = [unit * (Z_by_group @ dL).reshape(Z.shape) for dL in slopes]
-        products = [dA @ A.T for dA in dA_all]
-        return A @ A.T, [part + part.T for part in products]
+        eye = np.eye(len(group.columns) // len(root[0]))
+        return np.kron(eye, root[0]), np.kron(eye, root[1])
     s, J, _ = group.log_scales(logs)
-    A = Z * (unit * np.exp(s))
-    return A @ A.T, [2.0 * (A * J[:, j]) @ A.T for j in range(J.shape[1])]
-
-
-def _root_of_columns(group: LatentGroup, logs: Array) -> Array:
-    """The root (q, q) of the covariance of L'(beta - mu), I kron Lambda or diag(D)."""
-    if group.prior is not None and (root := group.prior.root(logs)) is not None:
-        return np.kron(np.eye(len(group.columns) // len(root[0])), root[0])
-    return np.diag(np.exp(group.log_scales(logs)[0]))
+    D = np.diag(np.exp(s))
+    return D, D * J.T[:, :, None]
