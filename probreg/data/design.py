@@ -650,14 +650,8 @@ class Design(PrintsLines):
         if not self.n or not (self.recipe.grouped or self.is_lazy):
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
-        return float(
-            np.sqrt(
-                np.average(
-                    np.square(y - np.average(y, weights=self.weights)),
-                    weights=self.weights,
-                )
-            )
-        )
+        about = y - np.average(y, weights=self.weights)
+        return float(np.sqrt(np.average(about**2, weights=self.weights)))
 
     @cached_property
     def frame(self) -> Frame:

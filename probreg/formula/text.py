@@ -17,7 +17,6 @@ import ast
 import keyword
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from probreg.errors import DataError
 
@@ -81,7 +80,6 @@ def is_plain_name(name: str) -> bool:
     return plain and not name.startswith("_") and not keyword.iskeyword(name)
 
 
-@dataclass
 class PythonText:
     """Rewrite a text as Python; `inside` a call only names are replaced.
 
@@ -89,22 +87,21 @@ class PythonText:
     sides of `~`, and `ends` the places at which they end.
     """
 
-    text: str
-    inside: bool = False
-    names: dict[str, str] = field(default_factory=dict)
-    dots: list[int] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    out: list[str] = field(default_factory=list)
-    # for each open bracket: its place in `out`, whether it belongs to a call, and whether it contains a bar
-    open: list[list[int]] = field(default_factory=list)
-    operand: bool = False  # the last token ends a term
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
+    def __init__(self, text: str, inside: bool = False) -> None:
+        if not isinstance(text, str):
             raise DataError(
-                f"a formula is a text such as 'y ~ x'; got {type(self.text).__name__}"
+                f"a formula is a text such as 'y ~ x'; got {type(text).__name__}"
             )
+        self.text = text
+        self.inside = inside
+        self.names = dict[str, str]()
+        self.dots = list[int]()
+        self.parts = list[str]()
+        self.ends = list[int]()
+        self.out = list[str]()
+        # for each open bracket: its place in `out`, whether it belongs to a call, and whether it contains a bar
+        self.open = list[list[int]]()
+        self.operand = False  # the last token ends a term
         self.stem = "name"
         while self.stem in self.text:
             self.stem += "_"

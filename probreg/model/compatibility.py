@@ -1,6 +1,7 @@
 """Whether a design, a likelihood and priors go together: refusals in words, before any work."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -257,25 +258,17 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
         return design, values, unused_values
     keep = w > 0
     if not keep.all():
-        if design.labels is None:
-            labels = np.arange(n)
-        else:
-            labels = design.labels
-        design, before = replace(design, labels=labels), design
-        if before.offset is None:
-            offset = before.offset
-        else:
-            offset = before.offset[~keep]
-        inputs = {key: x[~keep] for key, x in before.inputs.items()}
+        labels = design.row_names
+        before = replace(design, labels=labels)
         unused = Unused(
             np.flatnonzero(~keep),
             before.X[~keep],
-            offset,
+            None if before.offset is None else before.offset[~keep],
             labels=labels[~keep],
-            inputs=inputs,
+            inputs={key: x[~keep] for key, x in before.inputs.items()},
         )
         notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
-        design = replace(design.take(keep), notes=notes, unused=unused)
+        design = replace(before.take(keep), notes=notes, unused=unused)
         unused_values = values[~keep]
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(
@@ -289,13 +282,10 @@ def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design
     if design.unused is None:
         return design
 
-    def number(i: int) -> Any:
-        try:
-            return np.asarray(likelihood.encode(values[i : i + 1])[0], dtype=float)
-        except DataError:
-            return np.full(design.observed.shape[1:], np.nan)
-
-    y = np.array([number(i) for i in range(len(values))])
+    y = np.full((len(values), *design.observed.shape[1:]), np.nan)
+    for i in range(len(values)):
+        with suppress(DataError):
+            y[i] = likelihood.encode(values[i : i + 1])[0]
     return replace(design, unused=replace(design.unused, y=y))
 
 

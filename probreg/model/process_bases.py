@@ -65,13 +65,9 @@ def _requested_basis(
 
 
 def _same_sines(first: SineBasis, second: SineBasis) -> bool:
-    same = (
-        first.frequencies.shape == second.frequencies.shape
-        and first.plain == second.plain
-    )
-    return same and bool(
-        np.allclose(first.frequencies, second.frequencies, rtol=1e-9, atol=0.0)
-    )
+    a, b = first.frequencies, second.frequencies
+    same = a.shape == b.shape and first.plain == second.plain
+    return same and bool(np.allclose(a, b, rtol=1e-9, atol=0.0))
 
 
 def _ends_of(
