@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import CoordinateDescent, mode_path
-from probreg.inference.modes import partialled_out
+from probreg.inference.modes import reduced_squares
 from probreg.inference.penalized.penalty import minimise
 
 Array = np.ndarray
@@ -96,9 +96,9 @@ def test_descent_leaves_columns_that_it_is_slow_with(monkeypatch):
 @pytest.mark.parametrize("shift", [0.0, 0.1, 30.0])
 def test_products_of_wide_rows_are_those_of_their_moments(shift, monkeypatch):
     model = model_of(pr.Laplace(1.0), {"sigma": 1.0}, n=30, shift=shift)
-    moments = partialled_out.partial_out(model)
-    monkeypatch.setattr(partialled_out, "FEW", 0)
-    rows = partialled_out.partial_out(model)
+    moments = reduced_squares.partial_out(model)
+    monkeypatch.setattr(reduced_squares, "FEW", 0)
+    rows = reduced_squares.partial_out(model)
     np.testing.assert_allclose(
         rows.gram.among(np.arange(40)), moments.gram.G, atol=1e-13
     )

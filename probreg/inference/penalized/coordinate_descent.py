@@ -25,7 +25,11 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.modes.normal_columns import normal_columns
-from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
+from probreg.inference.modes.reduced_squares import (
+    ReducedSquares,
+    WholeGram,
+    partial_out,
+)
 from probreg.inference.notes import (
     JOINT_SIGMA,
     Note,
@@ -71,7 +75,7 @@ class ModeGivenSigma(NamedTuple):
 class Lasso:
     """A Gaussian model under Laplace, elastic-net, group and normal priors, ready to be solved at any sigma and scale."""
 
-    parts: PartialledOut
+    parts: ReducedSquares
     center: Array  # (k,), of beta
     penalty: KinkedPenalty  # -log prior at unit sigma as a function of r = norm (beta - center)
     units: Array  # (k,) bool: in units of an unknown sigma
@@ -79,8 +83,8 @@ class Lasso:
     yy: float
 
     @classmethod
-    def of(cls, model: Model, parts: PartialledOut | None = None) -> "Lasso":
-        parts = partial_out(model) if parts is None else parts
+    def of(cls, model: Model) -> "Lasso":
+        parts = partial_out(model)
         terms = NonsmoothTerms.of(model)
         normals = normal_columns(model, _FLAT_OR_KINKED)
         assert normals is not None  # checked in `obstacle`

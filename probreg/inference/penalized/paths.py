@@ -31,7 +31,6 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm, least_norm, open_directions
 from probreg.inference.modes.newton_method import Newton
-from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.penalized.coordinate_descent import (
     CoordinateDescent,
@@ -145,7 +144,7 @@ def _log_lik(model: Model, rss: float, sigma: float) -> float:
 def _degrees(lasso: Lasso, joint: Joint) -> float:
     """Return trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature
     of the penalty there, plus the flat columns."""
-    parts: PartialledOut = lasso.parts
+    parts = lasso.parts
     penalty = lasso.penalty_at(joint.sigma)
     r = joint.given.r
     free = np.flatnonzero(~penalty.at_kink(r))

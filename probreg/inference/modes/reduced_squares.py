@@ -80,7 +80,7 @@ class LazyGram:
 
 
 @dataclass(frozen=True, eq=False)
-class PartialledOut:
+class ReducedSquares:
     """Least squares in delta (k,), the coefficients of `columns` times `norm`."""
 
     columns: Array  # (k,) numbers of the columns with an informative prior
@@ -94,14 +94,14 @@ class PartialledOut:
     R: Array
     share: Array
     z: Array
-    left_out: int  # dependent flat columns
+    n_dependent: int  # flat columns that depend on earlier ones
     # (p,) the shift subtracted from the columns, and the position of the intercept that absorbs it
     shift: tuple[Array, int] | None = None
 
     def beta(self, coefficients: Array) -> Array:
         """Return all p coefficients from those of `columns`; zero for dependent flat
         columns."""
-        beta = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
+        beta = np.zeros(len(self.columns) + len(self.flat) + self.n_dependent)
         beta[self.columns] = coefficients
         beta[self.flat] = solve_triangular(self.R, self.z - self.share @ coefficients)
         if self.shift is not None:
@@ -110,7 +110,7 @@ class PartialledOut:
         return beta
 
 
-def partial_out(model: Model) -> PartialledOut:
+def partial_out(model: Model) -> ReducedSquares:
     """The least-squares part of a Gaussian model; see the module."""
     design = model.design
     informative = model.joint.informative
@@ -148,13 +148,13 @@ def _require_near_rows(design: Design, lost: Array) -> None:
         )
 
 
-def _parts_of(design: Design, columns: Array, flat: Array) -> PartialledOut:
+def _parts_of(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     if FEW < len(columns) > design.n > 0:
         return _of_rows(design, columns, flat)
     return _of_moments(design, columns, flat)
 
 
-def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
+def _of_moments(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     moments = design.moments
     if len(flat):
         kept_flat = flat[list(rank_of(triangular(moments.R[:, flat])).kept)]
@@ -175,7 +175,7 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     U = np.where(absent, 0.0, U)
     norm = np.where(absent, 1.0, np.sqrt((U**2).sum(0)))
     U_unit = U / norm
-    return PartialledOut(
+    return ReducedSquares(
         columns=columns,
         flat=kept_flat,
         norm=norm,
@@ -186,11 +186,11 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
         R=F[:f, :f],
         share=F[:f, f : f + k],
         z=F[:f, -1],
-        left_out=len(flat) - f,
+        n_dependent=len(flat) - f,
     )
 
 
-def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
+def _of_rows(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the
     other columns A, times root weights."""
     y = minus_offset(design.observed, design.offset)
@@ -212,7 +212,7 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     absent = _absent_columns(U, size)
     U[:, absent] = 0.0
     norm = np.where(absent, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
-    return PartialledOut(
+    return ReducedSquares(
         columns=columns,
         flat=flat[kept],
         norm=norm,
@@ -223,7 +223,7 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
         R=R,
         share=share,
         z=z,
-        left_out=len(flat) - len(kept),
+        n_dependent=len(flat) - len(kept),
     )
 
 
