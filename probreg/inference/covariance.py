@@ -600,7 +600,9 @@ class ArrowCovariance(ParameterCovariance):
 
     Columns of groups are raw in the frame.
 
-    >>> V = ArrowCovariance.of(np.array([[1], [2]]), np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [0.0], [1.0]]))
+    >>> V = ArrowCovariance(
+    ...     Frame.of_raw(3), 1, places=np.array([[1], [2]]), blocks=np.array([[[1.0]], [[2.0]]]), low=np.array([[3.0], [0.0], [1.0]])
+    ... )
     >>> V.matrix()
     array([[9., 0., 3.],
            [0., 1., 0.],
@@ -613,15 +615,6 @@ class ArrowCovariance(ParameterCovariance):
 
     parts: ClassVar[tuple[str, ...]] = ("places", "blocks", "low")
     compact = True
-
-    @classmethod
-    def of(
-        cls, places: Array, blocks: Array, low: Array, m: int = 1
-    ) -> "ArrowCovariance":
-        """From its parts, over raw columns."""
-        return cls(
-            Frame.of_raw(len(low) // m), m, places=places, blocks=blocks, low=low
-        )
 
     def _with_columns(self, root: Array) -> "ArrowCovariance":
         return replace(self, low=np.hstack([self.low, root]))

@@ -6,7 +6,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.leave_out import modes, rows as loo
-from probreg.data import unwritten
+from probreg.data import Frame, unwritten
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact import evidence
 from probreg.inference.modes import closed_form
@@ -107,9 +107,8 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
-    scale = ArrowCovariance.of(
-        entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)), m
-    )
+    blocks, low = rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4))
+    scale = ArrowCovariance(Frame.of_raw(p), m, places=entries, blocks=blocks, low=low)
     S = scale.matrix().reshape(p, m, p, m)
     wanted = np.einsum("np,pkql,nq->nkl", np.asarray(X), S, np.asarray(X))
     for columns in (X, np.asarray(X)):

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import probreg as pr
+from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
 from probreg.inference.covariance import ArrowCovariance
@@ -399,7 +400,8 @@ def test_an_estimate_by_the_arrow_is_that_of_columns_written_out(response):
 def test_a_covariance_that_is_not_written_out():
     rng = np.random.default_rng(0)
     places = np.array([[3, 0], [1, 5]])
-    V = ArrowCovariance.of(places, rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2)))
+    blocks, low = rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2))
+    V = ArrowCovariance(Frame.of_raw(6), 1, places=places, blocks=blocks, low=low)
     dense, B = V.matrix(), rng.normal(size=(6, 2))
     np.testing.assert_allclose(V.diagonal(), np.diagonal(dense))
     np.testing.assert_allclose(V.times(B), dense @ B)

@@ -112,7 +112,7 @@ class Bootstrap(Method):
             reason := _group_obstacle(self.kind, model)
         ):
             return reason
-        inner = _resolve_auto(method, model)
+        inner = self._finder(model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
         if self.kind != "residual":
@@ -121,13 +121,18 @@ class Bootstrap(Method):
             return f"a residual bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
         return Newton().obstacle(model)  # its derivatives give the leverages
 
+    def _finder(self, model: Model) -> Method:
+        """The wrapped method, as auto chooses it for the model."""
+        method: Method = METHODS.resolve(self.method)
+        return method.choose(model)[0] if isinstance(method, Auto) else method
+
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """Return the choices of the wrapped method, including estimated scales of
         priors.
 
         Without effects by group all replicates use these scales.
         """
-        finder = _resolve_auto(METHODS.resolve(self.method), model)
+        finder = self._finder(model)
         inner = METHODS.resolve(self.method).resolve(model, rng)
         wrapped = replace(self, method=inner.method)
         if inner.found is None or not model.design.recipe.grouped:
@@ -146,7 +151,7 @@ class Bootstrap(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model.design.need_rows("a bootstrap")
-        inner = _resolve_auto(METHODS.resolve(self.method), model)
+        inner = self._finder(model)
         return self._resample(inner, model, inner.solve(model, rng), rng)
 
     def _resample(
@@ -229,12 +234,6 @@ def _covariance(
     entries = vec_entries(group_columns, m)
     units = np.eye(estimate.beta.size)[:, entries]
     return covariance.with_spread(units @ estimate.given_scales.half(units.T))
-
-
-def _resolve_auto(method: Method, model: Model) -> Method:
-    if isinstance(method, Auto):
-        return method.choose(model)[0]
-    return method
 
 
 def _replicate(
