@@ -363,10 +363,7 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
 
 
 def _is_ordered(plan: Plan, factor: Expression) -> bool:
-    name = factor.column
-    inner = factor.coding_call
-    if name is None and inner is not None and len(factor.variables) == 1:
-        name = factor.variables[0]
+    name = factor.category
     return name is not None and plan.files.declared_order(name)
 
 
