@@ -220,16 +220,17 @@ def value_grad_hessian(
     """
     (p, m), a = gamma.shape, len(unknown)
     density = compiled_density_of(likelihood, block, 1)
-    if density is None:
-        compiled = False
-    elif curved:  # by one predictor and many columns BLAS is faster
-        compiled = density.hessian is not None and not a and (m > 1 or p <= NARROW)
-    else:
-        compiled = m > 1 or a > 0
-    if compiled:
-        return block.sweep(
-            _derivative_sums(density, likelihood, gamma, frame, aux_values, a, curved)
-        )
+    if density is not None:
+        if curved:  # by one predictor and many columns BLAS is faster
+            compiled = density.hessian is not None and not a and (m > 1 or p <= NARROW)
+        else:
+            compiled = m > 1 or a > 0
+        if compiled:
+            return block.sweep(
+                _derivative_sums(
+                    density, likelihood, gamma, frame, aux_values, a, curved
+                )
+            )
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
     def part(rows: Block) -> Sums:

@@ -179,14 +179,14 @@ class KernelRLS(KernelLearner):
     @np.errstate(over="ignore", invalid="ignore")  # require_finite_loss checks
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         row = checked_row(self, state, x, y)
-        arrays = RoundArrays(*np.zeros((4, 1)), np.zeros(len(state.w) + 1))
+        arrays = RoundArrays.of(1, np.zeros(len(state.w) + 1))
         after, n_steps = self._extend(state, row[None], np.array([float(y)]), arrays)
-        require_finite_loss(float(arrays.loss[0]), state)
         if not n_steps:
             raise StreamError(
                 f"K + {self.precision:g} I is not positive definite with this row: take a larger precision",
                 state,
             )
+        require_finite_loss(float(arrays.loss[0]), state)
         return after, Info(float(arrays.prediction[0]), float(arrays.loss[0]))
 
     def block(

@@ -235,12 +235,12 @@ class Recorder:
     def _learn(self, A: Array, b: Array) -> int:
         """Step through rows with valid y; return the number of steps before a row or a loss that is not finite."""
         # contiguous and writable: loops would be compiled again for other arrays
-        A, b = (np.require(v, requirements="CW") for v in (A, b))
+        A, b = (np.require(v, requirements=["C", "W"]) for v in (A, b))
         before = self.state
         n = len(b)
         if self.learner.grows:  # by one weight a round at most
             self.sum = np.concatenate([self.sum, np.zeros(n)])
-        arrays = RoundArrays(*(np.empty(n) for _ in range(4)), self.sum)
+        arrays = RoundArrays.of(n, self.sum)
         if self.compiled:
             self.state, n_steps = self.learner.block(before, A, b, arrays)
         else:

@@ -170,6 +170,11 @@ class RoundArrays(NamedTuple):
     square: Array  # ||x||^2
     total: Array
 
+    @classmethod
+    def of(cls, n: int, total: Array) -> "RoundArrays":
+        """Return arrays for n rounds that add to this total."""
+        return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n), total)
+
     def select(self, rows: slice) -> "RoundArrays":
         """Return views of some rounds, with the same total."""
         return RoundArrays(
