@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, stdtr
 
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.goodness import (
@@ -35,6 +34,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.notes import Topic, important, without_topic
 from probreg.inference.sampling.convergence import mixing_measures
+from probreg.inference.uncertainty.intervals.arithmetic import student_cdf
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import (
@@ -191,15 +191,6 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
     [0.05]
     """
     return 2.0 * student_cdf(-np.abs(t), df)
-
-
-def student_cdf(t: Array, df: Array | float | None) -> Array:
-    """Return P(T <= t), T Student-t on df degrees of freedom, or normal.
-
-    >>> student_cdf(np.zeros(1), 3.0).tolist()
-    [0.5]
-    """
-    return np.asarray(ndtr(t) if df is None else stdtr(df, t))
 
 
 def _ratios(

@@ -22,8 +22,11 @@ from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import rows_without_estimate
-from probreg.fits.summary import student_cdf
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    equal_tail,
+    quantile,
+    student_cdf,
+)
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT

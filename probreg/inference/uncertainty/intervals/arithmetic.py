@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.special import ndtr, ndtri, stdtrit
+from probreg.special import ndtr, ndtri, stdtr, stdtrit
 
 Array = np.ndarray
 FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
@@ -35,6 +35,15 @@ def quantile(prob: float, df: Array | float | None) -> Array | float:
     if isinstance(df, np.ndarray):
         return np.asarray(-stdtrit(df, tail))
     return -float(ndtri(tail) if df is None else stdtrit(df, tail))
+
+
+def student_cdf(t: Array, df: Array | float | None) -> Array:
+    """Return P(T <= t), T Student-t on df degrees of freedom, or normal.
+
+    >>> student_cdf(np.zeros(1), 3.0).tolist()
+    [0.5]
+    """
+    return np.asarray(ndtr(t) if df is None else stdtr(df, t))
 
 
 def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
