@@ -26,6 +26,7 @@ from probreg.priors import (
     ProximalPrior,
     Reference,
     SmoothPrior,
+    WholePrior,
 )
 
 Array = np.ndarray
@@ -186,6 +187,8 @@ def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
     for b in fit.model.joint.blocks:
         entries = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
+        if isinstance(b.prior, WholePrior) and rowless(fit):
+            continue  # its log density is a sum over the rows
         if isinstance(b.prior, SmoothPrior):
             # the curvature is negative in the tails of a Student-t, which are convex
             g[entries], P[np.ix_(entries, entries)] = b.prior.derivatives(

@@ -422,7 +422,7 @@ def _check_sizes(
             raise expression.make_error(options[word], f"{word} is one whole number")
         if value is not None and value > MOST_BASIS:
             raise DataError(
-                f"{name} asks for {value} {word} in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
+                f"{shown_formula(expression.text)} asks for {word}={value}; {name} has at most {MOST_BASIS} columns"
             )
 
 

@@ -545,7 +545,7 @@ class _Reader:
         if count > limit:
             kind = "products of columns" if limit == MOST_TERMS else "terms"
             raise DataError(
-                f"the formula {shown_formula(self.text)} stands for {count} {kind} or more; at most {limit} are taken"
+                f"the formula {shown_formula(self.text)} stands for {count} {kind} or more, and at most {limit} are allowed; Model.from_arrays takes more columns"
             )
 
     def _read_bars(self, node: ast.BinOp) -> Terms:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 import probreg.online.comparator as best
+from probreg.arguments import scalars
 from probreg.errors import Incompatible
 from probreg.online.guarantee import (
     NOT_OF_LOSS,
@@ -204,8 +205,12 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     )
 
 
+@scalars.check_arguments
 def widrow_hoff_pass(
-    comparator_loss: float, distance: float, step: float, largest: float
+    comparator_loss: scalars.NonNegative,
+    distance: scalars.NonNegative,
+    step: scalars.Positive,
+    largest: scalars.NonNegative,
 ) -> float:
     """Return the largest squared loss of least mean squares over a pass from w_1: ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
 
@@ -342,6 +347,7 @@ class Corrections:
     batch: int = 1
 
 
+@scalars.check_arguments
 def novikoff(
     X: Array,
     y: Array,

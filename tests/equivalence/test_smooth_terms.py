@@ -176,7 +176,7 @@ def test_checks_take_a_term_as_one_thing() -> None:
         ("s(x):g", "stands by itself in .* is s\\(x, by=g\\)"),
         ("log(s(x))", "stands by itself, not inside another function"),
         ("s(x, k=500)", "k is at most 120, the number of distinct points, got 500"),
-        ("s(x, k=5000)", "asks for k=5000 .* at most 1000 columns"),
+        ("s(x, k=5000)", "asks for k=5000; s has at most 1000 columns"),
         ("s(x, k=2.5)", "k is one whole number"),
         ("s(g)", "column 'g' holds text"),
         ("s(x, bs='xx')", "bs is 'tp' .*, got 'xx'"),

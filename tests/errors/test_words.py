@@ -106,7 +106,7 @@ def test_arguments_of_other_makes_are_named():
             run.regret(comparator)
     with pytest.raises(pr.DataError, match="kinds is a list of names"):
         pr.interval_panel(found, "x", kinds=3.0)
-    with pytest.raises(pr.DataError, match="folds is a number of folds"):
+    with pytest.raises(pr.DataError, match="folds is no array"):
         pr.tune(
             pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)),
             folds=[[1, 2], [3]],

@@ -252,6 +252,14 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "found": lambda: {"found": path()},
     "explanation": lambda: {"explanation": pr.explain(fitted(), pr.fit(model()))},
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
+    "learners": lambda: {"learners": [pr.online.lms(0.1), pr.online.lms(0.5)]},
+    "entropy": lambda: {"entropy": 1.0},
+    "rows": lambda: {"rows": 5},
+    "spread": lambda: {"spread": 1.0},
+    "step": lambda: {"step": 1.0},
+    "comparator_loss": lambda: {"comparator_loss": 1.0},
+    "distance": lambda: {"distance": 1.0},
+    "largest": lambda: {"largest": 1.0},
     "K": lambda: {"K": np.eye(8)},
     "Phi": lambda: {"Phi": X},
     "coef": lambda: {"coef": "Intercept"},
@@ -276,7 +284,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
     "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
-    "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
+    "Regret", "State", "Corrections", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
     "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
 METHODS_OF = {
@@ -373,6 +381,8 @@ def call(name: str, argument: str, value: Any) -> Any:
             and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         ):
             given |= NEEDS[p.name]()
+    if name == "probreg.online.kernel" and "base" in given:
+        given["base"] = pr.online.lms()
     return thing(**given, **{argument: value})
 
 

@@ -86,7 +86,7 @@ def test_all_that_reads_chains_reads_these() -> None:
     found = pr.diagnose(fit, skipped=True)
     assert found["mixing"].worst >= Verdict.WARNING
     assert (
-        "metropolis does not count divergent transitions"
+        "metropolis stores no statistic 'diverging'"
         in found["divergences"].items[0].sentence
     )
     for picture in (pr.plot.trace, pr.plot.rank):

@@ -101,7 +101,9 @@ class Files:
         return self._names_of(self.paths[0])
 
     def _names_of(self, path: Path) -> tuple[str, ...]:
-        return distinct_names(_schema(path, self.format).names, path.name)
+        with _read(path):
+            names = _schema(path, self.format).names
+        return distinct_names(names, path.name)
 
     def parts(self, names: Sequence[str]) -> Parts:
         """The files as one part of rows."""
@@ -232,7 +234,8 @@ def files_of(
         raise DataError(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
         )
-    if format is not None and format not in FORMATS.values():
+    known = isinstance(format, str) and format in FORMATS.values()
+    if format is not None and not known:
         raise DataError(
             f"format={brief(format)} is not known; take {', '.join(dict.fromkeys(FORMATS.values()))}, or leave it to the names"
         )

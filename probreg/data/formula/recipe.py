@@ -105,10 +105,10 @@ class Recipe(ColumnRecipe):
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions among its terms, followed by the processes, by the names of their columns."""
-        others = (*self.processes.values(), *self.grouped.values())
         return (
             *(term.described(key) for key, term in self.smooths.items()),
-            *(term.described for term in others),
+            *(term.described for term in self.processes.values()),
+            *(term.described for term in self.grouped.values()),
         )
 
     @cached_property

@@ -170,7 +170,7 @@ def read_range(
         raise DataError(
             f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g})"
         )
-    for end, extreme in ((lo, float(y.min())), (hi, float(y.max()))):
+    for end, extreme in zip((lo, hi), (y.min(initial=np.inf), y.max(initial=-np.inf))):
         # an end that one row has to the last digit, and that has more than six of them, was not known before that row
         if end == extreme and end != float(f"{end:.6g}") and np.sum(y == end) == 1:
             raise DataError(

@@ -311,8 +311,9 @@ class ArrowLayout:
     def _place(self, map_of_border: Any, a: Array, c: Array) -> Array:
         p, m = self.model.shape
         s = a.shape[-1]
-        vec = (map_of_border @ c[: self.border].reshape(-1, m * s)).reshape(p * m, s)
-        vec[self.places.ravel()] = a.reshape(-1, s)
+        border = c[: self.border].reshape(self.border // m, m * s)
+        vec = (map_of_border @ border).reshape(p * m, s)
+        vec[self.places.ravel()] = a.reshape(self.places.size, s)
         return vec
 
     def beta_of(self, roots: ArrowRoots, x: Parts) -> Array:

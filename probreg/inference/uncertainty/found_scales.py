@@ -329,15 +329,12 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     problem = EvidenceProblem(scales.stated, False, criterion="REML")
     frame, root = _root_given(problem, scales.theta)
     head = scales.stated.design.head
-    columns = np.unique(
-        np.concatenate(
-            [
-                head,
-                *([] if frame.mixed is None else [frame.mixed]),
-                [] if frame.intercept is None else [frame.intercept],
-            ]
-        )
-    )
+    entering = set(head)
+    if frame.mixed is not None:
+        entering |= set(frame.mixed)
+    if frame.intercept is not None:
+        entering.add(frame.intercept)
+    columns = np.array(sorted(entering), dtype=np.intp)
     roots = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
