@@ -105,7 +105,8 @@ class Likelihood(ABC):
     # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `aux`: errors within it cost nothing
     insensitive: ClassVar[float | None] = None
     # whether the likelihood of some data increases without limit, so that no estimate exists; None: not known, and inferred
-    # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
+    # from where a search ended (`probreg.inference.modes.existence`). False if it falls along
+    # every direction that changes eta. True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
     # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
     binary: ClassVar[bool] = False
@@ -113,7 +114,8 @@ class Likelihood(ABC):
     wider: ClassVar[str] = ""
     # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
-    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there
+    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;
+    # write a parameter such that its limit is at 0, for instance 1 / shape
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
@@ -184,7 +186,8 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def support(self) -> str | Array:
-        """ "real", or the possible values of the response (counts are cut far in the tail)."""
+        """ "real" for a density, which may be 0 on a part of the line; else the possible values of the response (counts are cut far
+        in the tail)."""
 
     @property
     @abstractmethod

@@ -15,7 +15,7 @@ from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.after.local import Local, local, local_obstacle
 from probreg.diagnostics.after.replicates import (
     LEAST,
-    Statistic,
+    StatisticOfDataSets,
     can_simulate,
     simulated_p_value,
 )
@@ -70,7 +70,7 @@ class DeletionDiagnostic(Diagnostic):
         fit: Fit,
         sentence: str,
         size: float,
-        largest: Statistic,
+        largest: StatisticOfDataSets,
         rows: Sequence[object],
         columns: Sequence[str] = (),
     ) -> list[Finding]:

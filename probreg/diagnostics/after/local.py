@@ -44,8 +44,8 @@ class Local:
     aux: dict[str, Any]  # numbers, or one per row (n,)
     y: Array  # (S, n, ...)
     eta: Array  # (S, n, m)
-    Z: Array  # (n, m, k)
-    P: Array  # (k, k)
+    Z: Array  # (n, m, k), d eta / d phi; phi has the curvature I at the estimate
+    P: Array  # (k, k), the part of the prior in that curvature
     back: Array  # (p, m, k), from a change of phi to a change of beta
     w: Array  # (n,), frequencies
     df: float | None  # n - tr H of an estimated Gaussian sigma

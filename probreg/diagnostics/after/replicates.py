@@ -23,7 +23,7 @@ from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import canonical_order
 
 Array = np.ndarray
-Statistic = Callable[[Local], Array]  # of S data sets, (S,)
+StatisticOfDataSets = Callable[[Local], Array]  # of S data sets, (S,)
 FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
 # after so many data sets (the data among them), enough exceed the statistic
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
@@ -43,7 +43,11 @@ def can_simulate(fit: Fit) -> bool:
 
 
 def with_simulated_p(
-    fit: Fit, test: HypothesisTest, statistic: Statistic, *, ordered: bool = False
+    fit: Fit,
+    test: HypothesisTest,
+    statistic: StatisticOfDataSets,
+    *,
+    ordered: bool = False,
 ) -> HypothesisTest:
     """Return the test with a simulated p-value if there are few observations; p-values below 1 in 5,000 stay asymptotic."""
     if not can_simulate(fit):
@@ -54,7 +58,11 @@ def with_simulated_p(
 
 
 def simulated_p_value(
-    fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False
+    fit: Fit,
+    statistic: StatisticOfDataSets,
+    beyond: float = 1.0,
+    *,
+    ordered: bool = False,
 ) -> float:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 

@@ -96,7 +96,7 @@ def find_mode(
         )
     shift = response_shift(model)
     if shift != 0.0:
-        return _find_about(
+        return _find_mode_shifted(
             model, shift, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
         )
     (p, m), n = model.shape, model.design.total
@@ -157,11 +157,10 @@ def _first_evaluation(
 
 
 def response_shift(model: Model) -> float:
-    """Return the centre c of a response far from zero relative to its variation, if
-    subtracting it changes nothing; else 0.
+    """Return the smallest response c if responses vary little relative to their size and subtracting c changes only the intercept;
+    else 0.
 
-    With a noise scale p(y | eta) is a density of y - eta, and a flat intercept absorbs
-    c. Without the shift y - eta would lose the
+    With a noise scale p(y | eta) is a density of y - eta, and a flat intercept absorbs c. Without the shift y - eta would lose the
     digits of eta.
     """
     design = model.design
@@ -180,7 +179,7 @@ def response_shift(model: Model) -> float:
     return 0.0
 
 
-def _find_about(
+def _find_mode_shifted(
     model: Model,
     shift: float,
     *,
@@ -189,8 +188,7 @@ def _find_about(
     start: Array | None,
     log_aux: Array | None,
 ) -> Mode:
-    """Find the mode by the mode of y - far: eta = X beta + far, so only the intercept
-    differs."""
+    """Find the mode from that of y - shift: eta = X beta + shift, so only the intercept differs."""
     design = model.design
     i = design.intercept
     assert i is not None
