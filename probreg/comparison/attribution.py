@@ -370,7 +370,7 @@ def _shares_dataset(
     import xarray as xr
 
     difference, log_se_ratio = first.step_to(second)
-    shape = (2, -1, len(params))
+    shape = (2, len(shares), len(params))
     steps = np.array([*zip(*shares.values())], dtype=float).reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = steps[0] / first.error

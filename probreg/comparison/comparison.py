@@ -198,6 +198,11 @@ def compare(
         settings: dict[str, Any] = (
             dict(guarantee) if isinstance(guarantee, Mapping) else {}
         )
+        unknown = [key for key in settings if not isinstance(key, str)]
+        if unknown:
+            raise DataError(
+                f"guarantee is a mapping from arguments of pr.guarantee, got the key {unknown[0]!r}"
+            )
         delta = settings.get("delta", 0.05)
         if isinstance(delta, float):
             settings["delta"] = delta / len(several)  # all bounds are valid at once

@@ -185,6 +185,8 @@ def scalars_compared(fit: Fit) -> list[str]:
 def by_outcome(model: Model, values: Any) -> Array:
     """Coefficients in the order of the table, outcome first, then column; the last axis of `values` has the columns first."""
     values = np.asarray(values)
+    if not len(model.design.head):
+        return values
     split = values.reshape(*values.shape[:-1], len(model.design.head), -1)
     return split.swapaxes(-1, -2).reshape(values.shape)
 

@@ -758,7 +758,7 @@ def reported_covariance(
         h = model.design.head
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
-        B = scale.half(L.reshape(len(h) * len(D), -1))
+        B = scale.half(L.reshape(len(h) * len(D), model.shape[0] * model.shape[1]))
         covariance = B @ B.T
         covariance[np.diag_indices(len(covariance))] = np.square(
             reported_errors(model, solution, scale).ravel()

@@ -340,7 +340,7 @@ def words_of(groups: GroupsLike | None, *, identity: bool) -> str:
             f"{name}: {words_of(how, identity=identity)}"
             for name, how in groups.items()
         )
-    how = groups or "known"
+    how = _checked_groups(groups, "groups") or "known"
     return WORDS[how] + (NOT_THE_MEAN if how == "typical" and not identity else "")
 
 

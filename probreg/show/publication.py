@@ -134,6 +134,10 @@ def table(
     |  | (0.038) | (0.054) |
     """
     several = fits_by_name(fits, "table")
+    if rename is not None and not isinstance(rename, Mapping):
+        raise DataError(
+            f"rename is a mapping from labels to labels, got {type(rename).__name__}"
+        )
     covariances = _covariances(several, covariance)
     columns = [
         _fit_column(name, fit, prob, kind, covariances.get(name), exp=exp)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from probreg.arguments.scalars import (
     Names,
     Natural,
@@ -346,6 +348,13 @@ def _prepare(
         raise DataError(
             "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
         )
+    if at is not None and not isinstance(at, Mapping):
+        raise DataError(
+            f"at is a mapping from columns to values, got {type(at).__name__}"
+        )
+    for name, values in (at or {}).items():
+        if np.size(values) == 0:
+            raise DataError(f"at: {name!r} has no values")
     clustered = isinstance(covariance, str) and covariance == "cluster"
     is_word = isinstance(groups, str) and groups in ("typical", "known", "new")
     if not clustered and not is_word and not isinstance(groups, Mapping):

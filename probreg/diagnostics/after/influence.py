@@ -304,6 +304,8 @@ class DfbetasDiagnostic(DeletionDiagnostic):
 
     def find(self, fit: Fit) -> list[Finding]:
         moves = np.nan_to_num(dfbetas(fit))
+        if not moves.shape[1]:
+            raise NotApplicable("the model has no coefficients but effects by group")
         row = np.abs(moves).argmax(0)
         largest = moves[row, np.arange(moves.shape[1])]
         size = np.abs(largest)

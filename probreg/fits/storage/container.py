@@ -106,7 +106,7 @@ class Container:
         if not numeric or array.shape is None:
             raise DataError(f"{where} has type {dtype}: expected numbers")
         plan = array.id.get_create_plist()
-        contiguous = plan.get_layout() == h5py.h5d.CONTIGUOUS
+        contiguous = plan.get_layout() == h5py.h5d.CONTIGUOUS or not array.size
         if not contiguous or plan.get_external_count() or plan.get_nfilters():
             raise DataError(
                 f"{where} is stored in pieces, compressed or in another file; a saved fit has plain arrays"

@@ -543,7 +543,11 @@ def escapes(model: Model) -> Array:
     for j, d in np.argwhere(result.not_estimable):
         # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
         goal = np.kron(T[j], D[d]) @ inside
-        goal = goal / np.linalg.norm(goal)
+        length = np.linalg.norm(goal)
+        if length < _MOVES:  # not identified by the rows
+            reached[:, j, d] = True
+            continue
+        goal = goal / length
         for side, sign in enumerate((-1.0, 1.0)):
             reached[side, j, d] = (
                 sign * (goal @ maximise_linear(sign * goal, normals)) > _MOVES

@@ -14,7 +14,7 @@ import scipy
 
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
-from probreg.errors import NotConverged
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -306,6 +306,10 @@ def kinked_mode(
     """Return the joint mode over (beta, log aux) with the expected curvature there, and
     the certificate over beta."""
     model.design.need_rows("the mode of a likelihood with kinks")
+    if not model.joint.gaussian:
+        raise Incompatible(
+            f"the mode of {model.likelihood.name} needs flat or normal priors"
+        )
     programme = Programme(model, tol, max_steps)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]

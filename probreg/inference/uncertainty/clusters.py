@@ -34,7 +34,7 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
         ways = list(table.T)
     else:
         ways = [groups]
-    if len(ways) > 2:
+    if len(ways) not in (1, 2):
         raise DataError(
             f"groups=: expected one or two ways of grouping, got {len(ways)} columns"
         )
