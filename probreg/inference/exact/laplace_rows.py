@@ -24,7 +24,7 @@ from probreg.model.model import LocalModel, Model
 from probreg.priors import Flat, Reference
 
 
-class RowSums(ABC):
+class DerivativeSums(ABC):
     """The sums at one point."""
 
     @property
@@ -52,7 +52,7 @@ class RowSums(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedSums(RowSums):
+class GroupedSums(DerivativeSums):
     """Of rows in memory, with columns of effects by group."""
 
     rows: ArrowRows
@@ -131,7 +131,7 @@ class DenseRows:
 
 
 @dataclass(frozen=True, eq=False)
-class DenseSums(RowSums):
+class DenseSums(DerivativeSums):
     """Of dense columns; all coefficients are those of the border."""
 
     rows: DenseRows

@@ -34,7 +34,7 @@ from probreg.inference.exact.gaussian_surface import (
     LikelihoodCriterion,
     log_scale_derivatives,
 )
-from probreg.inference.exact.laplace_rows import DenseRows, GroupedSums, RowSums
+from probreg.inference.exact.laplace_rows import DenseRows, DerivativeSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
     CoefficientEstimate,
     EvidencePoint,
@@ -74,7 +74,7 @@ class LaplaceMode(NamedTuple):
     theta: Array
     roots: ArrowRoots
     x: Parts  # (G, K m, 1) and (r m + a, 1), u and after them coefficients of standardised columns and log aux
-    rows: RowSums
+    rows: DerivativeSums
     value: float  # log p(y | mode) + log p(others) - |u|^2 / 2
     gradient: Array  # over the integrated coordinates
     H: Arrow
@@ -301,7 +301,7 @@ class LaplaceSurface(EvidenceSurface):
             self.model, layout.columns, layout.centre, self.model.design.block
         )
 
-    def _sums(self, a: Array, c: Array, *, curved: bool) -> RowSums:
+    def _sums(self, a: Array, c: Array, *, curved: bool) -> DerivativeSums:
         """The sums over the rows at coefficients of the columns."""
         if not self.layout.by_group:
             return self.dense_rows.at(c, curved=curved)

@@ -220,7 +220,7 @@ class Divergence(NamedTuple):
         return Status.AT_ZERO
 
 
-class Verdict(NamedTuple):
+class ModeVerdict(NamedTuple):
     """Whether a mode exists and is identified."""
 
     status: Status
@@ -234,7 +234,7 @@ def verdict_on(
     status: Status,
     cause: Separation | Divergence | None,
     opened: FreeDirections | None = None,
-) -> Verdict:
+) -> ModeVerdict:
     """Combine a status with the reasons why coefficients have no estimate: divergence
     and missing identification are two, and either is enough."""
     none = np.zeros((model.shape[0], len(model.likelihood.contrast_matrix)), bool)
@@ -246,7 +246,7 @@ def verdict_on(
     elif status.is_unfinished and isinstance(likelihood, DifferentiableLikelihood):
         detail = likelihood.obstacle_to_search
     if opened is None:
-        return Verdict(status, detail, diverging if diverging.any() else None, None)
+        return ModeVerdict(status, detail, diverging if diverging.any() else None, None)
     if cause is None:
         status = Status.NOT_IDENTIFIED
         detail = opened.words
@@ -254,7 +254,7 @@ def verdict_on(
         detail = f"{detail}; not identified: {opened.words}"
     missing = diverging | not_identified(opened.directions)[:, None]
     null_space = None if diverging.any() else opened.directions
-    return Verdict(status, detail, missing, null_space)
+    return ModeVerdict(status, detail, missing, null_space)
 
 
 def find_separation(

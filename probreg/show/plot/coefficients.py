@@ -15,6 +15,7 @@ from probreg.show.plot.style import (
     REFERENCE,
     SMALL,
     Size,
+    few_ticks,
     footnote,
     label,
     mark,
@@ -126,7 +127,7 @@ def _estimates_by_name(fit: Fit, prob: float) -> dict[str, Array]:
 
 def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
     """Draw the intervals of one parameter, one line for each fit; an infinite end is an arrow."""
-    ax.locator_params(axis="x", nbins=5)
+    few_ticks(ax)
     _set_limits(ax, rows)
     label(ax, title=name)
     ax.spines["left"].set_visible(False)

@@ -15,6 +15,7 @@ from probreg.priors import Flat
 from probreg.show.plot.style import (
     REFERENCE,
     Size,
+    few_ticks,
     footnote,
     label,
     mark,
@@ -148,7 +149,7 @@ def _draw_densities(
     ax.set_ylim(0, 1.06)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    ax.locator_params(axis="x", nbins=5)
+    few_ticks(ax)
 
 
 def _limits(
