@@ -661,3 +661,19 @@ def test_chains_of_rows_that_say_nothing_draw_the_prior():
         )
         assert effective[name] > 800
         assert stats.kstest(draws[name], law.cdf).statistic < dkw(int(effective[name]))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "negative_binomial"])
+def test_errors_of_nuisance_parameters_are_those_of_the_curvature_over_their_logs(
+    likelihood,
+):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=80)
+    y = rng.negative_binomial(2, 2.0 / (2.0 + np.exp(1.0 + 0.3 * x)))
+    model = pr.Model.from_arrays(x, y.astype(float) if likelihood != "negative_binomial" else y, likelihood=likelihood)  # fmt: skip
+    fit = pr.fit(model, "newton")
+    beta, (name,) = fit.solution.beta, model.unknown
+    H = model.value_grad_hessian(beta, **fit.aux)[2]
+    error = fit.aux[name] * np.sqrt(np.linalg.inv(H)[-1, -1])
+    assert fit.solution.aux_sd[name] == pytest.approx(error, rel=1e-6)
+    assert fit.solution.scalars[name] == (fit.aux[name], fit.solution.aux_sd[name])

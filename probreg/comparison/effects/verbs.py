@@ -456,7 +456,7 @@ def _mean_of(fit: Fit) -> str:
 def _parse_variables(rows: Population, variables: Any) -> dict[str, Any]:
     """Return each requested variable with its change, or None."""
     if variables is None:
-        contrasts = dict.fromkeys(own_variables(rows))
+        contrasts = dict.fromkeys(changing_variables(rows))
         if not contrasts:
             raise DataError(
                 "this model has no variable to compare: its columns are an intercept alone"
@@ -469,7 +469,7 @@ def _parse_variables(rows: Population, variables: Any) -> dict[str, Any]:
     return dict.fromkeys([variables] if isinstance(variables, str) else variables)
 
 
-def own_variables(rows: Population) -> list[str]:
+def changing_variables(rows: Population) -> list[str]:
     """Return the variables of the columns that can change, without names of groups that have no effect."""
 
     return [

@@ -319,7 +319,7 @@ class ArrowSurface(NodesSurface):
         return self.at_nodes(theta).penalised
 
     @property
-    def _n(self) -> float:
+    def _residual_weight(self) -> float:
         return self.moments.weight - len(self.layout.flat) * (self.criterion == "REML")
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:

@@ -372,12 +372,12 @@ class EvidenceProblem:
             max_steps=max_steps,
             secant=self.surface.secant,
             limits=limits,
-            jumps=self._jumps,
+            jumps=self._is_discontinuous,
             upper=upper,
         )
 
     @property
-    def _jumps(self) -> bool:
+    def _is_discontinuous(self) -> bool:
         """Whether the evidence is not continuous."""
         likelihood = self.model.likelihood
         return isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps
@@ -687,7 +687,7 @@ class EvidenceProblem:
         if self._flat and self.criterion == "REML":
             value += "; flat columns count with density 1"
         notes = [routine_note(Topic.SCALES, value)]
-        if self._jumps:
+        if self._is_discontinuous:
             notes.append(
                 important_note(
                     Topic.SCALES,

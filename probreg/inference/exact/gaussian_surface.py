@@ -104,7 +104,7 @@ class NodesSurface(EvidenceSurface):
 
     @property
     @abstractmethod
-    def _n(self) -> float:
+    def _residual_weight(self) -> float:
         """The weight of the rows, minus flat columns that are integrated."""
 
     def values(self, theta: Array) -> Array:
@@ -147,7 +147,9 @@ class NodesSurface(EvidenceSurface):
         # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
         square = float(self._penalised(np.append(at_scales(0.0), 0.0)[None])[0])
         smallest = max(1e-20 * self.response_scale**2, 1e-300)
-        log_sigma = 0.5 * np.log(max(square, smallest) / max(self._n, 1.0))
+        log_sigma = 0.5 * np.log(
+            max(square, smallest) / max(self._residual_weight, 1.0)
+        )
         return np.append(at_scales(log_sigma), log_sigma)
 
 
@@ -274,7 +276,7 @@ class GaussianSurface(NodesSurface):
             S_before = self._inverse_before(D, np.exp(log_noise))
         evidence = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
         rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced.rest))
-        derivatives = log_scale_derivatives(S, m, S_before, rss, self._n)
+        derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
         gradient, hessian = derivatives.through(
             J, curvature, self._relative if self.model.unknown else None
         )
@@ -284,7 +286,7 @@ class GaussianSurface(NodesSurface):
         return with_priors(self.with_left_bound(point, theta), theta, self.priors)
 
     @property
-    def _n(self) -> float:
+    def _residual_weight(self) -> float:
         return self._reduced.n + len(self.flat) * (self.criterion == "ML")
 
     def _inverse_before(self, D: Array, noise: float) -> Array:
@@ -362,7 +364,11 @@ class GaussianSurface(NodesSurface):
     def _evidence(self, nodes: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2 - log |R| + sum_i log(w_i) / 2
-        fit = self._n * (nodes.log_noise - _LOG_2PI) - self._log_det(nodes) - nodes.size
+        fit = (
+            self._residual_weight * (nodes.log_noise - _LOG_2PI)
+            - self._log_det(nodes)
+            - nodes.size
+        )
         noise = np.exp(nodes.log_noise)
         return 0.5 * (fit - noise * (nodes.rss + self._reduced.rest)) + self._constant
 

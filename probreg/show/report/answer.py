@@ -17,7 +17,7 @@ from probreg.comparison.effects.scenarios import (
     population,
     trials_of,
 )
-from probreg.comparison.effects.verbs import own_variables
+from probreg.comparison.effects.verbs import changing_variables
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -127,7 +127,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
 
 def _default_variables(of: Population) -> tuple[list[str], list[str]]:
     """Return the first variables with an effect, and a remark if there are others or none."""
-    names = own_variables(of)
+    names = changing_variables(of)
     remarks = []
     if len(names) > _MOST:
         remarks.append(
