@@ -124,14 +124,14 @@ def count_dispersion(fit: Fit) -> Dispersion:
     pearson = HypothesisTest(name, x2, float(2.0 * ndtr(-abs(z))))
     tests = [with_simulated_p(fit, pearson, partial(_pearson_ratio, df=df))]
     if not fit.model.unknown:
-        z = float(score_statistic(pieces)[0])
+        z = float(dispersion_score(pieces)[0])
         score = HypothesisTest("score z", z, float(2.0 * ndtr(-abs(z))))
-        score = with_simulated_p(fit, score, lambda d: np.abs(score_statistic(d)))
+        score = with_simulated_p(fit, score, lambda d: np.abs(dispersion_score(d)))
         tests.insert(0, score)
     return Dispersion(x2 / df, tuple(tests))
 
 
-def score_statistic(data_sets: Local) -> Array:
+def dispersion_score(data_sets: Local) -> Array:
     """z of each data set, (S,)."""
     # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
     # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
