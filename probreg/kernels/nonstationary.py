@@ -89,7 +89,7 @@ class Polynomial(CovarianceFunction):
 class CustomFunction(CovarianceFunction):
     """A custom covariance function; each of its matrices is checked for negative eigenvalues.
 
-    It has no hyperparameters and is not saved; a subclass of `CovarianceFunction` has and is: docs/how-to/kernel.md.
+    It has no hyperparameters and is not saved; a subclass of `CovarianceFunction` has and is: docs/developer/kernel.md.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import probreg as pr
 from .cases import case
 
 ERRORS = {"DataError", "Incompatible", "NotConverged", "ProbregError", "ProbregWarning"}
-# A class that one inherits from shows its example where it is inherited from: docs/how-to/method.md.
+# A class that one inherits from shows its example where it is inherited from: docs/developer/method.md.
 WITHOUT_EXAMPLE = {"Method"}
 DOCUMENTED = {
     name: getattr(pr, name)

@@ -1,4 +1,4 @@
-"""What a page of docs/how-to registers goes under the laws that the page names, as if its code were a file of the package."""
+"""What a page of docs/developer registers goes under the laws that the page names, as if its code were a file of the package."""
 
 import os
 import pathlib
@@ -47,7 +47,7 @@ def test_what_a_page_adds_goes_under_the_laws(
     name: str, registered: str, whole: str, tmp_path: pathlib.Path
 ) -> None:
     """The quick cases of the laws with the new name in them, and the laws of its registry as a whole; none is skipped."""
-    page = (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
+    page = (ROOT / "docs" / "developer" / f"{name}.md").read_text()
     (tmp_path / "page.py").write_text(
         "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
     )
@@ -86,7 +86,7 @@ def test_what_a_page_adds_goes_under_the_laws(
 def test_every_page_that_adds_is_here_or_registers_nothing() -> None:
     adds = {
         p.stem
-        for p in (ROOT / "docs" / "how-to").glob("*.md")
+        for p in (ROOT / "docs" / "developer").glob("*.md")
         if "**What tests it.**" in p.read_text()
     }
     assert adds == {name for name, *_ in ADDITIONS} | {"picture", "data-set"}
