@@ -39,7 +39,7 @@ print(test)
 print(f"\nOne-sided: {hypothesis(ml, 'temperature < 0')}")
 
 print("\n5. What is wrong with it?\n")
-found = diagnose(ml, before=False)
+found = diagnose(ml)
 print(found)
 
 print("\n6. A prior, its mode and its posterior: why the answers differ\n")

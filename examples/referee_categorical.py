@@ -52,7 +52,7 @@ apart = hypothesis(ml, "Democrat: income = Republican: income")
 print("\n", apart, sep="")
 
 print("\n4. What is wrong with it, and do the errors need the model?\n")
-found = diagnose(ml, before=False)
+found = diagnose(ml)
 print(found)
 own, robust = ml.covariance(), ml.covariance("HC1")
 ratio = np.sqrt(np.diagonal(robust) / np.diagonal(own))

@@ -36,7 +36,7 @@ for name, ends in asked.items():
     print(f"  air_flow, {name:<19} {lower:6.3f} {upper:6.3f}")
 
 print("\n4. What is wrong with it?\n")
-found = diagnose(least, before=False)
+found = diagnose(least)
 print(found)
 
 print("\n5. Does the acid matter?\n")

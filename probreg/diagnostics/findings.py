@@ -236,8 +236,9 @@ class Findings:
 
     def __getitem__(self, check: str) -> "Findings":
         """Return the findings of one check by its name. ProbregError for an unknown name."""
-        self.names[check]  # raises for an unknown name
         items = tuple(f for f in self.items if f.check == check)
+        if not items:
+            self.names[check]  # raises for an unknown name
         return replace(self, items=items, verbose=True)
 
     def __iter__(self) -> Iterator[Finding]:

@@ -105,9 +105,7 @@ def test_right_models_of_groups_raise_no_alarm_above_its_level():
             + 0.8 * rng.normal(size=90)
         )
         data = {"y": y, "x": x, "z": z, "g": [f"g{i}" for i in number]}
-        found = pr.diagnose(
-            pr.fit(pr.Model.from_formula("y ~ x + z + (x | g)", data)), before=False
-        )
+        found = pr.diagnose(pr.fit(pr.Model.from_formula("y ~ x + z + (x | g)", data)))
         notes.update(
             {f.check for f in found if f.verdict > Verdict.OK and f.check in TESTS}
         )

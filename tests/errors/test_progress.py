@@ -269,9 +269,6 @@ VERBS: dict[str, Callable[[int, bool | None], object]] = {
     "compare_models": lambda n, show: pr.compare_models(
         [FITTED if n < MUCH else _large()], progress=show
     ),
-    "diagnose": lambda n, show: [
-        pr.diagnose(FITTED, progress=show) for _ in range(1 if n < MUCH else 50)
-    ],
     "sbc": lambda n, show: pr.sbc(LINE, "conjugate", n, progress=show),
     "coverage": lambda n, show: pr.coverage(
         FEW, TRUTH, kinds=["wald"], reps=n, progress=show

@@ -353,7 +353,6 @@ def test_findings_are_those_of_the_library_and_a_problem_has_its_code(folder):
     ]
     twice = "x,y,z\n1,1,2\n2,3,4\n3,3,6\n4,5,8\n"
     assert run("check", "-", "y ~ x + z", input=twice).exit_code == 1
-    assert run("diagnose", "-", "y ~ x + z", input=twice).exit_code == 1
 
 
 def test_a_saved_fit_is_diagnosed_and_reported_with_its_rows_or_says_how_to_keep_them(

@@ -161,7 +161,7 @@ def test_energy():
 def test_a_good_run_of_nuts_is_clean():
     X, y = rows(seed=3)
     fit = pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(5.0)), "nuts", seed=2)
-    assert max(f.verdict for f in diagnose(fit, before=False)) == Verdict.OK
+    assert max(f.verdict for f in diagnose(fit)) == Verdict.OK
 
 
 # ---- approximation

@@ -145,11 +145,11 @@ def test_levels_of_one_factor_are_one_finding():
     )
 
 
-def test_diagnose_prints_the_findings_of_check_too():
+def test_diagnose_reports_that_no_estimate_exists():
     y = (Z > 0).astype(float)
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
         apart = pr.fit(pr.Model.from_arrays(Z, y, likelihood="bernoulli"))
-    assert "✗ Separation: complete separation" in repr(pr.diagnose(apart))
+    assert "✗ Existence: the likelihood has no maximum" in repr(pr.diagnose(apart))
 
 
 # ---- the length of a print -------------------------------------------------------------------------------------------

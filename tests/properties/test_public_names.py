@@ -119,7 +119,7 @@ def test_verbs_can_be_called_after_every_module_is_imported(everything):
     assert pr.hypothesis(fit, "air_flow = 0").tests
     assert pr.predictions(fit).table is not None
     assert pr.influence_measures(fit).sizes["obs"] == 21
-    assert pr.diagnose(fit, before=False).items
+    assert pr.diagnose(fit).items
 
 
 @pytest.mark.parametrize("room", ["kernels", "likelihoods", "priors", "scores"])

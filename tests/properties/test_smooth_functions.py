@@ -426,9 +426,7 @@ def _log_evidence(model: pr.Model, sigma: float) -> float:
 def test_a_straight_line_is_found_to_be_one_and_a_curve_is_not() -> None:
     line = pr.fit(model_of("s(z)"))
     assert pr.hypothesis(line, "s(z) is linear")["RLRT"].p > 0.1
-    assert "s(z): compatible with linear" in repr(
-        pr.diagnose(line, before=False, verbose=True)
-    )
+    assert "s(z): compatible with linear" in repr(pr.diagnose(line, verbose=True))
     for likelihood in ("bernoulli", "poisson", "categorical"):
         found = pr.hypothesis(
             pr.fit(model_of("s(x, k=6) + z", likelihood)), "s(x) is linear"
@@ -452,7 +450,7 @@ def test_a_posterior_is_not_tested() -> None:
 
 
 def test_a_basis_that_is_used_up_is_a_note() -> None:
-    said = repr(pr.diagnose(pr.fit(mcycle()), before=False, verbose=True))
+    said = repr(pr.diagnose(pr.fit(mcycle()), verbose=True))
     said = " ".join(said.split())
     assert "the basis of s(times) is too small: 8.62 of 9 effective degrees" in said
     assert "s(times): not linear" in said

@@ -28,12 +28,10 @@ from probreg.diagnostics.after.base import (
 from probreg.diagnostics.after.influence import influence_measures as influence_measures
 from probreg.diagnostics.after.power_scaling import power_scaling as power_scaling
 from probreg.diagnostics.after.residuals import residuals as residuals
-from probreg.diagnostics.before import CHECKS, RowsCheck, check
 from probreg.diagnostics.findings import Finding, Findings, Verdict
 from probreg.fits.fit import Fit
+from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.registry import Registry
-from probreg.system.progress import progress_bar
 
 
 @check_arguments
@@ -41,14 +39,13 @@ def diagnose(
     fit: Fit,
     *,
     skipped: Flag = False,
-    before: Flag = True,
     verbose: Flag = False,
-    progress: Flag | None = None,
 ) -> Findings:
-    """Diagnose a fit; findings are in order of severity, each with a remedy and the picture to look at.
+    """Diagnose a fit: test the assumptions of the model at the estimates, and find influential rows and bad chains.
 
-    It prints the findings that need attention and the number of diagnostics that passed. For a fit without rows in memory
-    the finding "rows" lists the missing diagnostics.
+    `check(model)` answers other questions: whether columns, responses and priors allow a good fit at all. Findings are in
+    order of severity, each with a remedy and the picture to look at. It prints the findings that need attention and the
+    number of diagnostics that passed. For a fit without rows in memory the finding "rows" lists the missing diagnostics.
 
     Parameters
     ----------
@@ -56,12 +53,8 @@ def diagnose(
         A fit.
     skipped : bool
         List and print the diagnostics that do not apply too, each with its reason.
-    before : bool
-        Include the findings of `check` on the model.
     verbose : bool
         Print all findings, as `.show(verbose=True)` does.
-    progress : bool, optional
-        Show a progress bar; by default after a second, in a terminal or a notebook.
 
     Returns
     -------
@@ -80,27 +73,23 @@ def diagnose(
     >>> found.worst.name, [f.check for f in found.at_least(found.worst)]
     ('NOTE', ['cook', 'dfbetas'])
     """
-    refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
-    refuse_written_out(fit.solution, "diagnose")
-    names: Registry[object] = Registry("check or diagnostic")
-    names.update({**CHECKS, **DIAGNOSTICS})
-    items = _model_findings(fit, before)
-    with progress_bar("diagnose", len(DIAGNOSTICS), show=progress) as bar:
-        for diagnostic in bar.over(DIAGNOSTICS.values()):
-            findings = diagnostic().run(fit)
-            if findings[0].applies:
-                items = [f for f in items if f.check != diagnostic.replaces]
-            elif not skipped:
-                continue
-            items += findings
-    return Findings.of(items, names, verbose=verbose or skipped)
-
-
-def _model_findings(fit: Fit, before: bool) -> list[Finding]:
-    """Return the findings of the checks of the model, or a note on why the rows are missing."""
     design = fit.model.design
-    if design.n:
-        return list(check(fit.model)) if before else []
-    content = "checks and diagnostics" if before else "diagnostics"
-    sentence = f"no {content} of single rows: {design.rows_absent}"
-    return RowsCheck().report(Verdict.NOTE, sentence, design.remedy)
+    refuse_sampling(design.weight_kind, "the diagnostics of a fit")
+    refuse_written_out(fit.solution, "diagnose")
+    findings = []
+    if fit.solution.status is Status.NO_MAXIMUM:
+        sentence = "the likelihood has no maximum, so that no diagnostic applies"
+        remedy = "see check(model)"
+        findings.append(
+            Finding("existence", Verdict.PROBLEM, sentence, remedy, title="Existence")
+        )
+    if not design.n:
+        sentence = f"no diagnostics of single rows: {design.rows_absent}"
+        findings.append(
+            Finding("rows", Verdict.NOTE, sentence, design.remedy, title="Sample size")
+        )
+    for diagnostic in DIAGNOSTICS.values():
+        results = diagnostic().run(fit)
+        if skipped or results[0].applies:
+            findings += results
+    return Findings.of(findings, DIAGNOSTICS, verbose=verbose or skipped)

@@ -23,13 +23,12 @@ class Diagnostic(Finder[Fit]):
     """A diagnostic of a fit: its conditions and its findings.
 
     `target` is "mode", "posterior" or "any", `when` describes the fits in the catalogue, `rows` is False if the rows are not
-    needed, and `replaces` names a check before the fit that it replaces.
+    needed.
     """
 
     target: ClassVar[str] = "any"
     when: ClassVar[str] = ""
     rows: ClassVar[bool] = True
-    replaces: ClassVar[str] = ""
 
     def require(self, fit: Fit) -> None:
         """Raise NotApplicable for a fit of another target, without an estimate or without rows."""

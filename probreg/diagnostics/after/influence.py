@@ -216,7 +216,6 @@ class LeverageDiagnostic(Diagnostic):
     title = "Leverage"
     when = "flat or normal priors"
     picture = "plot.diagnose"
-    replaces = "design_leverage"
 
     def find(self, fit: Fit) -> list[Finding]:
         pieces = local(fit)

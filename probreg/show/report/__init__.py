@@ -272,4 +272,4 @@ def _diagnose(fit: Fit) -> list[Finding]:
     design = fit.model.design
     if design.n > _MANY or design.weight_kind == "sampling":
         return []
-    return [f for f in diagnose(fit, before=False) if f.applies]
+    return [f for f in diagnose(fit) if f.applies]
