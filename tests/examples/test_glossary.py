@@ -8,7 +8,8 @@ import textwrap
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.after import CHECKS, DIAGNOSTICS
+from probreg.diagnostics.after import DIAGNOSTICS
+from probreg.diagnostics.before import CHECKS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "glossary.md"
 
