@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
+from probreg.fits.prediction import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
 from probreg.inference.covariance import root_of_square
@@ -18,11 +19,8 @@ from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quant
 from probreg.inference.varying import (
     EffectsOfGroup,
     effects_of_groups,
-    stated_covariance,
 )
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
-from probreg.priors import LatentPrior
 
 Array = np.ndarray
 WORDS = "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
@@ -99,75 +97,16 @@ def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]
 
     The scales are estimates, the posterior mean of S, or fixed by the model. Raises Incompatible if S is not known.
     """
-    scales = solution.effect_scales
-    original = model if scales is None else scales.stated
+    off = off_span_of(model, solution)
     parts = dict[str, list[Array]]()
-    start = 0
-    for i, b in enumerate(original.joint.blocks):
-        prior: Any = b.prior
-        if not isinstance(prior, LatentPrior):
-            held = original.design.grouped_of(b.columns)
-            if (
-                held is not None
-                and (S := stated_covariance(prior, held.shape)) is not None
-            ):
-                parts.setdefault(held.key, []).append(S)
-            continue
-        section = slice(start, start + len(prior.hyper))
-        start = start + len(prior.hyper)
-        term = original.design.grouped_of(b.columns)
-        if term is None or not prior.hyper_labels:
-            continue
-        if scales is not None:
-            this: Any = prior
-            root = this.root(scales.theta[section])[0]
-            vanished_names = {
-                name
-                for name, vanished in zip(this.hyper, scales.vanished[section])
-                if vanished
-            }
-            is_kept = np.array(
-                [f"sd[{e}]" not in vanished_names for e in this.effects], dtype=float
-            )
-            S = is_kept[:, None] * (root @ root.T) * is_kept
-        else:
-            S = _mean_covariance(model, solution, i, prior)
-        parts.setdefault(term.key, []).append(S)
-    covariances = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
-    if set(covariances) != set(model.design.recipe.grouped):
-        raise Incompatible(
-            "the covariance of the effects of groups is not known in this fit"
-        )
-    return covariances
-
-
-def _mean_covariance(model: Model, solution: Solution, block: int, prior: Any) -> Array:
-    """Return the posterior mean of S, from draws of standard deviations and correlations; S itself if it is fixed."""
-    K = len(prior.effects)
-    if not prior.hyper:
-        root = prior.root(np.zeros(0))[0]
-        return np.asarray(root @ root.T)
-    if solution.draws is None:
-        raise Incompatible(
-            "the covariance of the effects of groups is not known in this fit"
-        )
-    draw_values = solution.draws.flat
-    names = list(hyper_names(model.joint, model.design)[block].values())
-    values = iter([draw_values[name] for name in names])
-    count = len(draw_values[names[0]])
-    sd = [
-        next(values) if f"sd[{e}]" in prior.hyper else np.full(count, float(v))
-        for e, v in zip(prior.effects, prior.sds)
-    ]
-    S = np.zeros((count, K, K))
-    for k in range(K):
-        S[:, k, k] = sd[k] ** 2
-    for (i, j), v in zip(prior.pairs, prior.cors):
-        is_drawn = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
-        S[:, i, j] = S[:, j, i] = (
-            (next(values) if is_drawn else float(v)) * sd[i] * sd[j]
-        )
-    return np.asarray(S.mean(0))
+    for effects in () if off is None else off.of_groups:
+        # S = Lambda Lambda'; a standard deviation that is reported as 0 has a tiny number in Lambda
+        names = [f"sd({e} | {effects.term.group})" for e in effects.term.effects]
+        is_zero = [solution.scalars.get(name, (1.0,))[0] == 0.0 for name in names]
+        L = np.where(np.array(is_zero)[:, None], 0.0, effects.roots)
+        S = (L @ np.swapaxes(L, 1, 2)).mean(0)
+        parts.setdefault(effects.key, []).append(S)
+    return {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
 
 
 def effects_table(
