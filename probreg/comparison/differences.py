@@ -58,7 +58,7 @@ def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
         differs[Cause.LIKELIHOOD] = ""
     if not same_prior(base, fit):
         differs[Cause.PRIOR] = ""
-    for name in a.likelihood.aux:
+    for name in a.likelihood.nuisance:
         if a.likelihood == b.likelihood and a.fixed.get(name) != b.fixed.get(name):
             differs.setdefault(Cause.FIXED_PARAMETER, name)
     for name in a.unknown:

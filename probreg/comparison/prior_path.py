@@ -111,7 +111,7 @@ class PriorPath:
         likelihood = rows.likelihood
         unknown = [
             name
-            for name in likelihood.aux
+            for name in likelihood.nuisance
             if name not in a.fixed or a.fixed[name] != b.fixed.get(name)
         ]
         D = likelihood.contrast_matrix

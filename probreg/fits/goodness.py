@@ -240,7 +240,7 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
 
 def is_density(model: Model) -> bool:
     """Whether the response is a number with a density, so that its likelihood has a unit; False for probabilities."""
-    return isinstance(model.likelihood.support, str)
+    return not model.likelihood.is_discrete
 
 
 def share_explained(fit: Fitted, deviance: float) -> float:

@@ -469,12 +469,12 @@ def _row_groups(
 
 def _dtype_of_response(model: Model) -> Any:
     """Return the integer type for classes and counts, by which ArviZ recognises discrete data."""
-    return np.dtype(float if isinstance(model.likelihood.support, str) else np.int64)
+    return np.dtype(float if not model.likelihood.is_discrete else np.int64)
 
 
 def integer_response(model: Model, y: Array) -> Array:
     """Return the response y as int64 if it is a class or a count. DataError for other numbers than whole ones below 2^63."""
-    if isinstance(model.likelihood.support, str):
+    if not model.likelihood.is_discrete:
         return y
     bad = ~(np.abs(y) < _LARGEST) | (np.floor(y) != y)
     if bad.any():

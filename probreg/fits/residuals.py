@@ -270,7 +270,7 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     used, place = np.unique(rows, return_inverse=True)
     upper, lower = tails(fit, used)
     between = lower[place]
-    if not isinstance(likelihood.support, str):
+    if likelihood.is_discrete:
         between = between + (upper - lower)[place] * uniforms(fit, rows)
     return ndtri(np.clip(between, _EDGE, 1.0 - _EDGE))
 
@@ -287,7 +287,7 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
         fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=_DRAWS
     )
     upper = mixture.cdf(y)
-    if isinstance(likelihood.support, str):
+    if not likelihood.is_discrete:
         return upper, upper
     # discrete responses are whole numbers
     return upper, mixture.cdf(likelihood.drawn(y) - 1.0)

@@ -26,7 +26,7 @@ class AbsoluteLoss(PiecewiseLinearLikelihood):
     """
 
     name = "absolute"
-    aux = ("sigma",)
+    nuisance = ("sigma",)
     noise_scale = "sigma"
     centre = "median"
     insensitive = 0.0

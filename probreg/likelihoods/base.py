@@ -2,7 +2,7 @@
 
 Linear predictors `eta` are an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
 any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
-(..., n). Derivatives with respect to an auxiliary parameter are taken on its log scale, where it is unconstrained.
+(..., n). Derivatives with respect to a nuisance parameter are taken on its log scale, where it is unconstrained.
 
 A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). Methods
 with y need nothing else. Methods without y (`information`, `sample`, ...) take the values that are *given* for a row, as
@@ -55,6 +55,7 @@ LikelihoodName = Annotated[
 
 Array = np.ndarray
 Level = str | int | float | bool
+Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
 
 def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
@@ -97,12 +98,12 @@ class Likelihood(ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
     name: ClassVar[str]
-    aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
+    nuisance: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
     # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
     noise_scale: ClassVar[str | None] = None
     # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
     least_squares: ClassVar[bool] = False
-    # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `aux`: errors within it cost nothing
+    # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `nuisance`: errors within it cost nothing
     insensitive: ClassVar[float | None] = None
     # whether the likelihood of some data increases without limit, so that no estimate exists; None: not known, and inferred
     # from where a search ended (`probreg.inference.modes.existence`). False if it falls along
@@ -185,9 +186,13 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def support(self) -> str | Array:
-        """ "real" for a density, which may be 0 on a part of the line; else the possible values of the response (counts are cut far
-        in the tail)."""
+    def support(self) -> Support | Array:
+        """The part of the line on which the response has a density, or the values that it takes (counts are cut far in the tail)."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the response has probabilities of single values in place of a density."""
+        return not isinstance(self.support, str)
 
     @property
     @abstractmethod
@@ -264,7 +269,7 @@ class Likelihood(ABC):
     def at_rows(
         self, aux: Mapping[str, Any], precision: Array | None
     ) -> dict[str, Any]:
-        """The auxiliary parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
+        """The nuisance parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
         if precision is None or self.noise_scale is None:
             return dict(aux)
         return {**aux, self.noise_scale: aux[self.noise_scale] / np.sqrt(precision)}
@@ -506,7 +511,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         if not self.canonical:  # a residual may be infinite
             h = h - residual * second
         g = np.multiply(residual, first, out=residual)
-        if not self.aux:
+        if not self.nuisance:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
             )
@@ -528,7 +533,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         """The slopes (n, a) of log p over the log of each nuisance parameter, with the negative second derivatives over it
         and eta (n, a), and over two of them (n, a, a)."""
         raise NotImplementedError(
-            f"{type(self).__name__} has {', '.join(self.aux)}, and no derivatives over it"
+            f"{type(self).__name__} has {', '.join(self.nuisance)}, and no derivatives over it"
         )
 
     def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
         excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2
         return np.log(y + 0.5)[:, None], dict.fromkeys(
-            self.aux, float(np.clip(excess, 0.05, 5.0))
+            self.nuisance, float(np.clip(excess, 0.05, 5.0))
         )
 
     def recession(self, y: Array) -> Recession:

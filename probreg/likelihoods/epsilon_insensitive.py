@@ -36,7 +36,7 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
 
     name = "epsilon_insensitive"
     centre = "centre"
-    aux = ("scale",)
+    nuisance = ("scale",)
     working = "standard errors are those of a density that is uniform within epsilon; covariance('HC0') takes that of the residuals in its place"
     wider = "fit a StudentT likelihood, which allows far responses"
 

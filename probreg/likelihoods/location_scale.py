@@ -38,7 +38,7 @@ class AdditiveNoise(UnivariateLikelihood):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return y[:, None], dict.fromkeys(
-            self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0
+            self.nuisance, float(np.abs(y - np.median(y)).mean()) or 1.0
         )
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
@@ -55,12 +55,12 @@ class AdditiveNoise(UnivariateLikelihood):
             import pymc as pm
 
             kind, scale = self.in_pymc
-            return getattr(pm, kind), {"mu": eta[:, 0], scale: aux[self.aux[0]]}
+            return getattr(pm, kind), {"mu": eta[:, 0], scale: aux[self.nuisance[0]]}
 
         def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
             if size is None:
                 size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
-            parameters = dict(zip(self.aux, values))
+            parameters = dict(zip(self.nuisance, values))
             return self.sample(rng, np.broadcast_to(mu, size)[..., None], **parameters)
 
         return CustomDensity(self.symbolic_log_prob, draw), {"mu": eta[:, 0], **aux}
@@ -76,7 +76,7 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     A family defines log f with its slopes, its distribution function and draws, and the information of one row.
     """
 
-    aux = ("sigma",)
+    nuisance = ("sigma",)
     noise_scale = "sigma"
 
     @abstractmethod

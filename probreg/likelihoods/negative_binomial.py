@@ -131,7 +131,7 @@ class NegativeBinomial(CountLikelihood):
     """
 
     name = "negative_binomial"
-    aux = ("alpha",)
+    nuisance = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
     concave = True  # in eta
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)

@@ -62,7 +62,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
-        return float(aux[self.aux[0]])
+        return float(aux[self.nuisance[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         return _loss_slope(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
@@ -159,7 +159,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
         import pytensor.tensor as pt
 
-        slopes = self.slopes(**dict(zip(self.aux, aux)))
+        slopes = self.slopes(**dict(zip(self.nuisance, aux)))
         above = pt.maximum(y - mu - slopes.tube, 0.0)
         below = pt.maximum(mu - y - slopes.tube, 0.0)
         return -slopes.up * above - slopes.down * below - pt.log(slopes.mass)

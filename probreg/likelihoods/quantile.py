@@ -36,7 +36,7 @@ class Quantile(PiecewiseLinearLikelihood):
     tau: Fraction = 0.5
 
     name = "quantile"
-    aux = ("sigma",)
+    nuisance = ("sigma",)
     noise_scale = "sigma"
     wider = "the density is a working one, for whose errors see covariance('HC0')"
     working = "standard errors are those of the asymmetric Laplace density, no calibrated statement about a quantile; covariance('HC0') is one"

@@ -228,9 +228,9 @@ def read_checked_aux(
     a positive number nor the prior of one."""
     values = read_aux(aux)
     for name, value in values.items():
-        if name not in likelihood.aux:
+        if name not in likelihood.nuisance:
             raise DataError(
-                f"{likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
+                f"{likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.nuisance) or 'none'}"
             )
         if isinstance(value, Prior):
             raise DataError(
@@ -387,7 +387,7 @@ def check_names(design: Design, likelihood: Likelihood) -> None:
     """DataError for a column that has the name of a nuisance parameter, or a name that is no text."""
     for column in design.columns:
         require_unicode(column)
-    shared = set(design.columns) & set(likelihood.aux)
+    shared = set(design.columns) & set(likelihood.nuisance)
     if shared:
         name = shared.pop()
         raise DataError(

@@ -113,7 +113,7 @@ def _unit_information(
         return None
     aux_values = {
         name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0)
-        for name in likelihood.aux
+        for name in likelihood.nuisance
     }
     if isinstance(likelihood, OfTrials):
         aux_values["trials"] = 1.0

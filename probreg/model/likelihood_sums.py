@@ -231,7 +231,7 @@ def value_grad_hessian(
                     density, likelihood, gamma, frame, aux_values, a, curved
                 )
             )
-    pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
+    pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
 
     def part(rows: Block) -> Sums:
         U = rows.X if frame is None else frame.rows(rows.X)
@@ -365,7 +365,7 @@ def curvature_slopes(
     """d (a'H a) of the log-likelihood's curvature H over (gamma, log aux) on standardised columns: (K, J) for directions
     `direction` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
     (p, m), a = gamma.shape, len(unknown)
-    pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
+    pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
     # in units of the noise, where there is one
     size = _STEP * likelihood.noise(aux_values)
 

@@ -407,7 +407,7 @@ class Model(FromData):
     @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Names of the nuisance parameters that are estimated."""
-        return tuple(a for a in self.likelihood.aux if a not in self.fixed)
+        return tuple(a for a in self.likelihood.nuisance if a not in self.fixed)
 
     @property
     def fixed(self) -> dict[str, float]:
@@ -617,13 +617,13 @@ class Model(FromData):
     def _complete_aux(self, aux: Mapping[str, Any]) -> dict[str, Any]:
         """Return the nuisance parameters, including those held fixed. DataError for one without a value, and for an
         unknown name."""
-        odd = [name for name in aux if name not in self.likelihood.aux]
+        odd = [name for name in aux if name not in self.likelihood.nuisance]
         if odd:
             raise DataError(
                 f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}"
             )
         aux_values = {**self.fixed, **aux}
-        lacking = [name for name in self.likelihood.aux if name not in aux_values]
+        lacking = [name for name in self.likelihood.nuisance if name not in aux_values]
         if lacking:
             raise DataError(
                 f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]"
@@ -934,7 +934,7 @@ class Model(FromData):
         """
         from probreg.model.prior_predictive import prior_predictive
 
-        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.nuisance}
         sample = self.design.sample
         design = self.design
         if (
@@ -983,7 +983,7 @@ class Model(FromData):
         self.joint.require_draws()
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
-        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.nuisance}
         return build_pymc_model(
             self.design,
             self.likelihood,

@@ -220,7 +220,7 @@ class Predictive(PrintsTable):
         return lower, self.quantile(upper, tol=tol, compiled=compiled)
 
     def _search_quantile(self, prob: float, tol: float) -> Array:
-        discrete = not isinstance(self._require_order().support, str)
+        discrete = self._require_order().is_discrete
         few = self.thin(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
@@ -352,7 +352,7 @@ class Predictive(PrintsTable):
         Incompatible for classes without an order.
         """
         upto = self.cdf(y)
-        if isinstance(self._require_order().support, str):
+        if not self._require_order().is_discrete:
             return upto
         return upto - (1.0 - u) * np.exp(self.log_prob(y))
 

@@ -108,7 +108,7 @@ def observe(
         eta, **likelihood.at_rows(aux_values, design.precision), **row_values
     )
     y = likelihood.drawn(design.observed)
-    if not isinstance(likelihood.support, str):
+    if likelihood.is_discrete:
         y = y.astype(int)
     if design.weights is None:
         cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])

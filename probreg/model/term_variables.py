@@ -142,7 +142,7 @@ def names_taken(
     return frozenset(
         {
             *_OWN,
-            *likelihood.aux,
+            *likelihood.nuisance,
             *groups,
             *dims,
             *of_priors,
@@ -155,6 +155,6 @@ def names_taken(
 def response_name(design: Design, likelihood: Likelihood) -> str:
     """Return the name of the response, with a suffix if another variable has it."""
     name = plain_name(design.response)
-    if name in (*_OWN, *likelihood.aux):
+    if name in (*_OWN, *likelihood.nuisance):
         return f"{name} (response)"
     return name

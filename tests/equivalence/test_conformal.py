@@ -35,7 +35,9 @@ PAIRS = [
 def drawn(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
     likelihood, X = LIKELIHOODS[name], rng.normal(size=(n, 2))
     beta = np.array([[0.7, -0.3], [-0.5, 0.6]])[:, : likelihood.width]
-    y = likelihood.sample(rng, 0.4 + X @ beta, **dict.fromkeys(likelihood.aux, 0.8))
+    y = likelihood.sample(
+        rng, 0.4 + X @ beta, **dict.fromkeys(likelihood.nuisance, 0.8)
+    )
     return X, y.astype(int) if likelihood.levels else y
 
 

@@ -304,7 +304,7 @@ def test_a_prior_with_mass_at_a_scale_of_zero_gives_no_fit(likelihood):
 @pytest.mark.parametrize("likelihood", ADDITIVE)
 def test_prior_simulation_of_a_constant_number(likelihood):
     kind = LIKELIHOODS[likelihood]
-    found = numbers(likelihood, aux=dict.fromkeys(kind.aux, 1.0)).prior_predictive(
+    found = numbers(likelihood, aux=dict.fromkeys(kind.nuisance, 1.0)).prior_predictive(
         seed=1
     )
     assert np.ptp(found.y) > 0

@@ -662,12 +662,12 @@ def test_predictions_name_the_quantile_and_the_working_density() -> None:
     "likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.25)]
 )
 def test_a_row_on_a_kink_to_rounding_has_no_score(likelihood) -> None:
-    tube = float(likelihood.slopes(**dict.fromkeys(likelihood.aux, 1.0)).tube)
+    tube = float(likelihood.slopes(**dict.fromkeys(likelihood.nuisance, 1.0)).tube)
     y = np.array([0.1, 1e3, -7.0])
     eta = (y - tube * np.array([1.0, -1.0, 1.0])) * (
         1.0 + np.array([2e-16, -2e-16, 3e-16])
     )
-    aux = dict.fromkeys(likelihood.aux, 1.0)
+    aux = dict.fromkeys(likelihood.nuisance, 1.0)
     assert not likelihood.score(y, eta[:, None], **aux).any()
     assert (
         not likelihood.value_grad_hessian(y, eta[:, None], **aux).gradient[:, 0].any()

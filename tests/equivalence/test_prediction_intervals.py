@@ -36,7 +36,7 @@ def drawn(name: str, X: Array, beta: Array, rng: np.random.Generator) -> Array:
     """A response of this likelihood at beta (3, m), intercept first."""
     likelihood = LIKELIHOODS[name]
     return likelihood.sample(
-        rng, beta[0] + X @ beta[1:], **dict.fromkeys(likelihood.aux, SIGMA)
+        rng, beta[0] + X @ beta[1:], **dict.fromkeys(likelihood.nuisance, SIGMA)
     )
 
 
@@ -174,7 +174,9 @@ def counted(name: str, method: str, reps: int) -> tuple[Array, Array]:
             else {"prior": {k: Normal(0.5) for k in ("Intercept", "x1", "x2")}}
         )
         with_sigma = (
-            {"aux": {"sigma": SIGMA}} if likelihood.aux and method != "mode" else {}
+            {"aux": {"sigma": SIGMA}}
+            if likelihood.nuisance and method != "mode"
+            else {}
         )
         model = model_of(name, X, y, **prior, **with_sigma)
         found = pr.fit(
@@ -222,7 +224,7 @@ def mixture(name: str, atoms: int, n: int) -> Predictive:
     return Predictive(
         likelihood,
         eta,
-        {a: np.exp(0.2 * rng.normal(size=(atoms, 1))) for a in likelihood.aux},
+        {a: np.exp(0.2 * rng.normal(size=(atoms, 1))) for a in likelihood.nuisance},
     )
 
 

@@ -34,7 +34,7 @@ def rows(name, n=150, seed=2):
     eta = (X - [0.0, 400.0]) @ (
         np.array([[0.5], [-0.015]]) * np.linspace(1.0, -0.5, likelihood.width)
     ) + 0.2
-    return X, likelihood.sample(rng, eta, **dict.fromkeys(likelihood.aux, 0.8))
+    return X, likelihood.sample(rng, eta, **dict.fromkeys(likelihood.nuisance, 0.8))
 
 
 def model_of(name, prior="flat", **more):
@@ -258,7 +258,7 @@ def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
     model = model_of(name, prior, weights=w, offset=0.3 * np.cos(np.arange(n)))
     T, part = model.design.basis.T, PassData.of(model)
     gamma = np.random.default_rng(1).normal(size=model.shape)
-    aux = dict.fromkeys(model.likelihood.aux, 0.6)
+    aux = dict.fromkeys(model.likelihood.nuisance, 0.6)
     total = sum(
         part.slope(part.rows.part(slice(i, i + 7)), gamma, aux) for i in range(0, n, 7)
     )

@@ -57,7 +57,7 @@ def model_of(likelihood, prior, **more):
     kind = pr.LIKELIHOODS[likelihood]()
     rng = np.random.default_rng(7)
     eta = ETA[:, None] * np.linspace(1.0, -0.5, kind.width)
-    y = kind.sample(rng, eta, **dict.fromkeys(kind.aux, 0.6))
+    y = kind.sample(rng, eta, **dict.fromkeys(kind.nuisance, 0.6))
     more |= {"weights": 1 + np.arange(N) % 3, "offset": 0.1 * np.cos(np.arange(N))}
     return pr.Model.from_arrays(
         X, y, columns=NAMES, likelihood=likelihood, prior=PRIORS[prior], **more

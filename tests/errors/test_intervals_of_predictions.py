@@ -53,7 +53,7 @@ def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(
     likelihood = (
         Quantile(0.3) if likelihood == "quantile" else pr.LIKELIHOODS[likelihood]()
     )
-    aux = {likelihood.noise_scale: np.full((1, 1), 0.5)} if likelihood.aux else {}
+    aux = {likelihood.noise_scale: np.full((1, 1), 0.5)} if likelihood.nuisance else {}
     one = Predictive(likelihood, np.full((1, 1, 1), given), aux)
     lower, upper = one.interval(1.0 - 2.0 * tail)
     assert np.isfinite([lower, upper]).all()

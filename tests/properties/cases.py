@@ -176,7 +176,7 @@ PROPER_PRIORS = [p for p in PRIOR_CASES if not isinstance(p, Flat)]
 
 
 def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
-    return dict.fromkeys(likelihood.aux, SIGMA)
+    return dict.fromkeys(likelihood.nuisance, SIGMA)
 
 
 def proper_aux(likelihood: Likelihood) -> dict[str, Any]:
@@ -276,13 +276,13 @@ def _accepted(
 
 def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
     """Unknown by default, held fixed, and under an informative prior; nothing where there is no such parameter."""
-    if not likelihood.aux:
+    if not likelihood.nuisance:
         return [{}]
     return [
         {},
         auxiliaries(likelihood),
-        {a: pr.priors.HalfCauchy(0.4) for a in likelihood.aux},
-        {a: pr.priors.InverseGamma(2.5, 0.6) for a in likelihood.aux},
+        {a: pr.priors.HalfCauchy(0.4) for a in likelihood.nuisance},
+        {a: pr.priors.InverseGamma(2.5, 0.6) for a in likelihood.nuisance},
     ]
 
 

@@ -163,7 +163,7 @@ def test_weights_on_an_orthonormal_design_are_known():
 
 def test_the_prior_weight_is_posterior_over_prior_variance(model):
     """With independent normal priors (P H^-1)_jj = (SE_j / tau)^2, where the errors come from the same curvature."""
-    held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
+    held = model.with_aux(sigma=1.3) if model.likelihood.nuisance else model
     data = pair(held, pr.Normal(0.4), "newton").data.sel(fit="prior")
     slopes = np.flatnonzero(
         (data["role"] == "coefficient") & (data["coef"] != "Intercept")
@@ -286,7 +286,7 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
 @pytest.mark.parametrize("seed", range(5))
 def test_the_prior_weight_of_log_concave_priors_lies_between_zero_and_one(model, seed):
     scales = np.exp(np.random.default_rng(seed).normal(size=3) * 2)
-    held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
+    held = model.with_aux(sigma=1.3) if model.likelihood.nuisance else model
     weights = prior_weights(pr.fit(held.with_prior(pr.Normal(tuple(scales)))))[0]
     assert ((weights >= 0) & (weights <= 1)).all()
     g = prior_weights(pr.fit(held.with_prior(pr.priors.GPrior(4.0)), "newton"))[0]

@@ -157,12 +157,12 @@ def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
     curvature = np.stack([exact.curvature[:, c, d] for c, d in pairs])
     log_p, slope, curve = (
         np.empty(40),
-        np.zeros((m + len(likelihood.aux), 40)),
+        np.zeros((m + len(likelihood.nuisance), 40)),
         curvature.copy(),
     )
     if density.tile is None:
         found = np.array([density.row(y[i], eta[i, 0], t) for i in range(40)])
-        log_p, slope = found[:, 0], found[:, 1 : 2 + len(likelihood.aux)].T
+        log_p, slope = found[:, 0], found[:, 1 : 2 + len(likelihood.nuisance)].T
         if density.hessian is not None:
             curve = np.array([[density.hessian(y[i], eta[i, 0], t) for i in range(40)]])
     else:
@@ -186,7 +186,7 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
     value, slopes, over_aux = numpy_sums(likelihood, r)
     loops, extra, beta = (
         loops_of(likelihood.compiled_density),
-        len(likelihood.aux),
+        len(likelihood.nuisance),
         r["beta"],
     )
     # sums of n terms in another order
@@ -247,7 +247,7 @@ def test_a_compiled_density_is_sound_far_from_the_data(likelihood):
                 - likelihood.base_measure(r["y"])
             ).sum()
         )
-    out = np.empty(r["beta"].size + len(likelihood.aux))
+    out = np.empty(r["beta"].size + len(likelihood.nuisance))
     tiles = tiles_of(r["X"])
     args = (
         tiles,
@@ -411,7 +411,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
             (v, a)
             for v in sorted(LIKELIHOOD_CASES, key=lambda v: v.name not in SOON)
             for a in [*(a for a in AUX_CASES if not a.has_bounded_support), SIGMA]
-            if v.aux and (v.least_squares or v in COMPILED)
+            if v.nuisance and (v.least_squares or v in COMPILED)
         ],
         soon,
         lambda _, aux: named(aux),
@@ -420,7 +420,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
 )
 def test_the_sampled_density_has_the_prior_of_a_nuisance_parameter(likelihood, aux):
     prior = pr.Normal(0.8, sigma_units=likelihood.noise_scale is not None)
-    check(model_for(likelihood, prior, aux=dict.fromkeys(likelihood.aux, aux)))
+    check(model_for(likelihood, prior, aux=dict.fromkeys(likelihood.nuisance, aux)))
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,9 @@ def test_the_sampled_density_has_the_prior_of_a_nuisance_parameter(likelihood, a
 def test_the_sampled_density_is_pymcs(likelihood):
     """The plain graph of `to_pymc`, in PyMC's own coordinates, differs by a constant (the density of its flat parts) at most."""
     model = model_for(
-        likelihood, pr.Normal(0.8), aux={a: pr.HalfNormal(1.3) for a in likelihood.aux}
+        likelihood,
+        pr.Normal(0.8),
+        aux={a: pr.HalfNormal(1.3) for a in likelihood.nuisance},
     )
     theirs = density_of(model.to_pymc())
     apart = []

@@ -97,7 +97,7 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
     for some, curved, basis in itertools.product(
         blocks(likelihood), (True, False), (None, BASIS)
     ):
-        for unknown in {likelihood.aux, ()}:
+        for unknown in {likelihood.nuisance, ()}:
             call = partial(
                 sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, aux_values=known,
                 curved=curved,
@@ -120,7 +120,7 @@ def test_batches_of_log_likelihoods_agree(
     rng = np.random.default_rng(6)
     for batch in ((), (1,), (70,), (2, 35)):  # points come in groups of at most 64
         beta = coefficients(likelihood, *batch)
-        known = {a: rng.uniform(0.5, 2.0, (*batch, 1)) for a in likelihood.aux}
+        known = {a: rng.uniform(0.5, 2.0, (*batch, 1)) for a in likelihood.nuisance}
         for some in blocks(likelihood):
             same(
                 *both(
@@ -144,7 +144,7 @@ def test_one_point_at_many_aux_and_many_points_at_one(
     for batch, spread in (((), (5, 1)), ((5,), (1,)), ((4, 1), (5, 1))):
         known = {
             a: np.random.default_rng(7).uniform(0.5, 2.0, spread)
-            for a in likelihood.aux
+            for a in likelihood.nuisance
         }
         beta = coefficients(likelihood, *batch)
         same(
@@ -167,7 +167,7 @@ def test_far_points_stay_what_they_are(
 ) -> None:
     """Far out a density may be zero: -inf or a large negative number, never nan, and the same in both."""
     some, beta = block(likelihood, 30), 300.0 * coefficients(likelihood, 3)
-    known = {a: np.ones(1) for a in likelihood.aux}
+    known = {a: np.ones(1) for a in likelihood.nuisance}
     with np.errstate(all="ignore"):
         one, other = both(
             monkeypatch,

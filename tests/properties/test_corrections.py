@@ -42,7 +42,7 @@ def test_each_ridge_criterion_has_its_own_solution(half, penalty, factor):
 def test_a_log_likelihood_is_concave_where_it_says_so(likelihood):
     """The midpoint inequality, over pairs of linear predictors."""
     a, b = np.random.default_rng(0).uniform(-4, 4, (2, 400, 1))
-    aux = {"sigma": 1.0} if likelihood.aux else {}
+    aux = {"sigma": 1.0} if likelihood.nuisance else {}
     at = lambda eta: likelihood.log_prob(np.ones(400), eta, **aux)
     gain = at((a + b) / 2) - (at(a) + at(b)) / 2
     assert (gain.min() >= -1e-12) == likelihood.concave

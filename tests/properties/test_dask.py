@@ -126,13 +126,13 @@ def test_every_likelihood_gives_the_answers_of_one_machine(name, frame, client):
     a, b = pr.fit(far, Newton()), pr.fit(near, Newton())
     close(a.solution.beta, b.solution.beta)
     close(a.solution.scale.matrix(), b.solution.scale.matrix())
-    aux = {k: np.array([1.3, 0.8]) for k in far.likelihood.aux}
+    aux = {k: np.array([1.3, 0.8]) for k in far.likelihood.nuisance}
     draws = b.solution.beta + np.array([0.0, 0.1])[:, None, None]
     close(
         far.log_lik(draws, **aux) / far.design.total,
         near.log_lik(draws, **aux) / far.design.total,
     )
-    one = dict.fromkeys(far.likelihood.aux, 1.3)
+    one = dict.fromkeys(far.likelihood.nuisance, 1.3)
     for x, y in zip(
         far.value_grad_hessian(draws[1], **one),
         near.value_grad_hessian(draws[1], **one),

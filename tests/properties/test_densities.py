@@ -364,7 +364,7 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
         np.array(likelihood.settings(**aux), dtype=float),
     )
     base, h = likelihood.base_measure(y), 1e-6
-    unknown = next(iter(likelihood.aux), None)
+    unknown = next(iter(likelihood.nuisance), None)
     moved = {
         s: likelihood.log_prob(
             y,

@@ -145,7 +145,7 @@ SMALL += [
 
 
 def small(likelihood: Any, prior: Any, q: int, n: int) -> pr.Model:
-    aux = {a: pr.priors.HalfCauchy(0.8) for a in likelihood.aux}
+    aux = {a: pr.priors.HalfCauchy(0.8) for a in likelihood.nuisance}
     X, y = rows_for(dataclasses.replace(likelihood), n, q, 5)
     return pr.Model.from_arrays(
         X, y, intercept=False, prior=prior, aux=aux, **recipe_of(likelihood)
@@ -276,7 +276,7 @@ def test_what_is_weighed_is_what_is_reported(likelihood):
     model = model_for(
         likelihood,
         Normal(0.8),
-        aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.aux},
+        aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.nuisance},
     )
     one, other = (
         pr.fit(model, Importance(df=df, max_k=2.0), seed=2).solution

@@ -136,7 +136,7 @@ MIRRORED = [each for each in LIKELIHOOD_CASES if isinstance(each, AdditiveNoise)
 def test_noise_of_minus_y_is_the_mirrored_likelihood(likelihood):
     """(y, tau) and (-y, 1 - tau) are one model; noise that is symmetric is its own mirror image."""
     y, eta = np.array([-2.0, -0.1, 0.4, 3.0]), np.array([0.3, -1.2, 0.4, 0.9])[:, None]
-    aux, other = dict.fromkeys(likelihood.aux, 0.7), likelihood.mirror
+    aux, other = dict.fromkeys(likelihood.nuisance, 0.7), likelihood.mirror
     np.testing.assert_allclose(
         other.log_prob(-y, -eta, **aux), likelihood.log_prob(y, eta, **aux), rtol=1e-12
     )

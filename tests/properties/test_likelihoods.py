@@ -31,6 +31,7 @@ from .cases import (
     dkw,
     given_for,
     gradient,
+    half_line,
     line,
     model_for,
     named,
@@ -76,8 +77,13 @@ def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
 
 def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
     """Points and weights that sum over the support, of TRIALS trials where the likelihood counts them."""
-    if isinstance(likelihood.support, str):
+    if not likelihood.is_discrete:
         breaks = kinks(likelihood)
+        if likelihood.support == "positive":
+            return half_line()
+        if likelihood.support == "unit":  # y = v / (1 + v)
+            v, w = half_line()
+            return v / (1.0 + v), w / (1.0 + v) ** 2
         return line(centre, SCALE) if breaks is None else pieces(centre + breaks, SCALE)
     y = likelihood.support
     if isinstance(likelihood, OfTrials):
@@ -141,7 +147,7 @@ def test_score_is_the_slope_of_log_prob(likelihood):
 )
 def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
     y, eta = rows(likelihood)
-    names, m = likelihood.aux, likelihood.width
+    names, m = likelihood.nuisance, likelihood.width
 
     def at(i: int, x: Array) -> Any:
         aux = {a: np.exp(v) for a, v in zip(names, x[m:])}
@@ -190,7 +196,7 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
 )
 def test_expansion_is_the_slope_and_the_expected_curvature(likelihood):
     y, eta = rows(likelihood)
-    names, aux = likelihood.aux, auxiliaries(likelihood)
+    names, aux = likelihood.nuisance, auxiliaries(likelihood)
     found = likelihood.value_grad_hessian(y, eta, **aux)
     np.testing.assert_allclose(
         found.log_prob, likelihood.log_prob(y, eta, **aux), rtol=1e-13
@@ -250,8 +256,12 @@ def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
 def test_cdf_is_the_integral_of_the_density(likelihood):
     _, eta = rows(likelihood, 10)
     aux = auxiliaries(likelihood)
-    if isinstance(likelihood.support, str):
-        y = np.linspace(-6, 6, 10)
+    if not likelihood.is_discrete:
+        y = {
+            "real": np.linspace(-6, 6, 10),
+            "positive": np.geomspace(0.1, 10, 10),
+            "unit": np.linspace(0.05, 0.95, 10),
+        }[likelihood.support]
         numeric = slope(lambda t: likelihood.cdf(y + t, eta, **aux))
         np.testing.assert_allclose(
             numeric, np.exp(likelihood.log_prob(y, eta, **aux)), rtol=1e-7, atol=1e-9
@@ -307,7 +317,7 @@ def test_draws_follow_the_density(likelihood):
 def test_leading_axes_are_draws(likelihood):
     y, eta = rows(likelihood, 6)
     draws = np.random.default_rng(0).normal(size=(2, 3, 1, 1)) + eta
-    values = {a: np.linspace(0.5, 1.5, 6).reshape(2, 3, 1) for a in likelihood.aux}
+    values = {a: np.linspace(0.5, 1.5, 6).reshape(2, 3, 1) for a in likelihood.nuisance}
     functions = ["log_prob"] + ["score"] * isinstance(likelihood, SmoothLikelihood)
     functions += ["cdf"] * isinstance(likelihood, UnivariateLikelihood)
     together = {f: getattr(likelihood, f)(y, draws, **values) for f in functions}
@@ -522,7 +532,7 @@ def test_the_guess_is_a_place_to_start(likelihood):
     start, aux = likelihood.initial_eta(y)
     assert start.shape == eta.shape
     assert np.isfinite(start).all()
-    assert set(aux) == set(likelihood.aux)
+    assert set(aux) == set(likelihood.nuisance)
     assert all(v > 0 for v in aux.values())
 
 
@@ -534,7 +544,7 @@ def test_pymc_says_the_same_density(likelihood, weighted):
 
     rng = np.random.default_rng(1)
     offset = None if getattr(likelihood, "symmetric", False) else rng.normal(size=12)
-    aux = {a: pr.HalfNormal(1.7) for a in likelihood.aux}
+    aux = {a: pr.HalfNormal(1.7) for a in likelihood.nuisance}
     prior = (
         {"x1": pr.Normal(0.8), "Intercept": pr.Normal(2.3)}
         if not getattr(likelihood, "symmetric", False)
@@ -554,7 +564,7 @@ def test_pymc_says_the_same_density(likelihood, weighted):
     for _ in range(3):
         beta, values = (
             rng.normal(size=model.shape),
-            {a: rng.uniform(0.5, 2.0) for a in likelihood.aux},
+            {a: rng.uniform(0.5, 2.0) for a in likelihood.nuisance},
         )
         point = dict(values)
         point |= {

@@ -531,7 +531,7 @@ def test_densities_and_derivatives_count_weights(likelihood):
     rng = np.random.default_rng(3)
     beta, aux = (
         rng.normal(size=(2, 3, *weighted.shape)),
-        {a: rng.uniform(0.5, 2, (2, 3)) for a in likelihood.aux},
+        {a: rng.uniform(0.5, 2, (2, 3)) for a in likelihood.nuisance},
     )
     np.testing.assert_allclose(
         weighted.log_lik(beta, **aux), repeated.log_lik(beta, **aux), rtol=1e-12

@@ -68,7 +68,7 @@ def test_all_nine_are_registered():
     ids=named,
 )
 def test_each_answers_or_says_why_it_does_not_apply(likelihood):
-    aux = dict.fromkeys(likelihood.aux, pr.HalfNormal(0.8))
+    aux = dict.fromkeys(likelihood.nuisance, pr.HalfNormal(0.8))
     fit = pr.fit(
         model_for(likelihood, pr.Normal(1.5), aux=aux), LaplaceApproximation(draws=250)
     )

@@ -706,7 +706,7 @@ def test_a_g_prior_is_the_information_of_so_many_rows(likelihood, information):
     )
     assert (
         model.joint.sigma_units.tolist()[1:]
-        == [information == 1.0 and "sigma" in likelihood.aux] * Q
+        == [information == 1.0 and "sigma" in likelihood.nuisance] * Q
     )
     unit = model_for(
         likelihood, GPrior(), weights=np.arange(60) % 3 + 1

@@ -76,7 +76,9 @@ def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
 )
 def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
     """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 300 rows."""
-    model = model_for(likelihood, prior, n=300, aux=dict.fromkeys(likelihood.aux, 0.7))
+    model = model_for(
+        likelihood, prior, n=300, aux=dict.fromkeys(likelihood.nuisance, 0.7)
+    )
     fit = pr.fit(model)
     (drawn,) = draw_replicates(
         fit, observed_replicate(fit, np.arange(300)), np.random.default_rng(0), 5
@@ -133,7 +135,7 @@ def clean(likelihood, n, seed):
     X = np.c_[rng.normal(size=n), rng.uniform(-1.0, 1.0, n)]
     eta = 0.5 + X @ rng.normal(size=(2, likelihood.width)) * 0.5
     given = given_for(likelihood, n) if likelihood.name == "multinomial" else {}
-    y = likelihood.sample(rng, eta, **dict.fromkeys(likelihood.aux, 1.0), **given)
+    y = likelihood.sample(rng, eta, **dict.fromkeys(likelihood.nuisance, 1.0), **given)
     y = likelihood.drawn(y) if isinstance(likelihood, OfTrials) else y
     try:
         values = (

@@ -76,7 +76,7 @@ def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
-    aux = dict.fromkeys(likelihood.aux, pr.HalfNormal(0.8))
+    aux = dict.fromkeys(likelihood.nuisance, pr.HalfNormal(0.8))
     prior = {c: pr.Normal(0.4) for c in ("Intercept", "x1", "x2", "x3")}
     model = model_for(likelihood, prior, aux=aux)
     beta, aux, other, hyper = simulate(model, rng)
@@ -88,7 +88,7 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
     assert y.shape == model.design.observed.shape
     assert (y != model.design.observed).any()
     assert (
-        isinstance(likelihood.support, str)
+        not likelihood.is_discrete
         or np.isin(likelihood.drawn(y), likelihood.support).all()
     )
 

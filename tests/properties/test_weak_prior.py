@@ -30,7 +30,7 @@ def test_the_scale_is_two_and_a_half_standard_deviations_of_y_per_standard_devia
     np.testing.assert_allclose(
         weak.prior.scale, 2.5 * sd_y / X.std(axis=0, ddof=1), rtol=1e-10
     )
-    assert model.unknown == likelihood.aux  # as do the nuisance parameters
+    assert model.unknown == likelihood.nuisance  # as do the nuisance parameters
     *_, raw = unfolded(model)
     assert f"x2 {weak.prior.scale[1]:.3g}" in raw
     assert ("sd(y)" in raw) == (likelihood.noise_scale is not None)

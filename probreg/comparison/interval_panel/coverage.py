@@ -203,7 +203,7 @@ def _true(
     values = np.array([float(truth[k]) for k in names])
     shown_beta = values.reshape(len(model.design.columns), -1)
     beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-    aux = {a: truth[a] for a in model.likelihood.aux if a in truth}
+    aux = {a: truth[a] for a in model.likelihood.nuisance if a in truth}
     return beta, with_known_aux(Truth(beta, aux), model).aux
 
 

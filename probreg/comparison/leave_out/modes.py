@@ -88,7 +88,7 @@ def newton_step_without_rows(
     m = model.shape[1]
     parameters = likelihood.at_rows({**model.fixed, **aux}, d.precision)
     _, g, W = likelihood.value_grad_hessian(d.observed, eta, **parameters)
-    pick = [*range(m), *(likelihood.aux.index(a) + m for a in unknown)]
+    pick = [*range(m), *(likelihood.nuisance.index(a) + m for a in unknown)]
     h = _leverage_blocks(model, beta, aux)
     g = g[:, pick]
     W = W[:, pick][:, :, pick]

@@ -48,9 +48,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
         likelihood = fit.model.likelihood
-        if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(
-            likelihood.support, str
-        ):
+        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.is_discrete:
             raise NotApplicable(
                 f"the mean of {likelihood.named} response determines its variance; see dispersion"
             )

@@ -132,7 +132,7 @@ def _left_out(
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
     w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
     upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
-    if isinstance(likelihood.support, str):
+    if not likelihood.is_discrete:
         return upper, upper
     y = rows.observed
     below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))

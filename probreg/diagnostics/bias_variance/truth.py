@@ -68,7 +68,7 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
         require_predictive(truth.mean.solution, truth.mean.method)
         aux |= truth.mean.aux
     aux |= truth.aux
-    for name in model.likelihood.aux:
+    for name in model.likelihood.nuisance:
         if name not in aux:
             raise DataError(
                 f"the truth lacks {name}: Truth(..., aux={{{name!r}: ...}}), a model with fixed {name}, or a Fit has it"
@@ -77,7 +77,7 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
             raise DataError(
                 f"the true {name} is {aux[name]!r}; it must be a positive finite number"
             )
-    known = {k: float(aux[k]) for k in model.likelihood.aux}
+    known = {k: float(aux[k]) for k in model.likelihood.nuisance}
     return replace(truth, aux=known)
 
 

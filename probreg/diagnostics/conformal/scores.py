@@ -54,7 +54,7 @@ class AbsoluteResidual(Score):
     name, says = "absolute", "|y - mean|"
 
     def suits(self, likelihood: Likelihood) -> bool:
-        return isinstance(likelihood.support, str)
+        return not likelihood.is_discrete
 
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
         return np.abs(y - p.mean()) / unit
@@ -89,7 +89,7 @@ class Pit(Score):
         if (
             most >= 0.5
         ):  # a response so far out that its distribution function is 0 or 1, rounding included
-            if isinstance(p.likelihood.support, str):
+            if not p.likelihood.is_discrete:
                 bottom = -np.inf
             else:
                 bottom = 0.0
@@ -101,7 +101,7 @@ class Pit(Score):
         # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
         lower = p.quantile(0.5 - most)
         upper = p.quantile(0.5 + most)
-        if isinstance(p.likelihood.support, str):
+        if not p.likelihood.is_discrete:
             return {"lower": lower, "upper": upper}
         lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
         upper = np.where(p.pit(upper, 0.5) <= 0.5 + most, upper, upper - 1.0)

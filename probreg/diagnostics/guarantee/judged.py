@@ -122,7 +122,7 @@ def mean_at(fit: Fit, design: Design) -> Array:
 def scale_name(likelihood: Likelihood) -> str:
     """Return the nuisance parameter that scales squared errors or errors beyond epsilon; "" for other likelihoods."""
     if likelihood.insensitive is not None:
-        return likelihood.aux[0]
+        return likelihood.nuisance[0]
     return likelihood.noise_scale or ""
 
 

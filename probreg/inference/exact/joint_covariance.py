@@ -247,7 +247,7 @@ def _score_slopes(
     """Return (p, m a) the derivatives of the gradient of the rows over the logs of
     nuisance parameters."""
     m = beta.shape[1]
-    pick = [m + model.likelihood.aux.index(name) for name in names]
+    pick = [m + model.likelihood.nuisance.index(name) for name in names]
 
     def part(block_part: Block) -> tuple[Array]:
         across = -_local_rows(block_part, model, beta)[1][:, :m][:, :, pick]

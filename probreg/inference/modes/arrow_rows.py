@@ -89,7 +89,10 @@ class ArrowRows:
     def _pick(self) -> list[int]:
         return [
             *range(self.m),
-            *(self.m + self.likelihood.aux.index(name) for name in self.model.unknown),
+            *(
+                self.m + self.likelihood.nuisance.index(name)
+                for name in self.model.unknown
+            ),
         ]
 
     def moved(self, a: Array, c: Array) -> Array:

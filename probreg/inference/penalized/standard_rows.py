@@ -117,7 +117,7 @@ class StandardRows:
     ) -> tuple[Array, Array, Array]:
         """log p_i (n,) with gradient and negative Hessian over z_i, without weights."""
         m = self.model.shape[1]
-        places = [self.likelihood.aux.index(name) for name in self.model.unknown]
+        places = [self.likelihood.nuisance.index(name) for name in self.model.unknown]
         pick = [*range(m), *(m + i for i in places)]
         value, g, h = self.likelihood.value_grad_hessian(
             self.model.design.observed, eta, **self.values(aux)

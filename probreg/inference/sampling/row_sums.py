@@ -102,7 +102,7 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     d = replace(d, weights=None, precision=None)
     beta = theta[: p * m].reshape(p, m)
     aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
-    places = [*range(m), *(m + likelihood.aux.index(a) for a in model.unknown)]
+    places = [*range(m), *(m + likelihood.nuisance.index(a) for a in model.unknown)]
     with np.errstate(all="ignore"):
         eta = plus_offset(d.X @ beta, d.offset)
         log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **aux)

@@ -117,7 +117,7 @@ class Bootstrap(Method):
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
         if self.kind != "residual":
             return None
-        if not isinstance(model.likelihood.support, str):
+        if model.likelihood.is_discrete:
             return f"a residual bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
         return Newton().obstacle(model)  # its derivatives give the leverages
 

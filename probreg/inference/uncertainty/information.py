@@ -71,7 +71,10 @@ class Estimate:
         likelihood = self.model.likelihood
         beta = self.solution.beta
         m = self.model.shape[1]
-        pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
+        pick = (
+            *range(m),
+            *(m + likelihood.nuisance.index(a) for a in self.model.unknown),
+        )
         design = self.model.design
         sampled = design.weight_kind == "sampling"
         labels = design.labels if design.n else None

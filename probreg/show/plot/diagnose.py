@@ -125,7 +125,7 @@ def _panels_by_title(
         panels["Spread"] = lambda ax: _draw_spread(ax, fit, seen, z)
     if isinstance(likelihood, OfClasses):
         panels["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
-    elif isinstance(likelihood.support, str):
+    elif not likelihood.is_discrete:
         panels["Response"] = lambda ax: _draw_response(ax, fit, seen)
     else:
         panels["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
@@ -138,7 +138,7 @@ def _draw_residuals(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Draw residuals against the fitted mean with a smooth: y - E[y], or quantile residuals z for a discrete response."""
     residual = z
     name = "quantile residual"
-    if isinstance(fit.model.likelihood.support, str):
+    if not fit.model.likelihood.is_discrete:
         residual = seen.y - seen.mean
         name = f"residual of {shorten(fit.model.design.response)}"
     ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
