@@ -12,7 +12,6 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.fits.inference_data import densities_of_observations
-from probreg.inference.sampling.rank_measures import ess_mean
 from probreg.linalg.blocks import on_all_cores
 
 Array = np.ndarray
@@ -149,14 +148,15 @@ def _log_likelihood(fit: Any) -> Any:
 
 def _efficiency(posterior: Any, S: int) -> float:
     """Return the ratio of effective to actual draws, averaged over all parameters as in ArviZ."""
+    from arviz_stats.base import array_stats
+
     sizes = [
-        ess_mean(draws)
-        for v in posterior.data_vars.values()
-        for draws in np.moveaxis(
-            v.to_numpy().reshape(v.sizes["chain"], v.sizes["draw"], -1), -1, 0
+        np.ravel(
+            array_stats.ess(v.to_numpy(), chain_axis=0, draw_axis=1, method="mean")
         )
+        for v in posterior.data_vars.values()
     ]
-    return float(np.mean(sizes) / S)
+    return float(np.mean(np.concatenate(sizes)) / S)
 
 
 def _arviz_result(**fields: Any) -> Any:

@@ -17,7 +17,6 @@ from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
-from probreg.inference.sampling.rank_measures import ess_tail
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 
 Array = np.ndarray
@@ -58,7 +57,10 @@ def _log_weights(log_w: Array, log_density: Array) -> Array:
     """Logarithms of importance weights (S,) up to a constant, their largest ones Pareto-smoothed where there are enough of them."""
     if len(log_w) < FEWEST:
         return log_w - log_w.max()
-    efficiency = ess_tail(log_density[None]) / len(log_w)
+    from arviz_stats.base import array_stats
+
+    ess = array_stats.ess(log_density[None], method="tail", prob=(0.05, 0.95))
+    efficiency = float(ess) / len(log_w)
     return leave_rows_out(
         -log_w[:, None], efficiency=efficiency, weights=True
     ).log_weights[0]

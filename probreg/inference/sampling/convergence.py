@@ -15,7 +15,6 @@ from probreg.inference.base import (
     outcomes_of,
     reported_coefficients,
 )
-from probreg.inference.sampling.rank_measures import ess_bulk, ess_tail, rank_r_hat
 from probreg.model.model import Model
 
 R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
@@ -80,6 +79,8 @@ def _measure_series(
 ) -> dict[str, Array]:
     """Return the measures of coefficients by outcome and of the named draws, each
     (chain, draw) or (chain, draw, k)."""
+    from arviz_stats.base import array_stats
+
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
     series = [
         by_outcome[..., j, k]
@@ -88,8 +89,11 @@ def _measure_series(
     ]
     for draws in (solution.posterior[name] for name in names):
         series += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
+    chains = np.array(series)
     return {
-        "ess_bulk": np.array([ess_bulk(v) for v in series]),
-        "ess_tail": np.array([ess_tail(v) for v in series]),
-        "r_hat": np.array([rank_r_hat(v) for v in series]),
+        "ess_bulk": np.asarray(array_stats.ess(chains)),
+        "ess_tail": np.asarray(
+            array_stats.ess(chains, method="tail", prob=(0.05, 0.95))
+        ),
+        "r_hat": np.asarray(array_stats.rhat(chains)),
     }
