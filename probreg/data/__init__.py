@@ -2,7 +2,6 @@
 
 from probreg.data.array_columns import (
     ArrayColumns as ArrayColumns,
-    PlainColumns as PlainColumns,
     from_arrays as from_arrays,
 )
 from probreg.data.arrow_moments import ArrowMoments as ArrowMoments

@@ -1,9 +1,9 @@
 """Columns given as arrays: the recipe that reads them at new data, and the design of a matrix."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,65 +21,95 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.design import ColumnRecipe, Design
 from probreg.data.formula.columns import read_columns
+from probreg.data.terms.process import ProcessTerm, process_of
+from probreg.data.terms.term import BasisTerm
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
+from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
 class ArrayColumns(ColumnRecipe):
-    """A recipe of named columns given as arrays: it has no variables and no response."""
+    """Columns given as arrays, or the columns of a process of them, behind a column of ones if `intercept`."""
+
+    given: tuple[str, ...]
+    intercept: bool
+    process: ProcessTerm | None = None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return ((INTERCEPT,) if self.intercept else ()) + (
+            self.process.columns if self.process else self.given
+        )
 
     @property
-    @abstractmethod
-    def given(self) -> tuple[str, ...]:
-        """The names of the given columns."""
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        return {self.process.key: self.process} if self.process else {}
 
-    @abstractmethod
-    def read_back(self, design: Design) -> dict[str, Array]:
-        """The given columns (n,) by name, from the rows of a design."""
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        return tuple(term.described for term in self.processes.values())
 
-    def given_at(self, data: Any, *, ones: bool = False) -> Array:
-        """Return the given columns (n, q) of an array, a table or a mapping, after a column of ones if `ones`.
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return tuple(term.short for term in self.processes.values() if term.learned)
 
-        An array has the columns in order; a table or mapping has them by name.
-        """
+    @property
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        return {key: term.inputs for key, term in self.processes.items()}
+
+    def own_column(self, name: str) -> int | None:
+        return (
+            self.columns.index(name) if name in self.columns[self.intercept :] else None
+        )
+
+    def read(self, data: Any) -> tuple[Array, dict[str, Array]]:
+        """Return the columns, and the inputs of the process, at an array of the given columns in order, or at a table that names them."""
         if is_array(data):
             X = as_array(data, "new data")
         else:
             X = named_columns(data, self.given)
         if X.ndim == 1 and len(self.given) == 1:
             X = X[:, None]
-        return as_matrix(X, self.given, ones=ones)
+        if self.process is None:
+            return as_matrix(X, self.given, ones=self.intercept), {}
+        X = as_matrix(X, self.given)
+        phi = self.process.columns_at(X)
+        return self.behind_ones(phi), {self.process.key: X}
 
+    def behind_ones(self, phi: Array) -> Array:
+        """Return the columns of the design from the columns of the process."""
+        if not self.intercept:
+            return np.ascontiguousarray(phi)
+        return np.hstack([np.ones((len(phi), 1)), phi])
 
-@dataclass(frozen=True)
-class PlainColumns(ArrayColumns):
-    """Columns taken as they are, with a column of ones in front when `intercept` is set."""
-
-    columns: tuple[str, ...]
-    intercept: bool
-
-    def own_column(self, name: str) -> int | None:
-        return self.columns.index(name) if name in self.given else None
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        return self.columns[1:] if self.intercept else self.columns
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
+    ) -> Self:
+        process = self.processes[key].with_basis(basis, length_found=length_found)
+        return replace(self, process=process)
 
     def read_back(self, design: Design) -> dict[str, Array]:
-        return {name: design.X[:, design.columns.index(name)] for name in self.given}
-
-    def matrix(self, data: Any) -> Array:
-        """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
-        return self.given_at(data, ones=self.intercept)
+        """Return the given columns (n,) by name, from the rows of a design."""
+        if self.process:
+            return dict(zip(self.given, design.inputs[self.process.key].T))
+        return dict(zip(self.given, design.X.T[self.intercept :]))
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "kind": "plain",
-            "columns": list(self.columns),
+            "kind": "arrays",
+            "given": list(self.given),
             "intercept": self.intercept,
+            "process": {k: term.to_state() for k, term in self.processes.items()},
         }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        """Return the recipe that `to_json` wrote."""
+        processes = [process_of(state, key) for key, state in saved["process"].items()]
+        return cls(tuple(saved["given"]), saved["intercept"], *processes)
 
 
 def from_arrays(
@@ -118,7 +148,7 @@ def from_arrays(
     X = as_matrix(X, names, ones=intercept)
     if not len(X):
         raise DataError(f"there are no rows: X has shape (0, {len(names)})")
-    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    recipe = ArrayColumns(names, intercept)
     check_intercept(X, names)
     kind, weight_values = read_weights(weights)
     name_list, precision = by_kind(kind, as_weights(weight_values, len(X), kind))

@@ -87,8 +87,12 @@ class ColumnRecipe(ABC):
         def columns(self) -> tuple[str, ...]: ...
 
     @abstractmethod
+    def read(self, data: Any) -> tuple[Array, dict[str, Array]]:
+        """Return the columns (n, p) at new rows, and the inputs of each smooth function, process and bar, by term."""
+
     def matrix(self, data: Any) -> Array:
         """Return the columns (n, p) at new rows."""
+        return self.read(data)[0]
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -98,19 +102,15 @@ class ColumnRecipe(ABC):
         """Return the group (n,) of each row as text, by term."""
         return {}
 
-    def inputs_at(self, data: Any) -> dict[str, Array]:
-        """Return the inputs of each process and of each term of varying effects at new rows, by term."""
-        return {}
-
     def own_column(self, name: str) -> int | None:
         """Return the number of the only column that uses the variable, if the column is the variable itself; else None."""
         return None
 
+    @abstractmethod
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "ColumnRecipe":
         """Return the recipe with another basis for the process `key`."""
-        raise DataError(f"{key!r} is no Gaussian process of these columns")
 
     def offset_at(self, data: Any) -> Array | None:
         """Return the offset (n,) at new rows; None without an offset expression."""
@@ -399,8 +399,8 @@ class Design(PrintsLines):
     def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
         """Return values (n, ...) of the rows with positive weight at their places in the data, with `unused` at rows of weight 0.
 
-        >>> from probreg.data import PlainColumns
-        >>> few = Design(np.ones((2, 1)), None, ("a",), PlainColumns(("a",), False))
+        >>> from probreg.data import ArrayColumns
+        >>> few = Design(np.ones((2, 1)), None, ("a",), ArrayColumns(("a",), False))
         >>> replace(few, unused=Unused(np.array([1]), np.ones((1, 1)))).by_row(np.array([3.0, 4.0]))
         array([ 3., nan,  4.])
         """
@@ -507,7 +507,7 @@ class Design(PrintsLines):
 
         `trials` defaults to the trials of the table. DataError as in the recipe.
         """
-        X = self.recipe.matrix(data)
+        X, inputs = self.recipe.read(data)
         if offset is not None and self.offset is None:
             raise DataError(
                 "offset= was given, and this model was fitted without an offset"
@@ -538,7 +538,7 @@ class Design(PrintsLines):
             self.response,
             offsets,
             trials=trial_counts,
-            inputs=self.recipe.inputs_at(data),
+            inputs=inputs,
         )
 
     def with_basis(

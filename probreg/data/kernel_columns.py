@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,8 @@ from probreg.data.terms.process import (
     ProcessTerm,
     at_starting_length,
     chosen_basis,
-    process_of,
     with_spread,
 )  # fmt: skip
-from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, prefix_errors
 from probreg.formula.text import column_written
 from probreg.kernels import (
@@ -31,81 +28,6 @@ from probreg.kernels.row_values import exact_by_cholesky
 
 Array = np.ndarray
 _MOST_NAMED = 10  # maximum number of inputs listed in the name of the term
-
-
-@dataclass(frozen=True, eq=False)
-class KernelColumns(ArrayColumns):
-    """The columns of a process of given inputs, after a column of ones if `intercept` is set."""
-
-    process: ProcessTerm
-    names: tuple[str, ...]
-    intercept: bool
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        return self.names
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        return ((INTERCEPT,) if self.intercept else ()) + self.process.columns
-
-    @property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        return (self.process.described,)
-
-    @property
-    def processes(self) -> Mapping[str, ProcessTerm]:
-        return {self.process.key: self.process}
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        if self.process.learned:
-            return (self.process.short,)
-        return ()
-
-    @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
-        return {self.process.key: self.process.inputs}
-
-    def matrix(self, data: Any) -> Array:
-        """Return the columns at an array (n, d) of the inputs in order, or at a table or mapping that names them."""
-        return self.behind_ones(self.process.columns_at(self.given_at(data)))
-
-    def inputs_at(self, data: Any) -> dict[str, Array]:
-        return {self.process.key: self.given_at(data)}
-
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> Self:
-        return replace(
-            self, process=self.process.with_basis(basis, length_found=length_found)
-        )
-
-    def read_back(self, design: Design) -> dict[str, Array]:
-        return dict(zip(self.given, design.inputs[self.process.key].T))
-
-    def to_json(self) -> dict[str, Any]:
-        state = {"given": list(self.given), "intercept": self.intercept}
-        return {
-            "kind": "kernel",
-            **state,
-            "key": self.process.key,
-            "process": self.process.to_state(),
-        }
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the recipe that `to_json` wrote."""
-        process = process_of(saved["process"], saved["key"])
-        return cls(process, tuple(saved["given"]), saved["intercept"])
-
-    def behind_ones(self, phi: Array) -> Array:
-        """Return the columns of the design from the columns of the process."""
-        if not self.intercept:
-            return np.ascontiguousarray(phi)
-        columns = np.ones((phi.shape[0], phi.shape[1] + 1))
-        columns[:, 1:] = phi
-        return columns
 
 
 def design_of_kernel(
@@ -171,7 +93,7 @@ def design_of_kernel(
             phi = term.columns_at(x)
         if w is not None and len(x) != len(inputs):
             phi = _with_unused_rows(term, phi, inputs, w)
-    recipe = KernelColumns(term, names, intercept)
+    recipe = ArrayColumns(names, intercept, term)
     return replace(
         plain,
         X=recipe.behind_ones(phi),

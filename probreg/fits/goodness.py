@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.array_columns import PlainColumns
+from probreg.data.array_columns import ArrayColumns
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, ProbregError
@@ -211,7 +211,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
     d = model.design
     d.need_rows("the model of an intercept alone")
     alone = Design(
-        np.ones((d.n, 1)), d.y, (INTERCEPT,), PlainColumns((INTERCEPT,), True), d.response, d.offset,
+        np.ones((d.n, 1)), d.y, (INTERCEPT,), ArrayColumns((), True), d.response, d.offset,
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
     null = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)})

@@ -20,10 +20,10 @@ from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import (
     INTERCEPT,
     AnyMoments,
+    ArrayColumns,
     ArrowMoments,
     Design,
     Moments,
-    PlainColumns,
     as_response,
     from_arrays,
     from_reading,
@@ -568,8 +568,9 @@ def design_of_moments(moments: AnyMoments) -> Design:
         raise DataError(
             "moments by group are taken with how their columns are made: as `model.moments` gives them"
         )
+    has_intercept = columns[:1] == (INTERCEPT,)
     recipe = (
-        PlainColumns(columns, columns[:1] == (INTERCEPT,))
+        ArrayColumns(columns[has_intercept:], has_intercept)
         if origin is None
         else recipe_from_json(origin.saved_recipe())
     )

@@ -180,8 +180,8 @@ def test_a_recipe_comes_back_from_json(formula):
     assert back.grouped == recipe.grouped
     new = {k: v[:5] for k, v in DATA.items()} | {"g": ["a", "new", "b", "c", "new"]}
     np.testing.assert_array_equal(back.matrix(new), recipe.matrix(new))
-    for key, x in recipe.inputs_at(new).items():
-        np.testing.assert_array_equal(back.inputs_at(new)[key], x)
+    for key, x in recipe.read(new)[1].items():
+        np.testing.assert_array_equal(back.read(new)[1][key], x)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,10 @@ def test_declared_orders_and_levels_without_rows():
     reading = read_formula("y ~ (1 | g)", DATA | {"g": declared})
     assert reading.recipe.grouped["(1 | g)"].levels == ("d", "c", "b", "a")
     assert any("levels without rows, left out: never" in note for note in reading.notes)
-    assert reading.recipe.inputs_at({"g": ["never", "a"]})["(1 | g)"][
-        :, 0
-    ].tolist() == [4, 3]
+    assert reading.recipe.read({"g": ["never", "a"]})[1]["(1 | g)"][:, 0].tolist() == [
+        4,
+        3,
+    ]
 
 
 def test_numbers_are_groups_however_a_table_stores_them():
@@ -220,7 +221,7 @@ def test_numbers_are_groups_however_a_table_stores_them():
         ["308", "1000"],
         np.array([308, 1000], dtype=np.uint16),
     ):
-        assert recipe.inputs_at({"number": stored})["(1 | number)"][:, 0].tolist() == [
+        assert recipe.read({"number": stored})[1]["(1 | number)"][:, 0].tolist() == [
             0,
             3,
         ]

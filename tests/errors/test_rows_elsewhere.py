@@ -17,7 +17,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.tuning.leave_one_out import PSIS
-from probreg.data import PlainColumns
+from probreg.data import ArrayColumns
 from probreg.diagnostics.after.functional_form import reset
 from probreg.diagnostics.before import (
     condition_indices,
@@ -170,7 +170,7 @@ def scored(a: Fits) -> pd.DataFrame:
 
 def updated(a: Fits) -> Any:
     more = scored(a)
-    if isinstance(a.model.design.recipe, PlainColumns):
+    if isinstance(a.model.design.recipe, ArrayColumns):
         return a.post.update(
             more[["x", "z"]].to_numpy(), more[a.model.design.response].to_numpy()
         ).coef

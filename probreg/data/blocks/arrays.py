@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.data.array_columns import PlainColumns
+from probreg.data.array_columns import ArrayColumns
 from probreg.data.blocks.block import Array, Block, encode_block
 from probreg.data.blocks.parts import LocalPart
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import (
-    INTERCEPT,
     as_offset,
     as_response,
     as_weights_of_some,
@@ -36,7 +35,7 @@ class ArrayBlocks:
     trials, and returns the kind of counted response, if any.
     """
 
-    recipe: PlainColumns
+    recipe: ArrayColumns
     compose: Callable[[Array, Any], tuple[Array, str | None]]
     encode: Callable[[Array], Array] = np.asarray
     kind: WeightKind = "frequency"
@@ -106,7 +105,7 @@ def array_blocks(
     if columns is None:
         columns = _names(parts)
     names = names_of(columns, 0, intercept=intercept)
-    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    recipe = ArrayColumns(names, intercept)
     return ArrayBlocks(recipe, compose, kind=kind), LocalPart(parts, "blocks", progress)
 
 

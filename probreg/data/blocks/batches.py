@@ -17,7 +17,7 @@ from probreg.data.formula.columns import DataTable, kind_of, missing_values
 from probreg.data.formula.layout import numeric
 from probreg.data.formula.recipe import (
     Recipe,
-    lay_out_with_bars,
+    make_columns,
     response_values,
 )
 from probreg.data.rows import (
@@ -159,20 +159,16 @@ class FormulaBlocks:
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
-        X, _, _ = lay_out_with_bars(
+        X, _, _ = make_columns(
             self.recipe.layout,
             table,
             self.recipe.memory,
-            training=False,
             lazy=self.lazy,
         )
-        y = response_values(
-            self.recipe.layout, table, self.recipe.memory, training=False
-        )
+        y = response_values(self.recipe.layout, table, self.recipe.memory)
         offset = None
         if self.recipe.added is not None:
-            learned = self.recipe.memory.transforms
-            offset = numeric(self.recipe.added, table, learned, training=False)[:, None]
+            offset = numeric(self.recipe.added, table, self.recipe.memory)[:, None]
         weights = weights_without_empty_trials(
             y, self.recipe.layout.counted, self._weights(table)
         )

@@ -47,7 +47,7 @@ from probreg.data.formula.layout import (
 )
 from probreg.data.formula.recipe import (
     Recipe,
-    lay_out_with_bars,
+    make_columns,
     require_response,
 )
 from probreg.data.rows import Missing, check_missing, row_weights
@@ -356,9 +356,9 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
             ),
         )
     with np.errstate(all="ignore"):
-        columns = lay_out_with_bars(
-            parts, replace(table, streamed=True), memory, training=True, lazy=True
-        )[1]
+        columns = make_columns(parts, replace(table, streamed=True), memory, lazy=True)[
+            1
+        ]
     return Recipe.of(parts, columns, memory, offset=plan.offset, weights=plan.weights)
 
 
@@ -450,7 +450,7 @@ class Scan:
         """Add some rows; `start` is the number of the first."""
         self.rows += len(table.rows)
         columns = {
-            text: level_column(factor, table, {}, training=False)
+            text: level_column(factor, table, {})
             for text, factor in self.factors.items()
         }
         # other kinds of grouping columns raise an error with their combinations

@@ -14,11 +14,11 @@ Array = np.ndarray
 KIND = "grouped"  # key of the state of a term
 
 
-def read_bar(bar: Bar, table: DataTable, memory: Memory, *, training: bool) -> Array:
-    """Return the inputs of the term (n, 1 + K); training fills `memory`, later calls only read it."""
-    Z, effects = lay_out(bar.effects, table, memory, training=training)
+def read_bar(bar: Bar, table: DataTable, memory: Memory) -> Array:
+    """Return the inputs of the term (n, 1 + K), which learns its groups from the rows unless `memory` has them."""
+    Z, effects = lay_out(bar.effects, table, memory)
     labels = group_labels(bar.group, table)
-    if training:
+    if bar.key not in memory.transforms:
         # groups of more rows than these may already be known
         levels = memory.groups.get(bar.group) or levels_of_groups(bar.group, table)
         refuse_single(bar.key, levels)

@@ -49,18 +49,15 @@ def evaluate_expression(
     table: DataTable,
     state: State,
     *,
-    training: bool,
     centred: bool = True,
 ) -> Any:
     """Return the values of an expression at the rows of a table: an array (n,), or the result of a basis or a coding.
 
-    During `training`, stateful transforms write their learned values into `state`; later calls only read it. Cubic splines are
-    `centred` if other columns span the constant.
+    A transform without learned values in `state` learns them from these rows. Cubic splines are `centred` if other columns span the
+    constant.
     """
     with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state, training, centred).value(
-            expression.tree
-        )
+        return _Evaluation(expression, table, state, centred).value(expression.tree)
 
 
 def refuse_unstreamed(expression: Expression) -> None:
@@ -77,7 +74,7 @@ def expression_inputs(
     call = expression.alone
     assert call is not None  # the caller has asked
     with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state, training=False).inputs(call)
+        return _Evaluation(expression, table, state).inputs(call)
 
 
 def read_coding(call: ast.Call) -> tuple[LevelCoding, dict[str, Any]]:
@@ -107,7 +104,6 @@ class _Evaluation:
     of: Expression
     table: DataTable
     state: State
-    training: bool
     centred: bool = True
 
     def value(self, node: ast.AST) -> Any:
@@ -239,7 +235,7 @@ class _Evaluation:
         rows = self.table.rows
         by = self.of.by
         column = None if by is None else self.table.columns[by]
-        if self.training and key not in self.state:
+        if key not in self.state:
             parts = tuple(map(self.of.written, call.args))
             words = {
                 w.arg: ast.literal_eval(w.value)

@@ -16,8 +16,7 @@ from probreg.data.formula.layout import (
 )
 from probreg.data.formula.recipe import (
     Recipe,
-    inputs_of_functions,
-    lay_out_with_bars,
+    make_columns,
     response_values,
 )
 from probreg.data.rows import (
@@ -116,7 +115,7 @@ def read_formula(
     )[0]
     refuse_infinite(table)
     if parts.counted:
-        trials = response_values(parts, table, Memory(), training=True)
+        trials = response_values(parts, table, Memory())
         has_trials = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
         if has_trials.any() and not has_trials.all():
             counted[np.flatnonzero(counted)[~has_trials]] = False
@@ -127,11 +126,9 @@ def read_formula(
         w = check_weights(table.columns[weight], name=weight, kind=kind, table=table)
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
-    X, columns, of_bars = lay_out_with_bars(
-        parts, table, memory, training=True, codes=True
-    )
-    response = response_values(parts, table, memory, training=True)
-    eta = _offset_of(added, names.get("offset"), table, memory, training=True)
+    X, columns, inputs = make_columns(parts, table, memory, codes=True)
+    response = response_values(parts, table, memory)
+    eta = _offset_of(added, names.get("offset"), table, memory)
     recipe = Recipe.of(
         parts,
         columns,
@@ -139,7 +136,6 @@ def read_formula(
         offset=offset if isinstance(offset, str) else None,
         weights=weights if isinstance(weights, str) else None,
     )
-    inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
     unused = None
     if not counted.all():
         omitted = all_rows.take(~counted)
@@ -225,15 +221,13 @@ def _offset_of(
     offset_column: str | None,
     table: DataTable,
     memory: Memory,
-    *,
-    training: bool = False,
 ) -> np.ndarray | None:
     """Return the offset (n,) of an expression, or of the column `offset_column` that was given as an array."""
     if offset_column is not None:
         return np.asarray(table.columns[offset_column], dtype=float)
     if added is None:
         return None
-    return numeric(added, table, memory.transforms, training=training)
+    return numeric(added, table, memory)
 
 
 def _read_unused(
@@ -268,8 +262,8 @@ def _read_unused(
         X = matrix if readable.all() else X
         if not readable.all():
             X[readable] = matrix
-        for key, x in recipe.inputs_at(known).items():
-            row_inputs[key][readable] = x
+        for key in row_inputs:
+            row_inputs[key][readable] = recipe.read(known)[1][key]
         if offset is not None:
             offset[readable, 0] = added if given is None else given[readable]
     answered = _are_readable(recipe.outcome_at, table)

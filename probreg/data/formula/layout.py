@@ -46,7 +46,8 @@ _NOT_OF_NUMBERS = re.compile(
 class Memory:
     """The learned state of the factors: the state of each transform and the levels of each category, by text.
 
-    `groups` are the known groups of rows elsewhere, by the columns that define them.
+    `groups` are the known groups of rows elsewhere, by the columns that define them. While `learning`, a factor without state learns it
+    from the rows.
     """
 
     transforms: State = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Memory:
     groups: dict[tuple[str, ...], tuple[str, ...]] = field(
         default_factory=dict, compare=False
     )
+    learning: bool = field(default=True, compare=False)
 
 
 def lay_out(
@@ -61,16 +63,15 @@ def lay_out(
     table: DataTable,
     memory: Memory,
     *,
-    training: bool,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the matrix (n, p) of the terms and its columns.
 
-    Training fills `memory`; later calls only read it. With `codes`, factors of many levels stay codes.
+    Factors of many levels stay codes if `codes`.
     """
-    centred = not training or _has_constant(parts, table)
+    centred = _has_constant(parts, table)
     factors = {
-        text: _read_factor(text, e, table, memory, training, centred)
+        text: _read_factor(text, e, table, memory, centred)
         for text, e in parts.factors.items()
     }
     _refuse_many_columns(parts, {t: len(f.full.names) for t, f in factors.items()})
@@ -140,11 +141,9 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
         )
 
 
-def numeric(
-    expression: Expression, table: DataTable, transforms: State, *, training: bool
-) -> np.ndarray:
+def numeric(expression: Expression, table: DataTable, memory: Memory) -> np.ndarray:
     """Return the finite numbers (n,) of an expression that must be one column: an offset or a transformed response."""
-    result = evaluate_expression(expression, table, transforms, training=training)
+    result = evaluate_expression(expression, table, memory.transforms)
     if isinstance(result, Basis):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(
@@ -176,7 +175,6 @@ def _read_factor(
     expression: Expression,
     table: DataTable,
     memory: Memory,
-    training: bool,
     centred: bool,
 ) -> CodedFactor:
     import pandas as pd
@@ -192,16 +190,14 @@ def _read_factor(
         and text not in memory.levels
         and not is_truth(expression, table.columns)
     ):
-        return _read_numbers(text, expression, table, memory, training, centred)
-    if not training and text not in memory.levels:
+        return _read_numbers(text, expression, table, memory, centred)
+    if not memory.learning and text not in memory.levels:
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
     contrast, options = (LevelCoding(), {}) if coding is None else read_coding(coding)
-    column = level_column(expression, table, memory.transforms, training=training)
-    if (
-        training and text not in memory.levels
-    ):  # levels of more rows than these may already be known
+    column = level_column(expression, table, memory.transforms)
+    if text not in memory.levels:
         memory.levels[text] = training_levels(
             text, column, options.get("levels"), table, coded=coding is not None
         )
@@ -221,12 +217,9 @@ def _read_numbers(
     expression: Expression,
     table: DataTable,
     memory: Memory,
-    training: bool,
     centred: bool,
 ) -> CodedFactor:
-    values = evaluate_expression(
-        expression, table, memory.transforms, training=training, centred=centred
-    )
+    values = evaluate_expression(expression, table, memory.transforms, centred=centred)
     if not isinstance(values, Basis):
         values = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
     factor = CodedFactor.of_numbers(values)
@@ -253,13 +246,9 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
         )
 
 
-def counts_at(
-    parts: FormulaLayout, table: DataTable, learned: State, *, training: bool
-) -> np.ndarray:
+def counts_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndarray:
     """Return successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
-    counts = np.stack(
-        [numeric(part, table, learned, training=training) for part in parts.outcome], 1
-    )
+    counts = np.stack([numeric(part, table, memory) for part in parts.outcome], 1)
     if parts.counted == "p":
         successes, trials = counts.T
         check_trials(
@@ -286,9 +275,7 @@ def _not_a_predictor(name: str, table: DataTable, kind: str) -> DataError:
 # ---- levels of categories ---------------------------------------------------------------------------------------------
 
 
-def level_column(
-    expression: Expression, table: DataTable, state: State, *, training: bool
-) -> Any:
+def level_column(expression: Expression, table: DataTable, state: State) -> Any:
     """Return the values that `C(...)` codes: the column unchanged, or the values of an expression."""
     call = expression.coding_call
     if call is None:
@@ -299,7 +286,7 @@ def level_column(
     if name is not None:
         return table.columns[name]
     values = np.broadcast_to(
-        evaluate_expression(inner, table, state, training=training),
+        evaluate_expression(inner, table, state),
         table.rows.shape[:1],
     )
     if is_truth(inner, table.columns):

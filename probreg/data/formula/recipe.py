@@ -72,7 +72,7 @@ class Recipe(ColumnRecipe):
             parts.intercept,
             parts.variables,
             offset,
-            memory,
+            replace(memory, learning=False),
             weights,
         )
 
@@ -91,16 +91,15 @@ class Recipe(ColumnRecipe):
         """The columns that the offset reads."""
         return self.added.variables if self.added else ()
 
-    def matrix(self, data: Any) -> np.ndarray:
-        """X (n, p) at new rows, with the training knots, means and levels.
+    def read(self, data: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return X (n, p) at new rows with the training knots, means and levels, and the inputs of functions and bars.
 
         Raises DataError for a missing column or value, an infinite value, a level not seen in training and a
         value outside the range of a spline, naming column and rows.
         """
         table = _new_rows(data, self.variables)
-        return lay_out_with_bars(
-            self.layout, table, self.memory, training=False, codes=True
-        )[0]
+        X, _, inputs = make_columns(self.layout, table, self.memory, codes=True)
+        return X, inputs
 
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
@@ -189,18 +188,6 @@ class Recipe(ColumnRecipe):
             key: term for key, term in held.items() if isinstance(term, ProcessTerm)
         }
 
-    def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
-        """Return the inputs of each process (n, d), at the rows of a table."""
-        if not self.processes and not self.grouped:
-            return {}
-        table = _new_rows(data, self.variables)
-        parts = self.layout
-        inputs = inputs_of_functions(parts, table, self.memory, tuple(self.processes))
-        return inputs | {
-            bar.key: read_bar(bar, table, self.memory, training=False)
-            for bar in parts.bars
-        }
-
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> Self:
@@ -222,12 +209,12 @@ class Recipe(ColumnRecipe):
         if self.added is None:
             return None
         table = _new_rows(data, self.added.variables)
-        return numeric(self.added, table, self.memory.transforms, training=False)
+        return numeric(self.added, table, self.memory)
 
     def outcome_at(self, data: Any) -> Any:
         """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
         table = _new_rows(data, self.layout.outcome_variables)
-        return response_values(self.layout, table, self.memory, training=False)
+        return response_values(self.layout, table, self.memory)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
         """Return the trials (n,) of p(s, t) or of counts at new rows; None if their columns are missing or incomplete."""
@@ -241,10 +228,7 @@ class Recipe(ColumnRecipe):
         table = table.only(names)
         if any(missing_values(values).any() for values in table.columns.values()):
             return None
-        learned = self.memory.transforms
-        return np.sum(
-            [numeric(part, table, learned, training=False) for part in summed], axis=0
-        )
+        return np.sum([numeric(part, table, self.memory) for part in summed], axis=0)
 
     def weights_at(self, data: Any) -> Any:
         """Return the weights (n,) of new rows from their column, or None for a model without a column of weights.
@@ -288,25 +272,27 @@ class Recipe(ColumnRecipe):
 # ---- columns, bars and responses at the rows of a table -----------------------------------------------------------------
 
 
-def lay_out_with_bars(
+def make_columns(
     parts: FormulaLayout,
     table: DataTable,
     memory: Memory,
     *,
-    training: bool,
     lazy: bool = False,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
-    """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each bar.
+    """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each function and bar, by term.
 
     Columns of bars are unwritten if `lazy`, and factors of many levels stay codes if `codes`.
     """
-    X, columns = lay_out(parts, table, memory, training=training, codes=codes)
-    if not parts.bars:
-        return X, columns, {}
+    X, columns = lay_out(parts, table, memory, codes=codes)
     inputs = {
-        bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars
+        e.written(): expression_inputs(e, table, memory.transforms)
+        for e in parts.factors.values()
+        if e.alone
     }
+    if not parts.bars:
+        return X, columns, inputs
+    inputs |= {bar.key: read_bar(bar, table, memory) for bar in parts.bars}
     terms = [term_of_bar(bar, memory) for bar in parts.bars]
     columns = (*columns, *(c for term in terms for c in term.columns))
     refuse_repeated(columns, parts)
@@ -314,25 +300,13 @@ def lay_out_with_bars(
     return X, columns, inputs
 
 
-def inputs_of_functions(
-    parts: FormulaLayout, table: DataTable, memory: Memory, keys: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """Return the inputs of these smooth functions and processes of a formula (n, d), by the term as written."""
-    expressions = [e for e in parts.factors.values() if e.alone and e.written() in keys]
-    return {
-        e.written(): expression_inputs(e, table, memory.transforms) for e in expressions
-    }
-
-
-def response_values(
-    parts: FormulaLayout, table: DataTable, memory: Memory, *, training: bool
-) -> Any:
+def response_values(parts: FormulaLayout, table: DataTable, memory: Memory) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
     if parts.counted:
-        return counts_at(parts, table, memory.transforms, training=training)
+        return counts_at(parts, table, memory)
     (expression,) = parts.outcome
     if expression.column is None:
-        return numeric(expression, table, memory.transforms, training=training)
+        return numeric(expression, table, memory)
     require_response(parts, table)
     return table.columns[expression.column]
 
