@@ -123,7 +123,7 @@ def incomparable_parameters(base: Fit, fit: Fit) -> list[str]:
     another."""
     a = base.model.likelihood
     b = fit.model.likelihood
-    return [] if a == b else [name for name in b.aux if name in a.aux]
+    return [] if a == b else [name for name in b.nuisance if name in a.nuisance]
 
 
 def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:

@@ -725,7 +725,7 @@ def test_edges_get_an_answer_in_numbers(name):
         lambda v, method: (
             named(v)
             if method == "auto"
-            else (v.width > 1, bool(v.aux), isinstance(v, ProximalLikelihood))
+            else (v.width > 1, bool(v.nuisance), isinstance(v, ProximalLikelihood))
         ),
     ),
 )

@@ -49,7 +49,7 @@ def fitted(likelihood, prior=None, method="newton", aux=None):
 
 
 @pytest.mark.parametrize(
-    "likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.aux)))
+    "likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.nuisance)))
 )
 def test_shares_sum(likelihood):
     ml, tight, other = (fitted(likelihood, prior) for prior in (None, TIGHT, OTHER))
@@ -67,7 +67,7 @@ def test_shares_sum(likelihood):
         shares(ml, fitted(likelihood, TIGHT, "laplace"))
 
 
-@pytest.mark.parametrize("likelihood", covering([v for v in SMOOTH if v.aux]))
+@pytest.mark.parametrize("likelihood", covering([v for v in SMOOTH if v.nuisance]))
 def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood):
     units = likelihood.noise_scale is not None
     prior = {"x1": pr.Normal(0.3, sigma_units=units), "x2": pr.priors.Cauchy(0.8)}

@@ -124,7 +124,7 @@ SAMPLED = [
     (v, p)
     for v in LIKELIHOODS
     for p in UNKNOWN
-    if v.aux or not getattr(p, "sigma_units", False)
+    if v.nuisance or not getattr(p, "sigma_units", False)
 ]
 
 

@@ -252,7 +252,7 @@ def test_prediction_errors_are_those_of_the_delta_method(likelihood: Any) -> Non
     )
 
 
-@pytest.mark.parametrize("likelihood", [v for v in SMOOTH if v.aux], ids=named)
+@pytest.mark.parametrize("likelihood", [v for v in SMOOTH if v.nuisance], ids=named)
 def test_asymptotic_draws_have_the_joint_correlation(likelihood: Any) -> None:
     X, y, options = rows_of(likelihood)
     fit = pr.fit(pr.Model.from_arrays(X, y, **options), "newton")
