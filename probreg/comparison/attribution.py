@@ -321,7 +321,7 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
         ends = [
             np.append(
                 np.linalg.solve(path.columns, fit.solution.beta.ravel()),
-                np.log([fit.aux[name] for name in path.held]),
+                np.log([fit.aux[name] for name in path.unknown]),
             )
             for fit in pair.fits
         ]
@@ -398,7 +398,7 @@ def _shares_along_path(
         fit, other_fit = pair.fits[i], pair.fits[1 - i]
         exact = exact_posterior(fit, other_fit, not path.causes, aux)
         separable &= exact is not None or not has_monte_carlo_error(fit)
-        mode = Estimates(path.ends[i], np.exp(path.log_se[i]))
+        mode = Estimates(path.ends[i].value, np.exp(path.ends[i].log_se))
         for cause, step in method_steps(fit, ends[i], mode, exact, aux).items():
             key = SpecificCause(pair.shape_cause if cause is Cause.SKEWNESS else cause)
             before = shares.get(key, (0.0, 0.0))

@@ -14,9 +14,11 @@ from probreg.comparison.causes import SpecificCause
 from probreg.comparison.prior_path import (
     FIRST,
     LAST,
-    EntryTerms,
+    PathLocal,
+    PathMode,
     PathPoint,
     PriorPath,
+    PriorTerms,
 )
 from probreg.comparison.same_question import shorten_names
 from probreg.fits.fit import Fit
@@ -37,44 +39,39 @@ _CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goe
 
 def path_obstacle(a: Fit, b: Fit) -> str:
     """Return why no path of priors connects the modes of two fits; "" if a path may exist."""
-    model = a.model
-    likelihood = model.likelihood
-    if model.design.columns != b.model.design.columns:
+    design = a.model.design
+    likelihood = a.model.likelihood
+    if design.columns != b.model.design.columns:
         return "the columns are in another order"
     if likelihood != b.model.likelihood:
         return "the likelihoods differ"
-    if has_effects(model) or has_effects(b.model):
+    if has_effects(a.model) or has_effects(b.model):
         return "the standard deviations of effects are found from the rows"
-    reason = _obstacle_of_fit(a) or _obstacle_of_fit(b)
-    if reason:
-        return reason
+    for fit in (a, b):
+        s = fit.solution
+        lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
+        priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
+        bounded = [prior for prior in priors if prior.has_bounded_support]
+        for applies, reason in (
+            (exact_fit(fit), "one of them meets every response exactly"),
+            (lost or np.any(s.not_estimable), "one of them has no estimate"),
+            (min(s.aux.values(), default=1.0) <= 0, "a nuisance parameter is 0"),
+            (
+                not fit.method.probabilities,
+                f"{fit.method.name} has no likelihood at its answer",
+            ),
+            (not fit.model.joint.smooth, "a prior has a kink or an unknown scale"),
+            (bounded, "the prior of a nuisance parameter has bounded support"),
+        ):
+            if applies:
+                return reason
     if not isinstance(likelihood, SmoothLikelihood) or likelihood.expected_curvature:
         return f"the {likelihood.name} likelihood is not twice differentiable"
-    reachable = model.design.has_rows or b.model.design.has_rows
+    reachable = design.has_rows or b.model.design.has_rows
     if not (likelihood.least_squares or reachable):
-        return model.design.rows_absent
-    if model.shape[0] * model.shape[1] > _MOST:
+        return design.rows_absent
+    if a.solution.beta.size > _MOST:
         return f"more than {_MOST} coefficients"
-    return ""
-
-
-def _obstacle_of_fit(fit: Fit) -> str:
-    """Return why a path of priors cannot start at the mode of a fit, or ""."""
-    s = fit.solution
-    if exact_fit(fit):
-        return "one of them meets every response exactly"
-    lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
-    if lost or np.any(s.not_estimable):
-        return "one of them has no estimate"
-    if min(s.aux.values(), default=1.0) <= 0:
-        return "a nuisance parameter is 0"
-    if not fit.method.probabilities:
-        return f"{fit.method.name} has no likelihood at its answer"
-    if not fit.model.joint.smooth:
-        return "a prior has a kink or an unknown scale"
-    for name in fit.model.unknown:
-        if fit.model.aux_prior(name).has_bounded_support:
-            return "the prior of a nuisance parameter has bounded support"
     return ""
 
 
@@ -88,9 +85,9 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     size = np.abs(a.solution.beta) + np.abs(b.solution.beta) + 1e-3
     noise = np.random.default_rng(0).normal(size=size.shape)
     place = a.solution.beta + size * noise
-    for sigma in [fit.model.noise(fit.aux) for fit in (a, b)]:
-        sides = [EntryTerms.of(fit.model.joint, place, sigma) for fit in (a, b)]
-        for first, second in zip(*sides):
+    for aux in (a.aux, b.aux):
+        sides = [PriorTerms.of(fit.model, place, aux) for fit in (a, b)]
+        for first, second in list(zip(*sides))[:5]:  # those of coefficients
             bound = 1e-9 * (np.abs(first) + np.abs(second))
             changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
         for side in sides:
@@ -124,8 +121,7 @@ class PathShares(NamedTuple):
     """A path: its ends and the shares, over the parameters of the table (J,) and the causes (K,)."""
 
     causes: tuple[SpecificCause, ...]  # (K,)
-    ends: tuple[Array, Array]  # modes (J,)
-    log_se: tuple[Array, Array]  # (J,)
+    ends: tuple[PathMode, PathMode]
     shift: Array  # (K, J), in units of the parameter
     log_ratio: Array  # (K, J)
 
@@ -140,22 +136,20 @@ def integrate_path(
     last = path.mode(end, LAST)
     if first is None or last is None:
         return None
-    H = first[1].curvature, last[1].curvature
-    a, b = path.reported(first[0], FIRST, H[0]), path.reported(last[0], LAST, H[1])
-    if a is None or b is None:
-        return None
-    unit = np.array([np.exp(a[1]), np.ones(len(a[1]))])  # the baseline's SE
-    total = np.array([b[0] - a[0], b[1] - a[1]])
+    # the baseline's SE
+    unit = np.array([np.exp(first.log_se), np.ones(len(first.log_se))])
+    total = np.array([last.value - first.value, last.log_se - first.log_se])
     shares = np.zeros((2, len(path.causes), total.shape[1]))
     if path.causes:
         # what is held at one end is held with the precision that the other end has: half of it in the middle
-        units = {
-            name: float(abs(H[int(name in path.a.fixed)][i, i]))
-            for i, name in enumerate(path.held, start=len(path.columns))
-        }
+        units = {}
+        for name in path.held:
+            free = last if name in path.a.fixed else first
+            i = path.index_of(name)
+            units[name] = float(abs(free.local.H[i, i]))
         path = replace(path, units=units)
-        steep = _steepness(path, first[0], H[0]), _steepness(path, last[0], H[1], -1.0)
-        known = {0.0: first[0], 1.0: last[0]}
+        steep = _steepness(path, first.local), _steepness(path, last.local, -1.0)
+        known = {0.0: first.local.theta, 1.0: last.local.theta}
         before = np.inf
         for n in _NODES:
             rule = _apply_rule(path, n, steep, known)
@@ -175,18 +169,18 @@ def integrate_path(
     for part, addition in zip(shares, remainder):
         if len(part):
             part[np.abs(part).argmax(0), np.arange(len(addition))] += addition
-    return PathShares(path.causes, (a[0], b[0]), (a[1], b[1]), *shares)
+    return PathShares(path.causes, (first, last), *shares)
 
 
-def _steepness(path: PriorPath, theta: Array, H: Array, sign: float = 1.0) -> float:
+def _steepness(path: PriorPath, end: PathLocal, sign: float = 1.0) -> float:
     """Return log(1 + the largest ratio of the added curvature of the other side's priors to the whole curvature at one end)."""
     k = len(path.columns)
-    change = path.prior(theta, PathPoint(-sign, sign)).curvature[:k, :k]
-    largest = eigh(change, H[:k, :k], eigvals_only=True)[-1]
+    change = path.over_theta(end.priors[0].mix(end.priors[1], (-sign, sign)))[1]
+    largest = eigh(change[:k, :k], end.H[:k, :k], eigvals_only=True)[-1]
     for cause in path.causes[len(path.members) :]:
-        i = k + list(path.held).index(cause.subject)
-        second = path.aux_terms(cause.subject, float(theta[i]))[int(sign > 0), 2]
-        largest = max(largest, -second / abs(H[i, i]))
+        i = path.index_of(cause.subject)
+        added = end.priors[int(sign > 0)].aux_curvature[i - k]
+        largest = max(largest, added / abs(end.H[i, i]))
     return float(np.log1p(max(largest, 0.0)))
 
 
@@ -220,9 +214,6 @@ def _apply_rule(
             mode = path.mode(start, t)
             if mode is None:
                 return None
-            known[s] = mode[0]
-            slopes = path.slopes(mode[0], t, mode[1].curvature)
-            if slopes is None:
-                return None
-            total = total + w * rate * np.array(slopes)
+            known[s] = mode.local.theta
+            total = total + w * rate * np.array(path.slopes(mode))
     return np.asarray(total)

@@ -12,27 +12,31 @@ with P_k the block's own change of the curvature and dH[v_k] the third derivativ
 fixes at u_b has the prior -(u - u_b)^2 w t / (2 (1 - t)); its precision grows without bound.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
-from probreg.inference.uncertainty.constrained import Surface
+from probreg.data.frame import Frame
+from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.halving import halvings
 from probreg.linalg.vec import map_of_columns, map_of_predictors, vec_entries
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import LocalModel, Model
-from probreg.priors import Flat
-from probreg.priors.joint import JointPrior, location_of
+from probreg.priors import Flat, Reference
+from probreg.priors.joint import location_of
 
 Array = np.ndarray
 _STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
+_MOST_STEPS = 100  # to a mode
+_LAST = 1e-12  # squared distance to the mode in standard errors, at which a step is the last: its error is about the square
 
 
 class PathPoint(NamedTuple):
@@ -46,23 +50,27 @@ FIRST = PathPoint(1.0, 0.0)
 LAST = PathPoint(0.0, 1.0)
 
 
-class EntryTerms(NamedTuple):
-    """The derivatives of log p(beta | sigma) by entry of vec beta: over the entry itself, and its part of those over log sigma."""
+class PriorTerms(NamedTuple):
+    """The derivatives of a log prior over (vec beta, log aux), those over log sigma by entry of vec beta."""
 
     slope: Array  # (k,)
-    log_sigma: Array  # (k,), sums to the slope over log sigma
-    log_sigma_curvature: Array  # (k,), sums to the negative second derivative over it
+    log_sigma: Array  # (k,), sums to the slope over log sigma of log p(beta | sigma)
+    log_sigma_curvature: Array  # (k,), sums to its negative second derivative
     mixed: Array  # (k,), negative mixed derivative
     H: Array  # (k, k), negative
+    aux: Array  # (a,), slope of the log prior of each log aux; 0 if it is fixed
+    aux_curvature: Array  # (a,), negative second derivative
 
     @classmethod
-    def of(cls, joint: JointPrior, beta: Array, sigma: float) -> "EntryTerms":
+    def of(cls, model: Model, beta: Array, aux: Mapping[str, float]) -> "PriorTerms":
+        """The terms of a model at beta (p, m) and these nuisance parameters, those that the model fixes included."""
+        sigma = model.likelihood.noise({**model.fixed, **aux})
+        g, H = model.joint.derivatives(beta, sigma)
         k, m = beta.size, beta.shape[1]
-        _, g, H = joint.value_grad_hessian(beta, sigma)
         g, H = g[:k], H[:k, :k]
         in_units = np.zeros(k)
         r = np.zeros(k)
-        for b in joint.blocks:
+        for b in model.joint.blocks:
             if b.prior.sigma_units:
                 entries = b.entries(m)
                 in_units[entries] = 1.0
@@ -70,28 +78,60 @@ class EntryTerms(NamedTuple):
                 r[entries] = beta.ravel()[entries] - centre
         # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
         Hr = H @ r
-        return cls(g, -r * g - in_units, r * Hr - r * g, in_units * (g - Hr), H)
+        of_aux = np.zeros((2, len(aux)))
+        for i, (name, value) in enumerate(aux.items()):
+            if name not in model.fixed:
+                of_aux[:, i] = model.aux_prior(name).slopes(value)
+        return cls(
+            g, -r * g - in_units, r * Hr - r * g, in_units * (g - Hr), H, of_aux[0], -of_aux[1],
+        )  # fmt: skip
+
+    def mix(self, other: "PriorTerms", weights: tuple[float, float]) -> "PriorTerms":
+        """The terms of a weighted sum of two log priors."""
+        a, b = weights
+        return PriorTerms._make([a * x + b * y for x, y in zip(self, other)])
+
+
+class PathLocal(NamedTuple):
+    """log p_t at a point, by its derivatives over theta."""
+
+    theta: Array  # (k + a,)
+    t: PathPoint
+    aux: dict[str, float]
+    priors: tuple[PriorTerms, PriorTerms]  # of a and b
+    of_likelihood: Array  # (k + a, k + a), the negative Hessian of the log likelihood
+    slope: Array  # (k + a,)
+    H: Array  # (k + a, k + a), the negative Hessian
+
+
+class PathMode(NamedTuple):
+    """The mode theta(t) with the numbers of the table there, (J,)."""
+
+    local: PathLocal
+    covariance: Array  # of theta; parameters that are fixed have none
+    value: Array
+    log_se: Array
 
 
 @dataclass(frozen=True, eq=False)
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    Their rows are those of `rows`. Every nuisance parameter is unknown unless both fix it at one value. vec beta = `columns` vec gamma;
-    `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are the entries of the
-    groups of columns with changing priors; `held` are log values on each side that fixes a parameter, by unknown parameter;
-    `noise_index` is the index of log sigma in theta, if it is unknown; `units` is the unit of the precision w of each parameter.
+    Their rows are those of `rows`. `unknown` nuisance parameters are all those that the two do not fix at one value; vec beta =
+    `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
+    the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
+    other side; `units` is the unit of the precision w of each of them.
     """
 
     a: Model
     b: Model
     rows: Model
+    unknown: tuple[str, ...]
     columns: Array
     report: Array
     members: Array
     causes: tuple[SpecificCause, ...]
     held: Mapping[str, tuple[float | None, float | None]]
-    noise_index: int | None
     units: Mapping[str, float] = MappingProxyType({})
 
     @classmethod
@@ -104,11 +144,13 @@ class PriorPath:
     ) -> "PriorPath":
         """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table."""
         rows = a if a.design.has_rows else b
-        p, m = rows.shape
-        # columns stay raw where there are moments only
-        T = rows.design.frame.T if rows.design.has_rows else np.eye(p)
-        columns = map_of_columns(T, m)
         likelihood = rows.likelihood
+        p, m = rows.shape
+        frame = rows.design.frame
+        if likelihood.least_squares:
+            moments = rows.design.moments
+            frame = Frame.of(moments.mean, moments.scale, rows.design.intercept)
+        columns = map_of_columns(frame.T, m)
         unknown = [
             name
             for name in likelihood.nuisance
@@ -127,189 +169,182 @@ class PriorPath:
         for i, name in enumerate(unknown, start=p * m):
             if name in params:
                 report[len(R) + params.index(name), i] = 1.0
-            first, second = [
-                float(np.log(model.fixed[name])) if name in model.fixed else None
-                for model in (a, b)
-            ]
-            held[name] = first, second
-            if held[name] != (None, None):
+            if name in a.fixed or name in b.fixed:
+                first, second = [
+                    float(np.log(model.fixed[name])) if name in model.fixed else None
+                    for model in (a, b)
+                ]
+                held[name] = first, second
                 causes.append(SpecificCause(Cause.FIXED_PARAMETER, name))
             elif a.aux_prior(name) != b.aux_prior(name):
                 causes.append(SpecificCause(Cause.PARAMETER_PRIOR, name))
-        noise_index = None
-        if likelihood.noise_scale in unknown:
-            noise_index = p * m + unknown.index(likelihood.noise_scale)
         return cls(
-            a, b, rows, columns, report, members, tuple(causes), held, noise_index
+            a, b, rows, tuple(unknown), columns, report, members, tuple(causes), held
         )
 
     @cached_property
-    def like(self) -> Model:
-        """The likelihood alone."""
-        aux = {k: v for k, v in self.rows.fixed.items() if k not in self.held}
-        return replace(self.rows, prior=Flat(), aux=aux)
+    def likelihood_alone(self) -> Model:
+        """The model of these rows with flat priors."""
+        fixed = {k: v for k, v in self.rows.fixed.items() if k not in self.unknown}
+        return replace(self.rows, prior=Flat(), aux=fixed)
 
-    def parameters(self, theta: Array) -> tuple[Array, dict[str, float]]:
-        """The coefficients (p, m), and all nuisance parameters by name."""
-        k = len(self.columns)
-        beta = (self.columns @ theta[:k]).reshape(self.rows.shape)
-        aux = dict(zip(self.held, np.exp(theta[k:]).tolist()))
-        return beta, {**self.rows.fixed, **aux}
+    @cached_property
+    def noise_index(self) -> int | None:
+        """The index of log sigma in theta, if it is unknown."""
+        name = self.rows.likelihood.noise_scale
+        return self.index_of(name) if name in self.unknown else None
+
+    def index_of(self, name: str) -> int:
+        """The index of a nuisance parameter in theta."""
+        return len(self.columns) + self.unknown.index(name)
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
-    def _likelihood(self, theta: Array) -> LocalModel:
-        """log p(y | theta) with its derivatives; from moments for a Gaussian model."""
-        aux = self.parameters(theta)[1]
-        gamma = theta[: len(self.columns)].reshape(self.rows.shape)
-        if not self.rows.likelihood.least_squares:
-            unknown = {name: aux[name] for name in self.held}
-            return self.like.value_grad_hessian_standardised(gamma, **unknown)
-        sigma = np.float64(aux[self.rows.noise_scale])  # 1 / sigma^2 may be inf
-        value, slope, of_sigma, H, cross, corner = sums.of_moments(
-            self.rows.design.moments, gamma, self.columns, sigma, bool(self.held)
-        )
-        cross = cross[:, 0]
-        gradient = np.append(slope, of_sigma)
-        return LocalModel(
-            float(value), gradient, np.block([[H, cross], [cross.T, corner]])
-        )
-
-    def prior(self, theta: Array, t: PathPoint) -> LocalModel:
-        """The log prior of coefficients at t with its derivatives over theta."""
-        beta, aux = self.parameters(theta)
-        sigma = self.rows.likelihood.noise(aux)
-        terms = [m.joint.value_grad_hessian(beta, sigma) for m in (self.a, self.b)]
-        value, g, H = [t.a * x + t.b * y for x, y in zip(*terms)]
-        # from (vec beta, log sigma) to theta
+    def priors_at(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
+        """The terms of the priors of a and b."""
         k = len(self.columns)
-        S = np.zeros((len(g), len(theta)))
-        S[:k, :k] = self.columns
-        if self.noise_index is not None:
-            S[k, self.noise_index] = 1.0
-        return LocalModel(value, S.T @ g, S.T @ H @ S)
+        beta = (self.columns @ theta[:k]).reshape(self.rows.shape)
+        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
+        return PriorTerms.of(self.a, beta, aux), PriorTerms.of(self.b, beta, aux)
 
-    def aux_terms(self, name: str, u: float) -> Array:
-        """(2, 3): log p over u = log v on either side, its slope and second derivative; 0 on a side that fixes the parameter."""
-        terms = np.zeros((2, 3))
-        for row, model in zip(terms, (self.a, self.b)):
-            if name not in model.fixed:
-                prior = model.aux_prior(name)
-                v = float(np.exp(u))
-                row[:] = float(prior.log_prob(np.asarray(v))) + u, *prior.slopes(v)
-        return terms
+    def over_theta(self, prior: PriorTerms) -> tuple[Array, Array]:
+        """The gradient of a log prior over theta, and its negative Hessian."""
+        k = len(self.columns)
+        T = self.columns
+        g = np.append(T.T @ prior.slope, prior.aux)
+        H = np.diag(np.append(np.zeros(k), prior.aux_curvature))
+        H[:k, :k] = T.T @ prior.H @ T
+        q = self.noise_index
+        if q is not None:
+            g[q] += prior.log_sigma.sum()
+            H[q, q] += prior.log_sigma_curvature.sum()
+            H[:k, q] = H[q, :k] = T.T @ prior.mixed
+        return g, H
 
-    def _holding(self, name: str, t: PathPoint) -> tuple[float, float, float]:
-        """Return the precision that fixes the parameter, its derivative by t, and the centre; 0 if it is free."""
+    def local(self, theta: Array, t: PathPoint) -> PathLocal:
+        """log p_t at theta; the likelihood is from moments for a Gaussian model."""
+        k = len(self.columns)
+        gamma = theta[:k].reshape(self.rows.shape)
+        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
+        if self.rows.likelihood.least_squares:
+            fixed = {**self.rows.fixed, **aux}
+            sigma = np.float64(fixed[self.rows.noise_scale])  # 1 / sigma^2 may be inf
+            _, slope, of_sigma, H, cross, corner = sums.of_moments(
+                self.rows.design.moments, gamma, self.columns, sigma, bool(aux)
+            )
+            slope = np.append(slope, of_sigma)
+            H = np.block([[H, cross[:, 0]], [cross[:, 0].T, corner]])
+        else:
+            _, slope, H = self.likelihood_alone.value_grad_hessian_standardised(
+                gamma, **aux
+            )
+        priors = self.priors_at(theta)
+        g, P = self.over_theta(priors[0].mix(priors[1], t))
+        for name in self.held:
+            precision, _, centre = self._hold(name, t)
+            if np.isfinite(precision):
+                i = self.index_of(name)
+                g[i] += precision * (centre - theta[i])
+                P[i, i] += precision
+        return PathLocal(theta, t, aux, priors, H, slope + g, H + P)
+
+    def _hold(self, name: str, t: PathPoint) -> tuple[float, float, float]:
+        """Return the precision about the value at which a side fixes a parameter, its derivative by t, and the value."""
         start, end = self.held[name]
         if start is not None and end is not None:
             return np.inf, 0.0, start + t.b * (end - start)
         unit = self.units.get(name, 1.0)
-        if end is not None:  # t / (1 - t)
-            weights, centre = (t.b, t.a, unit), end
-        elif start is not None:
-            weights, centre = (t.a, t.b, -unit), start
-        else:
-            return 0.0, 0.0, 0.0
-        weight, other, slope = weights
+        # t / (1 - t) if b fixes it
+        weight, other, sign = (t.a, t.b, -1.0) if end is None else (t.b, t.a, 1.0)
+        centre = float(start if end is None else end)
         if other == 0.0:
             return np.inf, np.inf, centre
-        return unit * weight / other, slope / other**2, centre
+        return unit * weight / other, sign * unit / other**2, centre
 
-    def local(self, theta: Array, t: PathPoint) -> LocalModel:
-        """log p_t with its gradient and negative Hessian."""
-        likelihood = self._likelihood(theta)
-        prior = self.prior(theta, t)
-        value = likelihood.value + prior.value
-        g = likelihood.gradient + prior.gradient
-        H = likelihood.curvature + prior.curvature
-        for i, name in enumerate(self.held, start=len(self.columns)):
-            w, _, centre = self._holding(name, t)
-            w = w if np.isfinite(w) else 0.0
-            gap = centre - theta[i]
-            of_prior = np.array(t) @ self.aux_terms(name, float(theta[i]))
-            value += of_prior[0] - 0.5 * w * gap**2
-            g[i] += of_prior[1] + w * gap
-            H[i, i] += w - of_prior[2]
-        return LocalModel(value, g, H)
-
-    def free(self, t: PathPoint) -> Array:
-        """(k + a,) bool: the parameters that are not fixed at this t."""
-        precision = [self._holding(name, t)[0] for name in self.held]
-        return np.append(np.ones(len(self.columns), bool), np.isfinite(precision))
-
-    def mode(self, start: Array, t: PathPoint) -> tuple[Array, LocalModel] | None:
-        """theta(t) with the log posterior there, by Newton steps; None if they do not lead to a maximum."""
-        free = self.free(t)
+    def mode(self, start: Array, t: PathPoint) -> PathMode | None:
+        """theta(t) by Newton steps from `start`; None if they do not lead to a maximum with a standard error of every parameter."""
         theta = start.copy()
-        for i, name in enumerate(self.held, start=len(self.columns)):
-            if not free[i]:
-                theta[i] = self._holding(name, t)[2]
-        directions = np.eye(len(theta))[:, free]
-        return _PathSurface(self.rows, directions, self, t).maximise(theta, directions)
-
-    # ---- the slopes by t ----------------------------------------------------------------------------------------------
-
-    def reported(
-        self, theta: Array, t: PathPoint, H: Array
-    ) -> tuple[Array, Array, Array] | None:
-        """Values and log SE of the table at a mode, and the covariance of theta; fixed parameters have none."""
-        free = np.ix_(self.free(t), self.free(t))
-        V = np.zeros(H.shape)
-        V[free] = inverse_or_nan(H[free])
+        free = np.ones(len(theta), bool)
+        for name in self.held:
+            precision, _, centre = self._hold(name, t)
+            if not np.isfinite(precision):
+                free[self.index_of(name)] = False
+                theta[self.index_of(name)] = centre
+        inside = np.ix_(free, free)
+        with np.errstate(all="ignore"):
+            local = self._climb(self.local(theta, t), free)
+        if local is None:
+            return None
+        V = np.zeros(local.H.shape)
+        V[inside] = inverse_or_nan(local.H[inside])
         if np.isnan(V).any():
             return None
-        value = self.report @ theta
+        value = self.report @ local.theta
         with np.errstate(divide="ignore", invalid="ignore"):
             log_se = 0.5 * np.log(((self.report @ V) * self.report).sum(1))
         logs = self.report[:, len(self.columns) :].any(1)
         log_se[logs] += value[logs]  # sd(v) = v sd(log v)
         value[logs] = np.exp(value[logs])
-        return value, log_se, V
+        return PathMode(local, V, value, log_se)
 
-    def slopes(
-        self, theta: Array, t: PathPoint, H: Array
-    ) -> tuple[Array, Array] | None:
-        """d / dt of values and log SE, cause by cause, inside the path."""
-        at_mode = self.reported(theta, t, H)
-        if at_mode is None:
-            return None
-        value, _, V = at_mode
+    def _climb(self, local: PathLocal, free: Array) -> PathLocal | None:
+        """Return the mode over the parameters that are free; a step is halved until the slope along it has fallen."""
+        inside = np.ix_(free, free)
+        for _ in range(_MOST_STEPS):
+            if not np.isfinite(local.H).all():
+                return None
+            step = np.zeros(len(free))
+            step[free], is_concave = newton_step(
+                LocalModel(0.0, local.slope[free], local.H[inside])
+            )
+            rise = float(local.slope @ step)
+            if is_concave and rise < _LAST:
+                return self.local(local.theta + step, local.t)
+            for size in halvings(local.theta, step):
+                near = self.local(local.theta + size * step, local.t)
+                if abs(near.slope @ step) <= (1.0 - 0.1 * size) * rise:
+                    break
+            else:
+                return None
+            local = near
+        return None
+
+    # ---- the slopes by t ----------------------------------------------------------------------------------------------
+
+    def slopes(self, mode: PathMode) -> tuple[Array, Array]:
+        """d / dt of values and log SE at a mode inside the path, cause by cause, (K, J) each."""
+        local, V, value, _ = mode
         k = len(self.columns)
-        beta, aux = self.parameters(theta)
-        sigma = self.rows.likelihood.noise(aux)
-        sides = [EntryTerms.of(m.joint, beta, sigma) for m in (self.a, self.b)]
-        change = EntryTerms._make([y - x for x, y in zip(*sides)])
+        change = local.priors[0].mix(local.priors[1], (-1.0, 1.0))
         onto = V @ self.report.T
         B = self.columns @ onto[:k]
         C = self.members
         q = self.noise_index
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
-        g = np.zeros((len(self.causes), len(theta)))
-        g[: len(C), :k] = (C * change.slope) @ self.columns
+        g = np.zeros((len(self.causes), len(V)))
         squares = np.zeros((len(self.causes), len(value)))
+        g[: len(C), :k] = (C * change.slope) @ self.columns
         squares[: len(C)] = C @ ((change.H @ B) * B)
         if q is not None:
             g[: len(C), q] = C @ change.log_sigma
             own = (C @ change.log_sigma_curvature)[:, None] * onto[q] ** 2
             squares[: len(C)] += own + 2.0 * (C * change.mixed) @ B * onto[q]
-        directions = np.zeros((len(theta), len(self.causes)))
+        directions = np.zeros((len(V), len(self.causes)))
         for row, cause in enumerate(self.causes[len(C) :], start=len(C)):
-            name = cause.subject
-            i = k + list(self.held).index(name)
-            start, end = self.held[name]
+            i = self.index_of(cause.subject)
+            start, end = self.held.get(cause.subject, (None, None))
             if start is not None and end is not None:
                 # d theta = -H^-1 H_u du of the others
                 directions[i, row] = end - start
-                directions[:, row] -= V @ H[:, i] * (end - start)
+                directions[:, row] -= V @ local.H[:, i] * (end - start)
                 continue
-            first, second = self.aux_terms(name, float(theta[i]))
-            _, dw, centre = self._holding(name, t)
-            g[row, i] = second[1] - first[1] + dw * (centre - theta[i])
-            squares[row] = (dw - second[2] + first[2]) * onto[i] ** 2
+            rate, centre = 0.0, 0.0
+            if cause.subject in self.held:
+                _, rate, centre = self._hold(cause.subject, local.t)
+            g[row, i] = change.aux[i - k] + rate * (centre - local.theta[i])
+            squares[row] = (change.aux_curvature[i - k] + rate) * onto[i] ** 2
         directions = directions + V @ g.T
-        third = self._likelihood_slopes(theta, directions, onto)
-        third += self._prior_slopes(theta, t, H, directions, onto)
+        third = self._third_derivatives(local, directions, onto)
         shift = (self.report @ directions).T
         log_ratio = -0.5 * (squares + third) / (self.report * onto.T).sum(1)
         logs = self.report[:, k:].any(1)
@@ -317,71 +352,51 @@ class PriorPath:
         shift[:, logs] *= value[logs]
         return shift, log_ratio
 
-    def _likelihood_slopes(self, theta: Array, directions: Array, onto: Array) -> Array:
-        """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
+    def _third_derivatives(
+        self, local: PathLocal, directions: Array, onto: Array
+    ) -> Array:
+        """(K, J): how a'H a changes along each direction, a the columns of `onto`; of priors that are not quadratic by differences of
+        sixth order, f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
         k = len(self.columns)
+        third = np.zeros((directions.shape[1], onto.shape[1]))
         likelihood = self.rows.likelihood
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # others have no path
             fn = partial(
-                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.held), gamma=theta[:k].reshape(self.rows.shape),
-                frame=self.rows.design.frame, aux_values=self.parameters(theta)[1], direction=directions, onto=onto,
+                sums.curvature_slopes, likelihood=likelihood, unknown=self.unknown, gamma=local.theta[:k].reshape(self.rows.shape),
+                frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
-            return np.array(self.rows.design.fold(fn)[0])
-        if self.noise_index is None:
-            return np.zeros((directions.shape[1], onto.shape[1]))
-        H = self._likelihood(theta).curvature
-        moved = directions[:k].T @ H[:k]
-        u = onto[k]
-        # H = [B, 2 g; ., c] with dB = -2 B du, 2 dg = -2 B d gamma - 4 g du and dc = -4 g'd gamma - 2 c du
-        square = (H @ onto * onto).sum(0)
-        along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
-        return np.asarray(-2.0 * (directions[k][:, None] * square + along))
-
-    def _prior_slopes(
-        self, theta: Array, t: PathPoint, H: Array, directions: Array, onto: Array
-    ) -> Array:
-        """The same of the priors at t, by differences; 0 where they are quadratic."""
-        slopes = np.zeros((directions.shape[1], onto.shape[1]))
-        for i, name in enumerate(self.held, start=len(self.columns)):
-
-            def curvature(x: float, i: int = i, name: str = name) -> float:
-                return float(np.array(t) @ self.aux_terms(name, theta[i] + x)[:, 2])
-
-            slope = _sixth_order(curvature, _STEP)
-            slopes -= slope * np.outer(directions[i], onto[i] ** 2)
-        quadratic = self.a.joint.gaussian and self.b.joint.gaussian
-        if self.noise_index is not None:
-            in_units = self.a.joint.sigma_units | self.b.joint.sigma_units
-            quadratic = quadratic and not in_units.any()
-        if quadratic:
-            return slopes
-        size = np.sqrt(np.abs(np.diagonal(H)))
+            third = np.array(self.rows.design.fold(fn)[0])
+        elif self.noise_index is not None:
+            H = local.of_likelihood
+            moved = directions[:k].T @ H[:k]
+            u = onto[k]
+            # H = [B, 2 g; ., c] with dB = -2 B du, 2 dg = -2 B d gamma - 4 g du and dc = -4 g'd gamma - 2 c du
+            square = (H @ onto * onto).sum(0)
+            along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
+            third = -2.0 * (directions[k][:, None] * square + along)
+        if self._is_quadratic():
+            return third
+        size = np.sqrt(np.abs(np.diagonal(local.H)))
         for row, v in enumerate(directions.T):
             largest = float(np.abs(v * size).max())
+            h = _STEP / largest if largest > 0.0 else 0.0
+            for n, weight in ((1, 45.0), (2, -9.0), (3, 1.0)) if h else ():
+                for x in (n * h, -n * h):
+                    a, b = self.priors_at(local.theta + x * v)
+                    P = self.over_theta(a.mix(b, local.t))[1]
+                    slope = np.sign(x) * weight / (60.0 * h)
+                    third[row] += slope * ((P @ onto) * onto).sum(0)
+        return third
 
-            def squares(x: float, v: Array = v) -> Array:
-                P = self.prior(theta + x * v, t).curvature
-                return np.asarray(((P @ onto) * onto).sum(0))
-
-            if largest > 0:
-                slopes[row] += _sixth_order(squares, _STEP / largest)
-        return slopes
-
-
-@dataclass(frozen=True, eq=False)
-class _PathSurface(Surface):
-    """log p_t over theta."""
-
-    path: PriorPath
-    t: PathPoint
-
-    def evaluate(self, theta: Array) -> LocalModel:
-        with np.errstate(all="ignore"):
-            return self.path.local(theta, self.t)
-
-
-def _sixth_order(f: Callable[[float], Any], h: float) -> Any:
-    """f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
-    weights = ((1, 45.0), (2, -9.0), (3, 1.0))
-    return sum([c * (f(n * h) - f(-n * h)) for n, c in weights]) / (60.0 * h)
+    def _is_quadratic(self) -> bool:
+        """Return whether the log priors are quadratic in theta."""
+        in_units = False
+        for model in (self.a, self.b):
+            if not model.joint.gaussian:
+                return False
+            in_units |= self.noise_index is not None and model.joint.sigma_units.any()
+            for name in model.unknown:
+                if not isinstance(model.aux_prior(name), Reference):
+                    return False
+        return not in_units

@@ -293,7 +293,11 @@ class JointPrior:
     def value_grad_hessian(
         self, beta: Array, sigma: float
     ) -> tuple[float, Array, Array]:
-        """log p with gradient and curvature over (vec beta, log sigma), vec row by row; smooth blocks only.
+        """log p with its `derivatives`; smooth blocks only."""
+        return float(self.log_prob(beta, sigma)), *self.derivatives(beta, sigma)
+
+    def derivatives(self, beta: Array, sigma: float) -> tuple[Array, Array]:
+        """The gradient of log p and its negative Hessian over (vec beta, log sigma), vec row by row; smooth blocks only.
 
         A prior in units of sigma is a function of r / sigma, r = beta - location, less q m log sigma: with g and h the first
         two derivatives over beta, those over log sigma are -r'g - q m and r'g + r'h r, the mixed one -h r - g.
@@ -319,11 +323,11 @@ class JointPrior:
                 curvature[-1, -1] += r @ H @ r - r @ g
                 curvature[-1, entries] += g - H @ r
                 curvature[entries, -1] += g - H @ r
-        return float(self.log_prob(beta, sigma)), gradient, curvature
+        return gradient, curvature
 
     def curvature(self, beta: Array, sigma: float) -> Array:
         """The negative Hessian over vec(beta), (p m, p m); smooth blocks only."""
-        return self.value_grad_hessian(beta, sigma)[2][:-1, :-1]
+        return self.derivatives(beta, sigma)[1][:-1, :-1]
 
 
 def location_of(block: BlockPrior) -> Array:

@@ -183,15 +183,16 @@ def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
     b = a.with_prior({"x1": pr.priors.Cauchy(0.4), "x2": pr.Normal(0.4, location=0.2)})
     path = PriorPath.between(a, b, {"one": (1,), "two": (2,)}, a.unknown)
     start = np.zeros(path.report.shape[1])
-    middle, local = path.mode(path.mode(start, FIRST)[0], PathPoint(0.5, 0.5))
+    first = path.mode(start, FIRST)
+    middle = path.mode(first.local.theta, PathPoint(0.5, 0.5))
 
     def at(t):
         w = PathPoint(0.5 - t[0], 0.5 + t[0])
-        theta, near = path.mode(middle, w)
-        return np.array(path.reported(theta, w, near.curvature)[:2])
+        near = path.mode(middle.local.theta, w)
+        return np.array([near.value, near.log_se])
 
     expected = gradient(at, np.zeros(1))[..., 0]
-    slopes = path.slopes(middle, PathPoint(0.5, 0.5), local.curvature)
+    slopes = path.slopes(middle)
     np.testing.assert_allclose(np.sum(slopes, axis=1), expected, rtol=1e-7, atol=1e-8)
 
 
