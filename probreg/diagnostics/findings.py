@@ -82,12 +82,6 @@ class NotApplicable(Incompatible):
     """The reason why a check, a diagnostic or a theorem does not apply."""
 
 
-def stop_if(reason: str | None) -> None:
-    """Raise NotApplicable with this reason, if there is one."""
-    if reason is not None:
-        raise NotApplicable(reason)
-
-
 class HypothesisTest(NamedTuple):
     """A test: the name of its statistic with degrees of freedom, such as "F(2, 38)", its value, its p-value and how that was found.
 
@@ -135,14 +129,13 @@ class Finder[T](ABC):
             self.require(subject)
             return self.find(subject)
         except NotApplicable as reason:
-            return self.report(
-                Verdict.OK, f"not applicable: {reason}", picture="", applies=False
-            )
+            sentence = f"not applicable: {reason}"
+            return self.report(sentence, picture="", applies=False)
 
     def report(
         self,
-        verdict: Verdict,
         sentence: str,
+        verdict: Verdict = Verdict.OK,
         remedy: str = "",
         columns: Sequence[str] = (),
         rows: Sequence[object] = (),
@@ -162,10 +155,6 @@ class Finder[T](ABC):
             )
         ]
 
-    def report_ok(self, sentence: str, **details: Any) -> list[Finding]:
-        """Return the finding of a check that passed."""
-        return self.report(Verdict.OK, sentence, **details)
-
     def report_test(
         self,
         test: HypothesisTest,
@@ -177,8 +166,8 @@ class Finder[T](ABC):
         """Return the finding of a test: "rejected" and a note for p below 0.01, a warning below 0.0001, otherwise "accepted"."""
         verdict = Verdict((test.p_value < SIGNIFICANT) + (test.p_value < STRONG))
         return self.report(
-            verdict,
             f"{rejected if verdict else accepted}, {test}{details}",
+            verdict,
             remedy if verdict else "",
             statistic=test.statistic,
             p_value=test.p_value,
@@ -189,7 +178,7 @@ class Finder[T](ABC):
 class Findings:
     """The findings of several checks, the most serious first. Those with the verdict OK are only counted when printed.
 
-    >>> found = Findings.of([Finding("a", Verdict.OK, "no outliers"), Finding("b", Verdict.NOTE, "high leverage", "check row 3")], {})
+    >>> found = Findings((Finding("b", Verdict.NOTE, "high leverage", "check row 3"), Finding("a", Verdict.OK, "no outliers")), {})
     >>> found
     i b: high leverage
         → check row 3
@@ -204,16 +193,6 @@ class Findings:
     names: Mapping[str, object]  # every check that could have a finding
     verbose: bool = False  # print all findings
 
-    @classmethod
-    def of(
-        cls,
-        items: Sequence[Finding],
-        names: Mapping[str, object],
-        *,
-        verbose: bool = False,
-    ) -> "Findings":
-        return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names, verbose)
-
     def show(self, *, verbose: bool = True) -> "Findings":
         """Return the same findings, printed in full or only those with a verdict other than OK."""
         return replace(self, verbose=verbose)
@@ -222,8 +201,8 @@ class Findings:
     def passed(self) -> tuple[str, ...]:
         """The names of the checks that apply and have no finding other than OK."""
         flagged = {f.check for f in self.items if f.verdict}
-        applied = dict.fromkeys(f.check for f in self.items if f.applies)
-        return tuple(name for name in applied if name not in flagged)
+        passed = [f.check for f in self.items if f.applies and f.check not in flagged]
+        return tuple(dict.fromkeys(passed))
 
     @property
     def worst(self) -> Verdict:

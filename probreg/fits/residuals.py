@@ -96,16 +96,6 @@ def require_rows_and_estimate(fit: Fitted) -> None:
     require_predictive(fit.solution, fit.method)
 
 
-def roots(W: Array) -> tuple[Array, Array]:
-    """Return L with L L' = W (n, m, m), and L^-1; eigenvalues below rounding are raised to a minimum."""
-    if W.shape[-1] == 1:
-        root = np.sqrt(np.maximum(W, np.finfo(float).tiny))
-        return root, 1.0 / root
-    value, vector = np.linalg.eigh(W)
-    root = np.sqrt(np.maximum(value, 1e-15 * value[:, -1:] + np.finfo(float).tiny))
-    return vector * root[:, None, :], np.swapaxes(vector / root[:, None, :], 1, 2)
-
-
 def canonical_order(design: Design) -> Array:
     """Return the rows sorted by columns, offset and response, so that random numbers do not depend on the order of
     the rows."""
@@ -169,6 +159,22 @@ class StandardisedScores(NamedTuple):
     u: Array
 
 
+def standardise(score: Array, W: Array) -> StandardisedScores:
+    """Return roots of W (..., n, m, m) and standardised scores; eigenvalues below rounding are raised to a minimum."""
+    tiny = np.finfo(float).tiny
+    if W.shape[-1] == 1:
+        root = np.sqrt(np.maximum(W, tiny))
+        inverse = 1.0 / root
+    else:
+        value, vector = np.linalg.eigh(W)
+        size = np.sqrt(np.maximum(value, 1e-15 * value[..., -1:] + tiny))[..., None, :]
+        root = vector * size
+        inverse = np.swapaxes(vector / size, -1, -2)
+    return StandardisedScores(
+        root, inverse, np.einsum("...ab,...b->...a", inverse, score)
+    )
+
+
 def standardised_scores(fit: Fitted) -> StandardisedScores:
     """Return the scores of the rows, which have variance 1 in units of their Fisher information."""
     likelihood = fit.model.likelihood
@@ -180,9 +186,7 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
     eta = predictor(fit)
     aux = fit.aux_of_rows
     W = np.broadcast_to(likelihood.information(eta, **aux), (*eta.shape, eta.shape[1]))
-    root, inverse = roots(W)
-    s = likelihood.score(fit.model.design.observed, eta, **aux)
-    return StandardisedScores(root, inverse, np.einsum("nab,nb->na", inverse, s))
+    return standardise(likelihood.score(fit.model.design.observed, eta, **aux), W)
 
 
 def _pearson(fit: Fitted) -> ResidualKind:

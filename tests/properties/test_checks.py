@@ -245,12 +245,12 @@ def test_trials_are_counted_and_the_event_is_named():
     assert sentence.endswith("counts: failure: 105, success: 75")
 
 
-def test_findings_print_worst_first_and_escape_html():
-    few = Findings.of(
-        [
-            Finding("rank", Verdict.OK, "fine"),
+def test_findings_print_in_full_and_escape_html():
+    few = Findings(
+        (
             Finding("rows", Verdict.PROBLEM, "a < b", "do this"),
-        ],
+            Finding("rank", Verdict.OK, "fine"),
+        ),
         CHECKS,
     )
     assert repr(few.show(verbose=True)).splitlines() == [

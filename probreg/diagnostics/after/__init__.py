@@ -1,5 +1,7 @@
 """Diagnostics of a fit, one topic per file. To add a diagnostic, write its file and import it here."""
 
+from operator import attrgetter
+
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after import (
@@ -92,4 +94,5 @@ def diagnose(
         results = diagnostic().run(fit)
         if skipped or results[0].applies:
             findings += results
-    return Findings.of(findings, DIAGNOSTICS, verbose=verbose or skipped)
+    findings.sort(key=attrgetter("verdict"), reverse=True)
+    return Findings(tuple(findings), DIAGNOSTICS, verbose or skipped)

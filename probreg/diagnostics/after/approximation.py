@@ -42,7 +42,7 @@ class ApproximationDiagnostic(Diagnostic):
         share = float(1.0 / (len(w) * (w**2).sum()))
         sentence = f"importance weights have Pareto k = {k:.2f} (good below {GOOD}), effective share of draws {percent(share, 2)}"
         if k < GOOD and share >= MOST:
-            return self.report_ok(sentence, statistic=k)
+            return self.report(sentence, statistic=k)
         verdict = Verdict.WARNING if k > BAD or share < FEW else Verdict.NOTE
         remedy = "sample the posterior: fit(model, 'nuts')"
-        return self.report(verdict, sentence, remedy, statistic=k)
+        return self.report(sentence, verdict, remedy, statistic=k)

@@ -6,8 +6,8 @@ from scipy.special import ndtr
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    constant_obstacle,
-    countable_obstacle,
+    require_counts,
+    require_variation,
     robust_errors,
 )
 from probreg.diagnostics.after.replicates import with_simulated_p
@@ -17,7 +17,6 @@ from probreg.diagnostics.findings import (
     NotApplicable,
     Verdict,
     chi2_test,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import predictor, standardised_scores
@@ -52,14 +51,14 @@ class AutocorrelationDiagnostic(Diagnostic):
             raise NotApplicable("classes have no single residual")
         if not isinstance(likelihood, SmoothLikelihood):
             raise NotApplicable("this likelihood has no Pearson residual")
-        stop_if(countable_obstacle(fit, minimum=12))
+        require_counts(fit, 12)
         is_sorted = is_monotone(predictor(fit)[:, 0])
         if is_monotone(likelihood.response(design.observed)) and not is_sorted:
             sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
-            return self.report(Verdict.NOTE, sentence, remedy)
+            return self.report(sentence, Verdict.NOTE, remedy)
         e = standardised_scores(fit).u[:, 0]
-        stop_if(constant_obstacle(fit, e))
+        require_variation(fit, e)
         tests = []
         if likelihood.least_squares and fit.model.flat and design.intercept is not None:
             tests.append(durbin_watson_test(fit))
@@ -67,7 +66,10 @@ class AutocorrelationDiagnostic(Diagnostic):
         box = ljung_box(e, lags)
         tests.append(
             with_simulated_p(
-                fit, box, lambda d: box_statistic(d.u[..., 0], lags), ordered=True
+                fit,
+                box,
+                lambda d: box_statistic(d.scores.u[..., 0], lags),
+                ordered=True,
             )
         )
         r = float(autocorrelations(e, 1)[0])

@@ -3,14 +3,15 @@
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import qr
 
 from probreg.diagnostics.before import CHECKS
-from probreg.diagnostics.findings import Finder, NotApplicable, stop_if
+from probreg.diagnostics.before.response import two_values
+from probreg.diagnostics.findings import Finder, NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import noiseless_obstacle, rounding_error
 from probreg.inference import Status
-from probreg.inference.modes.newton_method import Newton
-from probreg.likelihoods import OfClasses, OfTrials
+from probreg.likelihoods import OfClasses, OfTrials, SmoothLikelihood
 from probreg.registry import Registry
 from probreg.system.terminal import format_number
 
@@ -41,28 +42,58 @@ class Diagnostic(Finder[Fit]):
         if fit.solution.status is Status.NO_MAXIMUM:
             raise NotApplicable("no estimate, because the likelihood has no maximum")
         if self.rows:
-            stop_if(None if fit.model.design.n else fit.model.design.rows_absent)
-            stop_if(noiseless_obstacle(fit))
+            if not fit.model.design.n:
+                raise NotApplicable(fit.model.design.rows_absent)
+            reason = noiseless_obstacle(fit)
+            if reason is not None:
+                raise NotApplicable(reason)
 
 
-def countable_obstacle(fit: Fit, minimum: int = 8) -> str | None:
-    """Return why the observations of a fit cannot be counted one by one, or are too few for a test; otherwise None."""
+def require_counts(fit: Fit, minimum: int = 8, *, continuous: bool = False) -> None:
+    """Raise NotApplicable unless observations can be counted one by one, and `minimum` of them remain after the coefficients.
+
+    `continuous`: a response with only two values does not apply either.
+    """
     design = fit.model.design
+    two = two_values(fit.model) if continuous else None
+    if two is not None:
+        raise NotApplicable(
+            f"{design.response} takes only the values {two[0]:g} and {two[1]:g}; see the check response"
+        )
     if design.weights is not None and (design.weights % 1 != 0).any():
-        return "weights are not whole numbers, so that observations cannot be counted"
+        raise NotApplicable(
+            "weights are not whole numbers, so that observations cannot be counted"
+        )
     if design.total > _MOST:
-        return f"there are more than {_MOST:,} observations, and a test would find differences of no importance"
+        raise NotApplicable(
+            f"there are more than {_MOST:,} observations, and a test would find differences of no importance"
+        )
     free = design.total - design.moments.rank.rank if minimum else 0
     if free < minimum:
-        return f"only {free:g} observations remain after the coefficients, and {minimum} are needed"
-    return None
+        raise NotApplicable(
+            f"only {free:g} observations remain after the coefficients, and {minimum} are needed"
+        )
 
 
-def constant_obstacle(fit: Fit, values: Array) -> str | None:
-    """Return that a test does not apply because all residuals, or all their squares, are equal; otherwise None."""
-    if np.ptp(values) > rounding_error(fit):
-        return None
-    return f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"
+def require_variation(fit: Fit, values: Array) -> None:
+    """Raise NotApplicable if all residuals, or all their squares, are equal."""
+    if np.ptp(values) <= rounding_error(fit):
+        raise NotApplicable(
+            f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"
+        )
+
+
+def orthonormal_basis(columns: Array) -> Array:
+    """Return an orthonormal basis (n, r) of the span of columns (n, q), by QR with pivoting.
+
+    >>> orthonormal_basis(np.array([[3.0, 6.0, 0.0], [4.0, 8.0, 0.0]])).shape
+    (2, 1)
+    """
+    size = np.linalg.norm(columns, axis=0)
+    columns = columns[:, size > 0] / size[size > 0]
+    Q, R, _ = qr(columns, mode="economic", pivoting=True)
+    # a remainder of 1e-12 of a column is rounding
+    return np.asarray(Q[:, : np.sum(np.abs(np.diagonal(R)) > 1e-12)])
 
 
 def heavier_tails(fit: Fit) -> str:
@@ -79,11 +110,12 @@ def heavier_tails(fit: Fit) -> str:
 
 def robust_errors(fit: Fit, name: str) -> str:
     """Return the last part of a remedy: robust standard errors of this name, if this fit has them."""
-    if Newton().obstacle(fit.model) is not None:  # a sandwich needs two derivatives
-        return f"{name} need a mode under flat or normal priors"
     if fit.target == "posterior":
         return f"{name} are available for a mode, not for a posterior"
-    return f"or use {name}"
+    # a sandwich needs two derivatives
+    if fit.model.joint.smooth and isinstance(fit.model.likelihood, SmoothLikelihood):
+        return f"or use {name}"
+    return f"{name} need a mode under flat or normal priors"
 
 
 def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:

@@ -5,14 +5,13 @@ import numpy as np
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
+    require_counts,
 )
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
     NotApplicable,
     chi2_test,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -46,7 +45,7 @@ class CalibrationDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"{likelihood.named} response has no class probabilities; see distribution"
             )
-        stop_if(countable_obstacle(fit, minimum=_LEAST))
+        require_counts(fit, _LEAST)
         rows = observation_rows(fit.model)[0]
         p = _probabilities(fit)[rows]
         if len(np.unique(p[:, -1].round(12))) <= 3:
@@ -61,7 +60,7 @@ class CalibrationDiagnostic(Diagnostic):
         groups = min(10, len(rows) // _GROUP)
         test = hosmer_lemeshow(p, y, reference=reference, groups=groups)
         if test.df < 1:
-            return self.report_ok("too few different predictions")
+            return self.report("too few different predictions")
         return self.report_test(
             test,
             "the probabilities are calibrated",

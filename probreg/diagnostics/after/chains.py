@@ -51,14 +51,14 @@ class MixingDiagnostic(ChainDiagnostic):
         findings: list[Finding] = []
         if chains == 1:
             sentence = "a single chain has no R-hat between chains"
-            findings += self.report(Verdict.NOTE, sentence, "run four, NUTS(chains=4)")
+            findings += self.report(sentence, Verdict.NOTE, "run four, NUTS(chains=4)")
         elif r_hat.max() > R_HAT:
             names, first = _list_worst(r_hat[r_hat > R_HAT], 3)
             verdict = Verdict.PROBLEM if r_hat.max() > R_HAT_BAD else Verdict.WARNING
             sentence = f"R-hat above {R_HAT} for {len(names)} of {len(table)} parameters: {first}"
             remedy = "draw more (NUTS(draws=4000, tune=2000)), or use a more informative prior"
             findings += self.report(
-                verdict, sentence, remedy, names, statistic=r_hat.max()
+                sentence, verdict, remedy, names, statistic=r_hat.max()
             )
         minimum = ESS_PER_CHAIN * chains
         if ess.min() < minimum:
@@ -70,14 +70,14 @@ class MixingDiagnostic(ChainDiagnostic):
             )
             remedy = f"draw about {int(np.ceil(minimum / max(ess.min(), 1.0)))} times as many"
             findings += self.report(
-                Verdict.WARNING, sentence, remedy, names, statistic=ess.min()
+                sentence, Verdict.WARNING, remedy, names, statistic=ess.min()
             )
         error = percent(1.0 / np.sqrt(table["ess_bulk"].min()), 2)
         sentence = (
             f"R-hat at most {r_hat.max():.3f}, effective sample sizes at least {ess.min():.0f}, "
             f"Monte Carlo errors of means at most {error} of a standard deviation"
         )
-        return findings or self.report_ok(sentence, statistic=r_hat.max())
+        return findings or self.report(sentence, statistic=r_hat.max())
 
 
 def _list_worst(values: Any, places: int) -> tuple[list[str], str]:
@@ -107,11 +107,11 @@ class DivergenceDiagnostic(ChainDiagnostic):
         if deep > 0:
             sentence = f"{percent(float(deep), 2)} of trajectories reached the maximum tree depth, so sampling is slow and draws are correlated"
             remedy = "check R-hat and effective sample sizes; rescale the columns"
-            findings = self.report(Verdict.NOTE, sentence, remedy)
+            findings = self.report(sentence, Verdict.NOTE, remedy)
         count = int(diverging.sum())
         if not count:
             sentence = f"no divergent transitions among {diverging.size} draws"
-            return findings + self.report_ok(sentence, statistic=0)
+            return findings + self.report(sentence, statistic=0)
         # the parameter with the largest shift of divergent draws, in standard deviations
         beta = reported_coefficients(fit.model, posterior["beta"])
         aux = [posterior[a][..., None] for a in fit.model.unknown]
@@ -126,7 +126,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         sentence = f"{count} of {diverging.size} transitions diverged ({percent(share, 2)}), mostly at {side} values of {names[j]}"
         remedy = "raise target_accept (NUTS(target_accept=0.95)), or use a more informative prior"
         verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
-        finding = self.report(verdict, sentence, remedy, [names[j]], statistic=count)
+        finding = self.report(sentence, verdict, remedy, [names[j]], statistic=count)
         return finding + findings
 
 
@@ -160,8 +160,8 @@ class EnergyDiagnostic(ChainDiagnostic):
         low = np.flatnonzero(value < LEAST)
         if not len(low):
             sentence = f"at least {value.min():.2f} in every chain"
-            return self.report_ok(sentence, statistic=value.min())
+            return self.report(sentence, statistic=value.min())
         chains = ", ".join(f"{c + 1} ({value[c]:.2f})" for c in low)
         sentence = f"below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
         remedy = "draw and tune more, use a prior with lighter tails, or fix a scale"
-        return self.report(Verdict.WARNING, sentence, remedy, statistic=value.min())
+        return self.report(sentence, Verdict.WARNING, remedy, statistic=value.min())

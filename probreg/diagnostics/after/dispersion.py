@@ -10,10 +10,10 @@ from probreg.data.rows import full_weights
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
     other_spread,
+    require_counts,
 )
-from probreg.diagnostics.after.local import Local, local, local_obstacle
+from probreg.diagnostics.after.local import Local, local
 from probreg.diagnostics.after.replicates import with_simulated_p
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
@@ -22,7 +22,6 @@ from probreg.diagnostics.findings import (
     HypothesisTest,
     NotApplicable,
     Verdict,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -79,7 +78,7 @@ class DispersionDiagnostic(Diagnostic):
             verdict = Verdict.WARNING if p < STRONG else Verdict.NOTE
             remedy = f"standard errors should be {np.sqrt(ratio):.2g} times as large; {other_spread(fit, overdispersed=ratio > 1)}"
         statistic = tests[0].statistic
-        return self.report(verdict, sentence, remedy, statistic=statistic, p_value=p)
+        return self.report(sentence, verdict, remedy, statistic=statistic, p_value=p)
 
 
 def dispersion(fit: Fit) -> Dispersion:
@@ -89,7 +88,8 @@ def dispersion(fit: Fit) -> Dispersion:
         raise NotApplicable(
             f"the mean of {likelihood.named} response does not determine its variance"
         )
-    stop_if(local_obstacle(fit) or countable_obstacle(fit))
+    pieces = fit.once(local)
+    require_counts(fit)
     if isinstance(likelihood, CountLikelihood):
         return count_dispersion(fit)
     unit = "row" if isinstance(likelihood, OfTrials) else "set of equal rows"
@@ -100,7 +100,7 @@ def dispersion(fit: Fit) -> Dispersion:
         raise NotApplicable(
             f"it needs {_TRIALS:g} trials per {unit} on average, and more rows than coefficients"
         )
-    return grouped_dispersion(y, p, local(fit).size)
+    return grouped_dispersion(y, p, pieces.size)
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
@@ -112,9 +112,9 @@ def count_dispersion(fit: Fit) -> Dispersion:
     which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which gives all rows equal weight.
     With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
     """
-    pieces = local(fit)
+    pieces = fit.once(local)
     df = pieces.w.sum() - pieces.size
-    x2 = float(pieces.w @ pieces.u[0, :, 0] ** 2)
+    x2 = float(pieces.w @ pieces.scores.u[0, :, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
     assert isinstance(pieces.likelihood, CountLikelihood)
     mu = pieces.likelihood.mean(pieces.eta)
@@ -139,7 +139,7 @@ def dispersion_score(data_sets: Local) -> Array:
     assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(data_sets.eta)
     v = likelihood.variance(mu, **data_sets.aux)
-    excess = (data_sets.y - mu) ** 2 - (1.0 - data_sets.leverage) * v
+    excess = (data_sets.y - mu) ** 2 - (1.0 - data_sets.influence.leverage) * v
     return (excess @ data_sets.w) / np.sqrt(2.0 * (v**2 @ data_sets.w))
 
 
@@ -147,7 +147,7 @@ def _pearson_ratio(data_sets: Local, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,), for overdispersion and underdispersion."""
     with np.errstate(divide="ignore"):
         # |log| makes a ratio and its inverse equally far from 1.
-        return np.abs(np.log((data_sets.u[..., 0] ** 2).sum(1) / df))
+        return np.abs(np.log((data_sets.scores.u[..., 0] ** 2).sum(1) / df))
 
 
 def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:

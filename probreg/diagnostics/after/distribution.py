@@ -5,17 +5,15 @@ import numpy as np
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    constant_obstacle,
-    countable_obstacle,
     other_likelihood,
+    require_counts,
+    require_variation,
 )
-from probreg.diagnostics.before.response import two_values_obstacle
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
     NotApplicable,
     chi2_test,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -48,9 +46,9 @@ class NormalityDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"{fit.model.likelihood.named} response has no normal noise; see distribution"
             )
-        stop_if(two_values_obstacle(fit.model) or countable_obstacle(fit))
+        require_counts(fit, continuous=True)
         e = standardised_scores(fit).u[observation_rows(fit.model)[0], 0]
-        stop_if(constant_obstacle(fit, e))
+        require_variation(fit, e)
         return self.report_test(
             normality_test(e),
             "the residuals are compatible with a normal distribution",
@@ -125,9 +123,9 @@ class DistributionDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"{likelihood.named} density represents a loss, and the response need not have it"
             )
-        stop_if(two_values_obstacle(fit.model) or countable_obstacle(fit))
+        require_counts(fit, continuous=True)
         e = quantile_residuals(fit, observation_rows(fit.model)[0])
-        stop_if(constant_obstacle(fit, e))
+        require_variation(fit, e)
         return self.report_test(
             normality_test(e),
             f"the quantile residuals are compatible with {likelihood.named} distribution",

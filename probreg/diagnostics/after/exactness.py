@@ -26,4 +26,4 @@ class ExactnessDiagnostic(Diagnostic):
             raise NotApplicable("the residuals are more than rounding")
         sentence = "the residuals are rounding errors, so sigma, standard errors, tests and residual diagnostics are meaningless"
         remedy = f"check whether {fit.model.design.response} was computed from the columns"  # fmt: skip
-        return self.report(Verdict.WARNING, sentence, remedy)
+        return self.report(sentence, Verdict.WARNING, remedy)

@@ -6,13 +6,13 @@ from scipy.special import fdtrc
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
+    orthonormal_basis,
+    require_counts,
 )
-from probreg.diagnostics.after.local import Local, local, local_obstacle
+from probreg.diagnostics.after.local import Local, local
 from probreg.diagnostics.after.replicates import with_simulated_p
-from probreg.diagnostics.findings import Finding, HypothesisTest, chi2_test, stop_if
+from probreg.diagnostics.findings import Finding, HypothesisTest, chi2_test
 from probreg.fits.fit import Fit
-from probreg.linalg import rank_of, triangular
 from probreg.system.terminal import format_number
 
 Array = np.ndarray
@@ -38,10 +38,10 @@ class ResetDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        stop_if(local_obstacle(fit) or countable_obstacle(fit))
+        require_counts(fit)
         test = reset(fit)
         if test is None:
-            return self.report_ok(
+            return self.report(
                 "powers of the linear predictor are combinations of the columns"
             )
         accepted = "no sign of a wrong functional form"
@@ -57,14 +57,16 @@ def reset(fit: Fit, power: int = 3) -> HypothesisTest | None:
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 
-    def added_columns(data_sets: Local) -> Array:
-        return powers(data_sets.eta, data_sets.w, power, centred)
-
-    pieces = local(fit)
-    test = added_test(pieces, added_columns(pieces)[0])
+    pieces = fit.once(local)
+    test = added_test(pieces, powers(pieces.eta[0], pieces.w, power, centred))
     if test is None or pieces.df is not None:
         return test
-    return with_simulated_p(fit, test, lambda d: score_statistic(d, added_columns(d)))
+
+    def statistic(data_sets: Local) -> Array:
+        columns = powers(data_sets.eta, data_sets.w, power, centred)
+        return score_statistic(data_sets, columns)
+
+    return with_simulated_p(fit, test, statistic)
 
 
 def added_test(pieces: Local, G: Array) -> HypothesisTest | None:
@@ -77,24 +79,22 @@ def added_test(pieces: Local, G: Array) -> HypothesisTest | None:
     n, m, k = pieces.Z.shape
     weight = np.sqrt(np.repeat(pieces.w, m))
     columns = np.einsum(
-        "nba,nbq->naq", pieces.roots[0][0], np.concatenate([pieces.Z, G], -1)
+        "nba,nbq->naq", pieces.scores.root[0], np.concatenate([pieces.Z, G], -1)
     )
     columns = columns.reshape(n * m, -1) * weight[:, None]
     # columns with a prior may be combinations of others
-    kept = list(rank_of(triangular(columns[:, :k])).kept)
-    span = np.linalg.qr(columns[:, kept])[0]
+    span = orthonormal_basis(columns[:, :k])
     A = columns[:, k:]
     length = np.linalg.norm(A, axis=0)
     for _ in range(2):  # the second time removes what rounding left
         A = A - span @ (span.T @ A)
     A = A[:, np.linalg.norm(A, axis=0) > _SPANNED * length]
-    if A.size:
-        A = A[:, list(rank_of(triangular(A)).kept)]
-    q = A.shape[1]
-    if not q:
+    if not A.size:
         return None
-    u = pieces.u.ravel() * weight
-    gain = float(np.sum((np.linalg.qr(A)[0].T @ u) ** 2))
+    basis = orthonormal_basis(A)
+    q = basis.shape[1]
+    u = pieces.scores.u.ravel() * weight
+    gain = float(np.sum((basis.T @ u) ** 2))
     if pieces.df is None:
         return chi2_test(gain, q)
     df = pieces.df - q
@@ -109,7 +109,9 @@ def score_statistic(data_sets: Local, G: Array) -> Array:
     """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
     WG = np.einsum("snab,snbq->snaq", data_sets.W, G, optimize=True)
     C = np.einsum("nak,snaq->skq", data_sets.Z, WG, optimize=True)
-    inside = np.linalg.pinv(data_sets.data_curvature, hermitian=True)
+    WZ = np.einsum("snab,nbk->snak", data_sets.W, data_sets.Z, optimize=True)
+    curvature = np.einsum("nak,snal->skl", data_sets.Z, WZ, optimize=True)
+    inside = np.linalg.pinv(curvature, hermitian=True)
     Zs = np.einsum("nak,sna->sk", data_sets.Z, data_sets.score, optimize=True)
     gram = np.einsum("snaq,snar->sqr", G, WG, optimize=True)
     M = gram - np.einsum("skq,skl,slr->sqr", C, inside, C, optimize=True)

@@ -101,8 +101,8 @@ class GroupEffectsDiagnostic(Diagnostic):
             level = effect.levels[farthest]
             if p < SIGNIFICANT:
                 findings += self.report(
-                    Verdict.NOTE,
                     f"{effect.label}: group {level!r} is an outlier, z = {z:+.1f}, {format_p(p)} (Bonferroni)",
+                    Verdict.NOTE,
                     "check its rows, and report the fit without it too",
                     statistic=z,
                     p_value=p,
@@ -116,4 +116,4 @@ class GroupEffectsDiagnostic(Diagnostic):
                     f"{shape(effect.z)}; most extreme group {level!r}",
                 )
         sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
-        return findings or self.report_ok(sentence, p_value=min(p_values, default=1.0))
+        return findings or self.report(sentence, p_value=min(p_values, default=1.0))

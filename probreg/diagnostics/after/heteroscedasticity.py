@@ -5,23 +5,21 @@ import numpy as np
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    constant_obstacle,
-    countable_obstacle,
+    orthonormal_basis,
+    require_counts,
+    require_variation,
     robust_errors,
 )
-from probreg.diagnostics.before.response import two_values_obstacle
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
     NotApplicable,
     chi2_test,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import quantile_residuals, standardised_scores
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.linalg import rank_of, triangular
 
 Array = np.ndarray
 # White's test needs many observations for each product of columns
@@ -58,14 +56,14 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             )
         if len(design.head) == int(design.intercept is not None):
             raise NotApplicable("no column besides the intercept")
-        stop_if(two_values_obstacle(fit.model) or countable_obstacle(fit, minimum=10))
+        require_counts(fit, 10, continuous=True)
         rows = observation_rows(fit.model)[0]
         X = design.X[:, design.head][rows]
         if likelihood.least_squares:
             e = standardised_scores(fit).u[rows, 0]
         else:
             e = quantile_residuals(fit, rows)
-        stop_if(constant_obstacle(fit, e**2))
+        require_variation(fit, e**2)
         tests = [breusch_pagan(e, X)]
         products = X.shape[1] * (X.shape[1] + 1) // 2
         if products * _ROWS_PER_PRODUCT <= len(X):
@@ -96,10 +94,9 @@ def breusch_pagan(
     spread = Z.std(0)
     varies = spread > 1e-10 * np.sqrt((Z**2).mean(0))
     U = (Z - Z.mean(0))[:, varies] / spread[varies]
-    if U.size:
-        U = U[:, list(rank_of(triangular(U)).kept)]
-    explained = np.sum((np.linalg.qr(U)[0].T @ v) ** 2)
-    return chi2_test(float(explained / np.mean(v**2)), U.shape[1], f"{name} ")
+    basis = orthonormal_basis(U)
+    explained = np.sum((basis.T @ v) ** 2)
+    return chi2_test(float(explained / np.mean(v**2)), basis.shape[1], f"{name} ")
 
 
 def white(e: Array, X: Array) -> HypothesisTest:

@@ -12,11 +12,10 @@ from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
 from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.after.local import Local, local, local_obstacle
+from probreg.diagnostics.after.local import Local, local
 from probreg.diagnostics.after.replicates import (
     LEAST,
     StatisticOfDataSets,
-    can_simulate,
     simulated_p_value,
 )
 from probreg.diagnostics.before.design_leverage import (
@@ -27,7 +26,7 @@ from probreg.diagnostics.before.design_leverage import (
     design_leverage,
     report_far_rows,
 )
-from probreg.diagnostics.findings import Finding, NotApplicable, Verdict, stop_if
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
 from probreg.fits.residuals import deviance_residuals, require_rows_and_estimate
@@ -49,13 +48,14 @@ class DeletionDiagnostic(Diagnostic):
 
     def require(self, fit: Fit) -> None:
         super().require(fit)
-        stop_if(local_obstacle(fit))
+        fit.once(local)
         if fit.model.design.total <= fit.model.shape[0] + 1:
             raise NotApplicable("too few observations")
 
     def report_singular_rows(self, fit: Fit) -> list[Finding]:
         """Return the finding of rows without which some coefficient has no estimate, so that the measure is nan."""
-        rows = np.flatnonzero(np.isnan(local(fit).cook[0]) & (local(fit).w > 0))
+        pieces = fit.once(local)
+        rows = np.flatnonzero(np.isnan(pieces.influence.cook[0]) & (pieces.w > 0))
         if not len(rows):
             return []
         names = fit.model.design.row_names[rows].tolist()
@@ -63,7 +63,7 @@ class DeletionDiagnostic(Diagnostic):
         if len(rows) > 1:
             sentence += f" ({len(rows) - 1} more: {few_names(names[1:])})"
         remedy = "check the row; drop its column, or give it a prior"
-        return self.report(Verdict.NOTE, sentence, remedy, rows=names)
+        return self.report(sentence, Verdict.NOTE, remedy, rows=names)
 
     def report_influence(
         self,
@@ -75,21 +75,22 @@ class DeletionDiagnostic(Diagnostic):
         columns: Sequence[str] = (),
     ) -> list[Finding]:
         """Return the finding of rows with the largest measure `size`, which a share of samples of the model reach."""
-        share = nan
-        if can_simulate(fit):
-            share = simulated_p_value(fit, largest)
+        share = simulated_p_value(fit, largest)
+        if share is None:
+            share = nan
+        else:
             bound = "at most " * (share <= LEAST)
             sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
         if share >= UNCOMMON:
-            return self.report_ok(sentence, statistic=size, p_value=share)
+            return self.report(sentence, statistic=size, p_value=share)
         verdict = Verdict.WARNING
         if size < self.warned or share >= RARE:
             verdict = Verdict.NOTE
         several = len(rows) > 1
         remedy = f"check the row{'s' * several}, and report the fit without {'them' if several else 'it'} too"
         return self.report(
-            verdict,
             sentence,
+            verdict,
             remedy,
             columns,
             rows=rows,
@@ -145,26 +146,33 @@ def influence_measures(fit: Fit) -> Dataset:
     require_rows_and_estimate(fit)
     design = fit.model.design
     refuse_sampling(design.weight_kind, "influence measures")
-    pieces = local(fit)
-    sign = np.ones(1)
-    if pieces.u.shape[-1] == 1:
-        sign = np.sign(pieces.u[0, :, 0])
+    pieces = fit.once(local)
+    u = pieces.scores.u[0]
+    sign = np.sign(u[:, 0]) if u.shape[1] == 1 else np.ones(1)
+    influence = pieces.influence
+    sigma = influence.sigma[0]
+    internal = influence.internal[0]
     with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
-        dffits = np.sqrt(pieces.Z.shape[2] * pieces.cook[0]) / pieces.without[0]
+        dffits = np.sqrt(pieces.Z.shape[2] * influence.cook[0]) / sigma
+        studentised = np.sqrt(internal) / sigma
+    if pieces.df is None:
+        # u^2 / (1 - h) - u^2 = h u^2 / (1 - h), summed over the m predictors
+        extra = u.shape[1] * (internal - (u**2).mean(1))
+        studentised = np.sqrt(deviance_residuals(fit).values ** 2 + extra)
     measures = {
-        "internal": sign * np.sqrt(pieces.internal[0]),
-        "studentised": sign * externally_studentised(fit),
-        "cook": pieces.cook[0],
+        "internal": sign * np.sqrt(internal),
+        "studentised": sign * studentised,
+        "cook": influence.cook[0],
         "dffits": sign * dffits,
     }
     table: dict[str, Any] = {
-        "leverage": ("obs", design.by_row(pieces.leverage[0], 0.0))
+        "leverage": ("obs", design.by_row(influence.leverage[0], 0.0))
     }
     table |= {k: ("obs", design.by_row(v)) for k, v in measures.items()}
     dims = ("obs", *coefficient_dims(fit.model))
     outcomes = fit.model.likelihood.outcomes
     shape = (design.n, len(design.head), len(outcomes))[: len(dims)]
-    table["dfbetas"] = (dims, design.by_row(dfbetas(fit).reshape(shape)))
+    table["dfbetas"] = (dims, design.by_row(dfbetas(pieces, fit)[0].reshape(shape)))
     attrs = {"coefficients": pieces.size, "method": fit.method.name}
     return xr.Dataset(
         table,
@@ -173,30 +181,18 @@ def influence_measures(fit: Fit) -> Dataset:
     )
 
 
-def externally_studentised(fit: Fit) -> Array:
-    """Lengths of externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
-    pieces = local(fit)
-    if pieces.df is not None:
-        with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
-            return np.sqrt(pieces.internal[0]) / pieces.without[0]
-    # u^2 / (1 - h) - u^2 = h u^2 / (1 - h), summed over the m predictors
-    extra = pieces.u.shape[-1] * (pieces.internal - (pieces.u**2).mean(-1))[0]
-    return np.sqrt(deviance_residuals(fit).values ** 2 + extra)
-
-
-def reported_map(fit: Fit) -> Array:
-    """Return the map from a change of phi to changes of the reported coefficients, (q, k); nan for those without an estimate."""
-    display = fit.model.likelihood.contrast_matrix
-    C = np.einsum("pmk,dm->pdk", local(fit).back, display)
+def dfbetas(data_sets: Local, fit: Fit) -> Array:
+    """Changes of the reported coefficients in their standard errors without the observation, (S, n, q); nan without an estimate."""
+    influence = data_sets.influence
+    # C phi are the reported coefficients
+    C = np.einsum("pmk,dm->pdk", data_sets.back, fit.model.likelihood.contrast_matrix)
     if fit.solution.not_estimable is not None:
         C = np.where(fit.solution.not_estimable[..., None], np.nan, C)
-    C = C[fit.model.design.head]
-    return C.reshape(-1, C.shape[-1])
-
-
-def dfbetas(fit: Fit) -> Array:
-    """Changes of the reported coefficients in their standard errors without the observation, (n, q)."""
-    return local(fit).dfbetas(reported_map(fit))[0]
+    C = C[fit.model.design.head].reshape(-1, C.shape[-1])
+    shift = np.einsum("qk,snk->snq", C, influence.change, optimize=True)
+    variance = np.einsum("qk,skl,ql->sq", C, influence.covariance, C, optimize=True)
+    with np.errstate(all="ignore"):  # a column that was dropped has no error
+        return shift / (np.sqrt(variance)[:, None] * influence.sigma[..., None])
 
 
 @DIAGNOSTICS.register
@@ -218,9 +214,9 @@ class LeverageDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        pieces = local(fit)
+        pieces = fit.once(local)
         w = pieces.w
-        h = pieces.leverage[0] / fit.model.shape[1]
+        h = pieces.influence.leverage[0] / fit.model.shape[1]
         names = fit.model.design.row_names
         in_design = design_leverage(fit.model)
         mean = float(w @ in_design / w.sum())
@@ -235,7 +231,7 @@ class LeverageDiagnostic(Diagnostic):
         sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
         if h[top] >= HALF:
             sentence += ", because of its precision and not its columns"
-        return self.report_ok(sentence)
+        return self.report(sentence)
 
 
 @DIAGNOSTICS.register
@@ -255,14 +251,14 @@ class CookDiagnostic(DeletionDiagnostic):
     noted, warned = 0.5, 1.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        pieces = local(fit)
-        D = np.nan_to_num(pieces.cook[0], nan=-1.0)
+        pieces = fit.once(local)
+        D = np.nan_to_num(pieces.influence.cook[0], nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
         findings = self.report_singular_rows(fit)
         if not order:
             sentence = f"largest distance {top:.3g}"
-            return findings or self.report_ok(sentence, statistic=top)
+            return findings or self.report(sentence, statistic=top)
         names = fit.model.design.row_names[order].tolist()
         # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
         k = pieces.Z.shape[2]
@@ -281,7 +277,7 @@ class CookDiagnostic(DeletionDiagnostic):
 
 def largest_cook(data_sets: Local) -> Array:
     """The largest Cook's distance of each data set, (S,)."""
-    return np.nan_to_num(data_sets.cook, nan=0.0).max(1)
+    return np.nan_to_num(data_sets.influence.cook, nan=0.0).max(1)
 
 
 @DIAGNOSTICS.register
@@ -302,7 +298,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
     noted, warned = 1.0, 2.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        moves = np.nan_to_num(dfbetas(fit))
+        moves = np.nan_to_num(dfbetas(fit.once(local), fit)[0])
         if not moves.shape[1]:
             raise NotApplicable("the model has no coefficients but effects by group")
         row = np.abs(moves).argmax(0)
@@ -313,7 +309,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         findings = self.report_singular_rows(fit)
         if not order:
             sentence = f"largest change of a coefficient {top:.2g} standard errors"
-            return findings or self.report_ok(sentence, statistic=top)
+            return findings or self.report(sentence, statistic=top)
         labels = fit.model.design.row_names
         names = fit.parameter_names
         parts = [
@@ -324,14 +320,14 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         outcomes = max(len(fit.model.likelihood.outcomes), 1)
         columns = [fit.model.design.head_columns[j // outcomes] for j in order]
-        statistic = partial(largest_dfbetas, C=reported_map(fit))
+        statistic = partial(largest_dfbetas, fit=fit)
         columns = list(dict.fromkeys(columns))
         return findings + self.report_influence(
             fit, sentence, top, statistic, rows, columns
         )
 
 
-def largest_dfbetas(data_sets: Local, C: Array) -> Array:
-    """The largest |DFBETAS| of each data set, (S,), for reported coefficients C phi."""
-    size = np.abs(data_sets.dfbetas(C))
+def largest_dfbetas(data_sets: Local, fit: Fit) -> Array:
+    """The largest |DFBETAS| of each data set, (S,)."""
+    size = np.abs(dfbetas(data_sets, fit))
     return np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2))

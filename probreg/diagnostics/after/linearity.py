@@ -59,9 +59,9 @@ class LinearityDiagnostic(Diagnostic):
         try:
             p = {f.label: linearity_test(fit, [f]).p_value for f in functions}
             sentence = _describe_p_values(p, functions)
-            findings = self.report_ok(sentence, p_value=min(p.values()))
+            findings = self.report(sentence, p_value=min(p.values()))
         except NotApplicable as reason:
-            findings = self.report_ok(f"no test, because {reason}")
+            findings = self.report(f"no test, because {reason}")
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
@@ -69,7 +69,7 @@ class LinearityDiagnostic(Diagnostic):
             first = f" for {full[0]}" * (len(full) > 1)
             sentence = f"the basis of {few_names(full)} is too small: {edf} effective degrees of freedom{first}"
             remedy = "use a larger k, and check whether the function changes"
-            findings += self.report(Verdict.NOTE, sentence, remedy)
+            findings += self.report(sentence, Verdict.NOTE, remedy)
         return findings
 
 

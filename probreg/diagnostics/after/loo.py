@@ -9,17 +9,15 @@ from probreg.data.rows import plus_offset
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
     heavier_tails,
     other_likelihood,
+    require_counts,
 )
-from probreg.diagnostics.before.response import two_values_obstacle
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
     NotApplicable,
     Verdict,
-    stop_if,
 )
 from probreg.diagnostics.simulation.uniform import describe_departure
 from probreg.fits.fit import Fit
@@ -34,16 +32,18 @@ _MOST = 20_000_000  # pointwise log-likelihoods that are computed within seconds
 _SHOWN = 5  # rows in a sentence
 
 
-def loo_obstacle(fit: Fit) -> str | None:
-    """Return why observations cannot be left out one by one, or None."""
+def require_loo(fit: Fit, *, continuous: bool = False) -> None:
+    """Raise NotApplicable if observations cannot be left out one by one."""
     draws = fit.solution.draws
     count = FEWEST if draws is None else draws.count
     size = 0 if draws is None else count * fit.model.design.total
     if count < FEWEST:
-        return f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
+        raise NotApplicable(
+            f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
+        )
     if size > _MOST:
-        return f"{size:,.0f} log-likelihoods take long; use fit.loo()"
-    return countable_obstacle(fit, minimum=0)
+        raise NotApplicable(f"{size:,.0f} log-likelihoods take long; use fit.loo()")
+    require_counts(fit, 0, continuous=continuous)
 
 
 @DIAGNOSTICS.register
@@ -57,7 +57,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        stop_if(loo_obstacle(fit))
+        require_loo(fit)
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
         size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
@@ -65,7 +65,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         bad = np.flatnonzero(~(k <= float(loo.good_k)))
         if not len(bad):
             sentence = f"no influential rows, Pareto k at most {k.max():.2f}. {score}"
-            return self.report_ok(sentence, statistic=k.max())
+            return self.report(sentence, statistic=k.max())
         order = bad[np.argsort(-k[bad])]
         # the label of the row behind every observation
         names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
@@ -81,8 +81,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
                 ". More effective parameters than parameters: the model may not fit"
             )
         return self.report(
-            Verdict.WARNING,
             sentence,
+            Verdict.WARNING,
             remedy,
             rows=list(dict.fromkeys(names.tolist())),
             statistic=k[order[0]],
@@ -159,7 +159,7 @@ class LooPitDiagnostic(Diagnostic):
             )
         if likelihood.levels:
             raise NotApplicable("two classes have no distribution; see calibration")
-        stop_if(two_values_obstacle(fit.model) or loo_obstacle(fit))
+        require_loo(fit, continuous=True)
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
         spread = float(12.0 * u.var())

@@ -6,18 +6,16 @@ from scipy.special import betainc, stdtr
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
     heavier_tails,
+    require_counts,
 )
-from probreg.diagnostics.after.influence import externally_studentised
-from probreg.diagnostics.after.local import local, local_obstacle
-from probreg.diagnostics.before.response import two_values_obstacle
+from probreg.diagnostics.after.local import local
+from probreg.diagnostics.before.response import two_values
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
     STRONG,
     Finding,
     Verdict,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import predictor, tails
@@ -48,7 +46,7 @@ class OutlierDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        stop_if(countable_obstacle(fit))
+        require_counts(fit)
         w = fit.model.design.weights
         p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
         p = p if w is None else np.where(w > 0, p, 1.0)
@@ -56,15 +54,15 @@ class OutlierDiagnostic(Diagnostic):
         smallest = float(np.nanmin(p))
         test = f"{format_p(smallest)} (Bonferroni)"
         if not order:
-            return self.report_ok(f"no outliers, {test}", p_value=smallest)
+            return self.report(f"no outliers, {test}", p_value=smallest)
         names = fit.model.design.row_names[order].tolist()
         plural = "s" * (len(order) > 1)
         sentence = f"extreme response{plural} in row{plural} {few_names(names)}, {test}"
         remedy = f"check the row{plural}"
-        if two_values_obstacle(fit.model) is None:
+        if two_values(fit.model) is None:
             remedy += f"; if correct, {heavier_tails(fit)}"
         verdict = Verdict.WARNING if smallest < STRONG else Verdict.NOTE
-        return self.report(verdict, sentence, remedy, rows=names, p_value=smallest)
+        return self.report(sentence, verdict, remedy, rows=names, p_value=smallest)
 
 
 def surprise(fit: Fit) -> Array:
@@ -77,9 +75,16 @@ def surprise(fit: Fit) -> Array:
             return _of_counts(likelihood.tally(fit.model.design.observed), p)
         observed_probability = p[rows, fit.model.design.observed.astype(int)]
         return np.where(p <= observed_probability[:, None] * (1 + 1e-12), p, 0.0).sum(1)
-    df = local(fit).df if local_obstacle(fit) is None else None
-    if df is not None:
-        return 2.0 * stdtr(df - 1.0, -np.nan_to_num(externally_studentised(fit)))
+    if (
+        likelihood.least_squares
+        and fit.model.noise_unknown
+        and fit.model.joint.gaussian
+    ):
+        pieces = fit.once(local)
+        with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
+            r = np.sqrt(pieces.influence.internal[0]) / pieces.influence.sigma[0]
+        assert pieces.df is not None
+        return 2.0 * stdtr(pieces.df - 1.0, -np.nan_to_num(r))
     upper, below = tails(fit, rows)
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 

@@ -200,13 +200,13 @@ class PowerScalingDiagnostic(Diagnostic):
                 columns = [str(name) for name in sensitive.index]
                 largest = sensitive["prior"].max()
                 findings += self.report(
-                    verdict, sentence, remedy, columns, statistic=largest
+                    sentence, verdict, remedy, columns, statistic=largest
                 )
         worst = float(table["prior"].max())
         sentence = (
             f"largest sensitivity to the prior {worst:.2g} (good below {SENSITIVE})"
         )
-        return findings or self.report_ok(sentence, statistic=worst)
+        return findings or self.report(sentence, statistic=worst)
 
 
 def _list_parameters(table: Any) -> str:

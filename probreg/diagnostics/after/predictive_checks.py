@@ -11,17 +11,15 @@ from probreg.data.rows import plus_offset
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    countable_obstacle,
     other_spread,
+    require_counts,
 )
 from probreg.diagnostics.after.statistics import Statistic, statistics
-from probreg.diagnostics.before.response import two_values_obstacle
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
     Finding,
     NotApplicable,
     Verdict,
-    stop_if,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -107,7 +105,7 @@ class PredictiveDiagnostic(Diagnostic):
     picture = "plot.ppc"
 
     def find(self, fit: Fit) -> list[Finding]:
-        stop_if(countable_obstacle(fit, minimum=0) or two_values_obstacle(fit.model))
+        require_counts(fit, 0, continuous=True)
         checks = predictive_checks(fit)
         if not checks:
             raise NotApplicable(
@@ -120,12 +118,12 @@ class PredictiveDiagnostic(Diagnostic):
                 sign = "=" if c.two_sided >= p else "<"
                 verdict = Verdict.WARNING if c.two_sided <= _RARE else Verdict.NOTE
                 findings += self.report(
-                    verdict,
                     f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
+                    verdict,
                     c.statistic.remedy or other_spread(fit),
                     statistic=c.observed,
                     p_value=p,
                 )
         smallest = min(checks, key=lambda c: c.two_sided)
         sentence = f"replicated data agree with the data in {len(checks)} statistics; smallest p-value: {smallest.statistic.name} ({format_p(smallest.p_value)})"
-        return findings or self.report_ok(sentence, p_value=smallest.two_sided)
+        return findings or self.report(sentence, p_value=smallest.two_sided)

@@ -46,7 +46,7 @@ class ConflictDiagnostic(Diagnostic):
         model = fit.model
         alone = _data_alone(fit.model)
         if alone is None:
-            return self.report_ok("no test, because maximum likelihood does not exist")
+            return self.report("no test, because maximum likelihood does not exist")
         where = np.flatnonzero(model.joint.informative)
         m = model.shape[1]
         slots = vec_entries(where, m)

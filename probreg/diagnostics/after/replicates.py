@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.diagnostics.after.base import countable_obstacle
-from probreg.diagnostics.after.local import Local, local, local_obstacle
-from probreg.diagnostics.findings import HypothesisTest
+from probreg.diagnostics.after.base import require_counts
+from probreg.diagnostics.after.local import Local, local
+from probreg.diagnostics.findings import HypothesisTest, NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import canonical_order
@@ -31,17 +31,6 @@ LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve
 _AT_ONCE = 2_000_000  # numbers of one block of replicates
 
 
-def can_simulate(fit: Fit) -> bool:
-    """Return whether null distributions can and should be drawn: for few observations that can be counted one by one."""
-    design = fit.model.design
-    return (
-        design.weight_kind != "sampling"
-        and design.total * fit.model.shape[1] <= FEW
-        and local_obstacle(fit) is None
-        and countable_obstacle(fit, minimum=1) is None
-    )
-
-
 def with_simulated_p(
     fit: Fit,
     test: HypothesisTest,
@@ -50,9 +39,9 @@ def with_simulated_p(
     ordered: bool = False,
 ) -> HypothesisTest:
     """Return the test with a simulated p-value if there are few observations; p-values below 1 in 5,000 stay asymptotic."""
-    if not can_simulate(fit):
-        return test._replace(how=", asymptotic")
     p = simulated_p_value(fit, statistic, test.p_value, ordered=ordered)
+    if p is None:
+        return test._replace(how=", asymptotic")
     how = ", simulated" if p >= LEAST else ", asymptotic"
     return test._replace(p_value=p, how=how)
 
@@ -63,17 +52,27 @@ def simulated_p_value(
     beyond: float = 1.0,
     *,
     ordered: bool = False,
-) -> float:
+) -> float | None:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
+
+    None for more than 500 observations, and if they cannot be counted one by one.
 
     Drawing stops early if the probability is clearly not small. If no data set reaches T, the result is the
     smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
     rows; otherwise the result does not depend on it.
     """
+    design = fit.model.design
+    if design.weight_kind == "sampling" or design.total * fit.model.shape[1] > FEW:
+        return None
+    try:
+        require_counts(fit, 1)
+        pieces = fit.once(local)
+    except NotApplicable:
+        return None
     rows = observation_rows(fit.model)[0]
     if not ordered:
-        rows = rows[canonical_order(fit.model.design.take(rows))]
-    observed = observed_replicate(fit, rows)
+        rows = rows[canonical_order(design.take(rows))]
+    observed = take_observations(pieces, rows)
     rng = np.random.default_rng([fit.seed, 5])
     observed_statistic = statistic(observed)[0]
     over = 1
@@ -90,15 +89,16 @@ def simulated_p_value(
     return over / done
 
 
-def observed_replicate(fit: Fit, rows: Array) -> Local:
+def take_observations(pieces: Local, rows: Array) -> Local:
     """Return the observed data as one data set of the observations in these rows."""
-    pieces = local(fit)
     aux = {k: v[rows] if np.ndim(v) else v for k, v in pieces.aux.items()}
     return replace(
         pieces,
         aux=aux,
         y=pieces.y[:, rows],
         eta=pieces.eta[:, rows],
+        score=pieces.score[:, rows],
+        W=pieces.W[:, rows],
         Z=pieces.Z[rows],
         w=np.ones(len(rows)),
     )
@@ -109,6 +109,7 @@ def draw_replicates(
 ) -> Iterator[Local]:
     """Yield blocks of data sets drawn from the model at its estimates."""
     n, m, k = observed.Z.shape
+    likelihood = observed.likelihood
     # the gradient of the log prior over phi at the estimate
     beta = fit.solution.beta
     joint = fit.model.joint
@@ -118,8 +119,11 @@ def draw_replicates(
     step = max(1, _AT_ONCE // (n * m * max(k, 4)))
     for start in range(0, count, step):
         eta = np.broadcast_to(observed.eta, (min(step, count - start), n, m))
-        y = observed.likelihood.sample(rng, eta, **observed.aux)
-        drawn = replace(observed, y=y, eta=eta)
-        phi = np.einsum("nak,sna->sk", observed.Z, drawn.score, optimize=True) + prior
-        shift = np.einsum("nak,sk->sna", observed.Z, phi, optimize=True)
-        yield replace(drawn, eta=eta + shift)
+        y = likelihood.sample(rng, eta, **observed.aux)
+        score = likelihood.score(y, eta, **observed.aux)
+        phi = np.einsum("nak,sna->sk", observed.Z, score, optimize=True) + prior
+        eta = eta + np.einsum("nak,sk->sna", observed.Z, phi, optimize=True)
+        score = likelihood.score(y, eta, **observed.aux)
+        W = likelihood.information(eta, **observed.aux)
+        W = np.broadcast_to(W, (*eta.shape, m))
+        yield replace(observed, y=y, eta=eta, score=score, W=W)

@@ -1,5 +1,7 @@
 """Checks of a model before a fit, one topic per file. To add a check, write its file and import it here."""
 
+from operator import attrgetter
+
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.diagnostics.before import (
     cells as cells,
@@ -29,9 +31,10 @@ from probreg.model.model import Model
 
 @check_arguments
 def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
-    """Check a model before it is fitted; findings are in order of severity.
+    """Check a model and its data before a fit: collinear columns, separation, scales, sparse cells, far rows.
 
-    It prints the findings that need attention and the number of checks that passed.
+    `diagnose(fit)` answers other questions: whether the assumptions of the model agree with the data at its estimates.
+    Findings are in order of severity. It prints the findings that need attention and the number of checks that passed.
 
     Parameters
     ----------
@@ -57,4 +60,5 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     findings = [
         f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
     ]
-    return Findings.of(findings, CHECKS, verbose=verbose)
+    findings.sort(key=attrgetter("verdict"), reverse=True)
+    return Findings(tuple(findings), CHECKS, verbose)

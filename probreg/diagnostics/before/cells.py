@@ -44,14 +44,14 @@ class CellsCheck(Check):
                 sentence = sentences[columns[0]]
                 if len(columns) > 1:
                     sentence = f"{term} has {len(columns)} levels {description}: {few_names(columns)}"
-                findings += self.report(Verdict.WARNING, sentence, remedy, columns)
+                findings += self.report(sentence, Verdict.WARNING, remedy, columns)
         if findings:
             return findings
         if isinstance(model.likelihood, OfClasses):
             text = "every level occurs with every class of the response"
         else:
             text = "every level has at least two observations"
-        return self.report_ok(f"{text} ({len(places)} columns)")
+        return self.report(f"{text} ({len(places)} columns)")
 
 
 def _describe_cells(

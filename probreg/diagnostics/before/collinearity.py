@@ -66,9 +66,9 @@ class CollinearityCheck(Check):
         if high and not findings:
             sentence = f"large variance inflation factors: {few_names([f'{t} ({inflation[t]:.3g})' for t in high])}"
             flagged = [design.columns[j] for t in high for j in terms(design)[t]]
-            findings = self.report(Verdict.NOTE, sentence, _REMEDY, flagged)
+            findings = self.report(sentence, Verdict.NOTE, _REMEDY, flagged)
         worst = max(names, key=lambda t: inflation[t])
-        return findings or self.report_ok(
+        return findings or self.report(
             f"largest condition index {largest:.3g}, largest VIF {inflation[worst]:.3g} ({worst})"
         )
 
@@ -92,7 +92,7 @@ class CollinearityCheck(Check):
         number = {c: j for j, c in enumerate(model.design.columns)}
         decided = model.joint.informative[[number[c] for c in order]].all()
         verdict = Verdict.WARNING if index >= WARNED and not decided else Verdict.NOTE
-        return self.report(verdict, sentence, _REMEDY, order)
+        return self.report(sentence, verdict, _REMEDY, order)
 
 
 def condition_indices(model: Model, *, centred: bool = False) -> Any:

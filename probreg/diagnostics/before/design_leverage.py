@@ -75,12 +75,12 @@ def report_far_rows(
     mean = float(w @ h / w.sum()) if mean is None else mean
     if mean >= ALONE:
         sentence = "every row has leverage 1: as many coefficients as observations"
-        return check.report_ok(sentence)
+        return check.report(sentence)
     is_far = (h >= max(minimum, TIMES * mean)) | (h >= ALONE)
     order = [i for i in np.argsort(-h) if w[i] > 0 and is_far[i]]
     if not order:
         largest = h[w > 0].max(initial=0)
-        return check.report_ok(f"largest leverage {largest:.3g} (mean {mean:.2g})")
+        return check.report(f"largest leverage {largest:.3g} (mean {mean:.2g})")
     names = model.design.row_names[order].tolist()
     top = h[order[0]]
     sentence = f"row {names[0]} has leverage {top:.3g} (mean {mean:.2g})"
@@ -88,4 +88,4 @@ def report_far_rows(
         sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
     remedy = "check the row, and report the fit without it too"
     verdict = Verdict.WARNING if top >= HALF else Verdict.NOTE
-    return check.report(verdict, sentence, remedy, rows=names)
+    return check.report(sentence, verdict, remedy, rows=names)

@@ -36,15 +36,15 @@ class EventCheck(Check):
         design = model.design
         sentence = f"the model is for {likelihood.describe(design.response)}"
         if not isinstance(likelihood, OfClasses):
-            return self.report_ok(sentence)
+            return self.report(sentence)
         w = full_weights(design.weights, len(design.observed))
         counts = w @ likelihood.tally(design.observed)
         by_level = [f"{v}: {n:g}" for v, n in zip(likelihood.classes, counts)]
-        findings = self.report_ok(f"{sentence}; counts: {', '.join(by_level)}")
+        findings = self.report(f"{sentence}; counts: {', '.join(by_level)}")
         for k in np.flatnonzero(counts == 0):
             sentence = f"no observation of {design.response} = {likelihood.classes[k]} has a positive weight"
             remedy = "leave the level out, or check the weights"
-            findings += self.report(Verdict.PROBLEM, sentence, remedy)
+            findings += self.report(sentence, Verdict.PROBLEM, remedy)
         return findings + self._report_few_events(model, likelihood, counts)
 
     def _report_few_events(
@@ -67,4 +67,4 @@ class EventCheck(Check):
         )
         remedy = "use fewer columns or a prior; estimates from few events are biased away from zero"
         verdict = Verdict.WARNING if per < FEWEST else Verdict.NOTE
-        return self.report(verdict, sentence, remedy, columns)
+        return self.report(sentence, verdict, remedy, columns)

@@ -34,7 +34,7 @@ class GroupsCheck(Check):
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:
                 findings += self._check_term(model, term, model.design.inputs[key])
-        return findings or self.report_ok("the standard deviations over groups are identified")  # fmt: skip
+        return findings or self.report("the standard deviations over groups are identified")  # fmt: skip
 
     def _check_term(
         self, model: Model, term: GroupedTerm, inputs: Array
@@ -44,19 +44,19 @@ class GroupsCheck(Check):
         if sentence is not None:
             hold = f"fix {model.noise_scale}, " if model.noise_unknown else ""
             remedy = f"leave the term out, {hold}or collect several rows of each group"
-            return self.report(Verdict.PROBLEM, sentence, remedy)
+            return self.report(sentence, Verdict.PROBLEM, remedy)
         findings: list[Finding] = []
         if G < FEW_LEVELS:
             sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
             remedy = f"use {term.group} as a factor, or give sd a proper prior"
-            findings += self.report(Verdict.WARNING, sentence, remedy)
+            findings += self.report(sentence, Verdict.WARNING, remedy)
         if len(term.effects) == 1:
             return findings
         for effect, z in zip(term.effects, inputs.T[1:]):
             if not _is_constant(z) and not _varies_within(inputs[:, 0], z):
                 sentence = f"{term.key}: {effect} does not vary within {term.group}, so its group effect is part of the intercept's"
                 remedy = f"leave {effect} out of the term, and keep it as a column"
-                findings += self.report(Verdict.WARNING, sentence, remedy)
+                findings += self.report(sentence, Verdict.WARNING, remedy)
         return findings
 
 

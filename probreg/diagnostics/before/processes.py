@@ -25,13 +25,13 @@ class ProcessCheck(Check):
     def find(self, model: Model) -> list[Finding]:
         sentence = interpolation(model.design, model.joint)
         if sentence is not None:
-            return self.report(Verdict.PROBLEM, sentence, _REMEDY)
+            return self.report(sentence, Verdict.PROBLEM, _REMEDY)
         flat = flat_processes(model.design, model.joint)
         if flat:
             keys = " and ".join(term.key for term in flat)
             q = sum(len(term.columns) for term in flat)
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
-            return self.report(Verdict.WARNING, sentence, _REMEDY)
+            return self.report(sentence, Verdict.WARNING, _REMEDY)
         if not model.design.recipe.processes:
             raise NotApplicable("no term is a Gaussian process")
-        return self.report_ok("every Gaussian process has a prior")
+        return self.report("every Gaussian process has a prior")

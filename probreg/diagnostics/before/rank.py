@@ -54,7 +54,7 @@ class RankCheck(Check):
             if columns[0] not in reported
         ]
         findings += self._report_by_term(design, shared, Verdict.NOTE, f"; {_BY_PRIOR}")
-        return findings or self.report_ok("the design has full column rank")
+        return findings or self.report("the design has full column rank")
 
     def _report_unidentified(
         self, design: Design, equations: list[Equation]
@@ -84,7 +84,7 @@ class RankCheck(Check):
                 others = dict.fromkeys(term_of[c] for c in columns)
                 others.pop(term, None)
                 sentence = f"{term}: {len(own)} of its columns are combinations of {few_names(list(others)) or 'one another'}{ending}"
-            findings += self.report(verdict, sentence, remedy, columns)
+            findings += self.report(sentence, verdict, remedy, columns)
         return findings
 
     def _check_coded_levels(self, model: Model) -> list[Finding]:
@@ -95,10 +95,10 @@ class RankCheck(Check):
         dropped = dropped_beside_levels(design.X, y, design.square_weights)
         names = [design.columns[j] for j in dropped if not model.joint.informative[j]]
         if not names:
-            return self.report_ok("no column is a combination of the levels and of others")  # fmt: skip
+            return self.report("no column is a combination of the levels and of others")  # fmt: skip
         verb = "is a combination" if len(names) == 1 else "are combinations"
         sentence = f"{few_names(names)} {verb} of the levels and of other columns: their coefficients are not identified"
-        return self.report(Verdict.PROBLEM, sentence, _REMEDY, names)
+        return self.report(sentence, Verdict.PROBLEM, _REMEDY, names)
 
     def _report_more_columns_than_rows(
         self, model: Model, n_dependent: int
@@ -111,13 +111,13 @@ class RankCheck(Check):
         if len(free) > design.n:
             sentence += f", and {len(free):,} have a flat prior"
             remedy = "give all columns a prior, or use fewer of them"
-            return self.report(Verdict.PROBLEM, sentence, remedy, names)
+            return self.report(sentence, Verdict.PROBLEM, remedy, names)
         rank = _rank_of(design.X[:, free], design.square_weights)
         findings = self._report_unidentified(design, _format_equations(rank, names))
         of_groups = sum(len(t.columns) for t in design.recipe.grouped.values())
         if len(design.columns) - of_groups <= design.n:
-            return findings or self.report_ok("more columns than rows, because of group effects")  # fmt: skip
-        return findings + self.report(Verdict.NOTE, f"{sentence}: {_BY_PRIOR}")
+            return findings or self.report("more columns than rows, because of group effects")  # fmt: skip
+        return findings + self.report(f"{sentence}: {_BY_PRIOR}", Verdict.NOTE)
 
 
 _MANY = (

@@ -31,7 +31,7 @@ class ResponseCheck(Check):
             )
         two = two_values(model)
         if two is None:
-            return self.report_ok(f"{response} takes more than two values")
+            return self.report(f"{response} takes more than two values")
         mean = "P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"
         sentence = f"{response} takes only the values {two[0]:g} and {two[1]:g}"
         remedy = "use likelihood='bernoulli'"
@@ -40,7 +40,7 @@ class ResponseCheck(Check):
             remedy += "; for least squares as a classifier use robust standard errors (HC3)"  # fmt: skip
         else:
             sentence += f": {likelihood.named} likelihood is for continuous responses"
-        return self.report(Verdict.WARNING, sentence, remedy)
+        return self.report(sentence, Verdict.WARNING, remedy)
 
 
 def two_values(model: Model) -> tuple[float, float] | None:
@@ -58,11 +58,3 @@ def two_values(model: Model) -> tuple[float, float] | None:
     if len(values) == 2 and counts.min() >= _EACH:
         return (float(values[0]), float(values[1]))
     return None
-
-
-def two_values_obstacle(model: Model) -> str | None:
-    """Return why diagnostics of the noise do not apply to a response with two values, or None."""
-    two = two_values(model)
-    if two is None:
-        return None
-    return f"{model.design.response} takes only the values {two[0]:g} and {two[1]:g}; see the check response"

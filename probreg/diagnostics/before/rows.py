@@ -23,10 +23,10 @@ class RowsCheck(Check):
         design = model.design
         findings = self._compare_sizes(model)
         for note in design.notes:
-            findings += self.report(Verdict.NOTE, note)
+            findings += self.report(note, Verdict.NOTE)
         weight = "" if design.weights is None else f" of total weight {design.total:g}"
         p = len(design.columns)
-        return findings or self.report_ok(f"{design.n} rows{weight} and {p} columns")
+        return findings or self.report(f"{design.n} rows{weight} and {p} columns")
 
     def _compare_sizes(self, model: Model) -> list[Finding]:
         design = model.design
@@ -42,9 +42,9 @@ class RowsCheck(Check):
                 lack = "no residual degrees of freedom"
             sentence = f"{total:g} observations and {len(flat)} coefficients with a flat prior: {lack}"
             columns = [design.columns[j] for j in flat]
-            return self.report(Verdict.PROBLEM, sentence, remedy, columns)
+            return self.report(sentence, Verdict.PROBLEM, remedy, columns)
         if total <= p:
             sentence = f"{total:g} observations and {p} coefficients: the prior determines some of them"
             remedy = "report how the result changes with the scale of the prior"
-            return self.report(Verdict.NOTE, sentence, remedy, design.columns)
+            return self.report(sentence, Verdict.NOTE, remedy, design.columns)
         return []

@@ -54,7 +54,7 @@ class ScaleCheck(Check):
             if not d.of_terms[list(block.columns)].all():
                 relative = before.prior.data_dependent
                 findings += self._report_prior_effect(model, spreads, block, relative)
-        return findings or self.report_ok("columns and priors have comparable scales")
+        return findings or self.report("columns and priors have comparable scales")
 
     def _report_constant_columns(
         self, model: Model, spreads: "_Spreads"
@@ -68,7 +68,7 @@ class ScaleCheck(Check):
             remedy = (
                 "subtract a constant before you store the data, because digits are lost"
             )
-            findings += self.report(Verdict.WARNING, sentence, remedy, (name,))
+            findings += self.report(sentence, Verdict.WARNING, remedy, (name,))
         return findings
 
     def _report_prior_effect(
@@ -108,7 +108,7 @@ class ScaleCheck(Check):
             if not relative:
                 remedy = "give a scale in the units of each column, or standardise the columns"
                 remedy += " (scaled=True)" * isinstance(block.prior, AffinePrior)
-            findings += self.report(verdict, sentence, remedy, columns)
+            findings += self.report(sentence, verdict, remedy, columns)
         return findings
 
 

@@ -35,12 +35,12 @@ class SeparationCheck(Check):
             )
         if not likelihood.may_diverge:
             if model.joint.informative.all():
-                return self.report_ok(
+                return self.report(
                     "every column has a prior, which makes its estimate finite"
                 )
             sentence = f"unknown before the fit: {likelihood.named} likelihood does not declare whether its maximum may be infinite"
             return self.report(
-                Verdict.NOTE, sentence, "newton checks this at the end of the fit"
+                sentence, Verdict.NOTE, "newton checks this at the end of the fit"
             )
         result = separation(model)
         if result:
@@ -49,12 +49,12 @@ class SeparationCheck(Check):
                 names = "any coefficient"
             sentence = f"{_describe(result)}: the likelihood has no maximum and no finite estimate of {names}"
             remedy = f"give {few_names(result.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
-            return self.report(Verdict.PROBLEM, sentence, remedy, result.columns)
+            return self.report(sentence, Verdict.PROBLEM, remedy, result.columns)
         if model.joint.informative.any():
             hidden = separation(_without_priors(model))
             if hidden:
                 return self._report_hidden_separation(hidden)
-        return self.report_ok("no separation: every coefficient has a finite estimate")
+        return self.report("no separation: every coefficient has a finite estimate")
 
     def _report_hidden_separation(self, result: Separation) -> list[Finding]:
         pairs = zip(result.labels, np.argwhere(result.not_estimable))
@@ -63,7 +63,7 @@ class SeparationCheck(Check):
         suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
         sentence = f"{_describe(result)} by {', '.join(names[:5])}{suffix}: estimates are finite only because of the prior"
         remedy = "report the prior, and how the estimates change under another one"
-        return self.report(Verdict.WARNING, sentence, remedy, result.columns)
+        return self.report(sentence, Verdict.WARNING, remedy, result.columns)
 
 
 def _without_priors(model: Model) -> Model:

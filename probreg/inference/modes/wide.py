@@ -35,7 +35,7 @@ def refuse_written_out(solution: Solution, purpose: str) -> None:
     """Raise DataError if `purpose` needs dense covariance matrices of more than 2,000
     coefficients."""
     k = solution.beta.size
-    if solution.given_scales.compact and k > SOON:
+    if k > SOON and solution.given_scales.compact:
         if solution.effect_scales is not None:
             part = "; a fit of some of the groups has it"
         else:

@@ -1,6 +1,7 @@
 """One figure with the diagnostic pictures that apply to a fit, as R's plot.lm does for linear models."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.diagnostics.after.influence import influence_measures
-from probreg.diagnostics.after.local import local_obstacle
+from probreg.diagnostics.after.local import local
+from probreg.diagnostics.findings import NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
@@ -129,7 +131,8 @@ def _panels_by_title(
         panels["Response"] = lambda ax: _draw_response(ax, fit, seen)
     else:
         panels["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
-    if local_obstacle(fit) is None:
+    with suppress(NotApplicable):
+        fit.once(local)
         panels["Leverage"] = lambda ax: _draw_leverage(ax, fit)
     return panels
 
