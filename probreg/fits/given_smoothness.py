@@ -5,15 +5,15 @@ range and with the other scales fixed,
 
     edf(tau) = F + sum_s mu_s / (mu_s + tau^-2),    mu the eigenvalues of B = J_bb - J_bo (J_oo + P_oo)^-1 J_ob,
 
-effective degrees of freedom, which rise with tau from F to the number of its columns. The scales of several functions are
-found in turn until they converge.
+effective degrees of freedom, which rise with tau from F to the number of its columns. The scales of several functions solve one
+system of equations in log tau.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
+from scipy.special import logit
 
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data.formula.functions import (
@@ -24,10 +24,13 @@ from probreg.data.formula.functions import (
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit, fit
 from probreg.inference.notes import Topic, important_note
-from probreg.inference.penalized.degrees import degrees_by_coefficient, information_of
+from probreg.inference.penalized.degrees import (
+    degrees_by_coefficient,
+    diagonal_of_shrinkage,
+    information_of,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import rank_of, triangular
-from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import (
     Flat,
@@ -40,8 +43,8 @@ from probreg.priors import (
 from probreg.priors.joint import Key, mapping_of
 
 Array = np.ndarray
-_SWEEPS, _FITS = 500, 50
-_TOL = 1e-10  # of degrees of freedom
+_FITS = 50
+_TOL = 1e-9  # of log odds of degrees of freedom
 
 
 def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
@@ -59,16 +62,17 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
             raise DataError(
                 f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {targets[f.label]:g}"
             )
-    tau = {f.label: 1.0 for f in functions}
+    description = _format_wanted("df", targets)
     if model.likelihood.least_squares:
         # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
         J = information_of(
             model, np.zeros(model.shape), None, **{model.noise_scale: 1.0}
         )
-        tau = _solve_scales(model, functions, targets, J, tau)
-        return _at_scales(model, functions, tau, _format_wanted("df", targets))
+        tau = _solve_scales(model, functions, targets, J)
+        return _at_scales(model, functions, tau, description)
+    tau = dict.fromkeys(targets, 1.0)
     for _ in range(_FITS):
-        result = _at_scales(model, functions, tau, _format_wanted("df", targets))
+        result = _at_scales(model, functions, tau, description)
         s = result.solution
         degrees = degrees_by_coefficient(result.model, s.beta, **s.aux)
         if all(
@@ -76,15 +80,10 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
             for f in functions
         ):
             return result
-        tau = _solve_scales(
-            model,
-            functions,
-            targets,
-            information_of(result.model, s.beta, None, **s.aux),
-            tau,
-        )
+        J = information_of(result.model, s.beta, None, **s.aux)
+        tau = _solve_scales(model, functions, targets, J)
     raise NotConverged(
-        f"df: no scales spend {_format_wanted('df', targets)} within {_FITS} fits; ask for fewer, or fit at REML"
+        f"df: no scales spend {description} within {_FITS} fits; ask for fewer, or fit at REML"
     )
 
 
@@ -171,72 +170,49 @@ def _solve_scales(
     functions: Sequence[TermFunction],
     targets: Mapping[str, float],
     J: Array,
-    start: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the scales at which the functions have the wanted degrees of freedom, given the
-    information J (p m, p m)."""
+    information J (p m, p m); for least squares the scales are in units of sigma."""
+    from scipy.optimize import root
+
     m = model.shape[1]
-    unit_model = _model_at(model, functions, dict.fromkeys(targets, 1.0), 1.0)
-    # in the units of J, which for least squares are those of sigma
+    low = np.array([len(f.of.flat) * m for f in functions])
+    width = np.array([len(f.at) * m for f in functions]) - low
     sigma = 1.0
     if model.likelihood.least_squares:
         sigma = model.noise_held or 1.0
-    P = unit_model.joint.precision_of_entries(m, sigma) * sigma**2
-    d = np.sqrt(np.diagonal(J))
-    d = np.where(d > 0, d, 1.0)
-    number = {name: j for j, name in enumerate(model.design.columns)}
-    ranges = {
-        f.label: vec_entries(tuple(number[c] for b in f.of.blocks for c in b), m)
-        for f in functions
-    }
-    log_tau = {name: float(np.log(t)) for name, t in start.items()}
-    for _ in range(_SWEEPS):
-        change = 0.0
-        for f in functions:
-            for name, columns in ranges.items():
-                P[columns, columns] = np.exp(-2.0 * log_tau[name])
-            b = ranges[f.label]
-            o = np.setdiff1d(np.arange(len(J)), b)
-            A = (J + P)[np.ix_(o, o)] / np.outer(d[o], d[o])
-            C = J[np.ix_(o, b)] / d[o][:, None]
-            mu = np.maximum(
-                np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]),
-                0.0,
-            )
-            spend = targets[f.label] - len(f.of.flat) * m
-            mu = mu[mu > 1e-14 * mu.max()]
-            new = _log_scale(mu, spend)
-            change = max(change, abs(new - log_tau[f.label]))
-            log_tau[f.label] = float(new)
-        if change < _TOL:
-            return {name: float(np.exp(t)) for name, t in log_tau.items()}
-    raise NotConverged(
-        f"df: no scales spend {_format_wanted('df', targets)}; the functions say the same, so ask for fewer"
-    )
 
+    def scales(log_tau: Array) -> dict[str, float]:
+        return dict(zip(targets, np.exp(log_tau).tolist()))
 
-def _log_scale(mu: Array, spend: float) -> float:
-    """Solve sum_s mu_s / (mu_s + exp(-2 t)) = spend for t; the left side rises in t."""
-    from scipy.optimize import brentq
+    def log_odds(degrees: Array) -> Array:
+        """The log odds of the shares of columns in use are almost linear in log tau."""
+        return np.asarray(logit(np.clip((degrees - low) / width, 1e-14, 1.0 - 1e-14)))
 
-    centre = -0.5 * float(np.log(mu).mean())
-    return float(
-        brentq(
-            lambda t: float((mu / (mu + np.exp(-2.0 * t))).sum()) - spend,
-            centre - 60,
-            centre + 60,
-            xtol=1e-14,
+    def excess(log_tau: Array) -> Array:
+        at_scales = _model_at(model, functions, scales(log_tau))
+        P = at_scales.joint.precision_of_entries(m, sigma) * sigma**2
+        degrees = diagonal_of_shrinkage(J, P).reshape(model.shape)
+        return log_odds(np.array([degrees[f.at].sum() for f in functions])) - wanted
+
+    wanted = log_odds(np.array(list(targets.values())))
+    information = np.diagonal(J).reshape(model.shape)
+    start = [
+        0.5 * float(w - np.log(information[f.at].mean()))
+        for f, w in zip(functions, wanted)
+    ]
+    found = root(excess, start, tol=1e-13)
+    if np.abs(found.fun).max() > _TOL:
+        raise NotConverged(
+            f"df: no scales spend {_format_wanted('df', targets)}; the functions overlap, so ask for fewer"
         )
-    )
+    return scales(found.x)
 
 
 def _model_at(
-    model: Model,
-    functions: Sequence[TermFunction],
-    tau: Mapping[str, float],
-    unit: float,
+    model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float]
 ) -> Model:
-    """Return the model with normal priors of these scales, times `unit`, on the ranges of the functions."""
+    """Return the model with normal priors of these scales on the ranges of the functions, for least squares in units of sigma."""
     columns = model.design.columns
     ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
     others = [
@@ -244,7 +220,10 @@ def _model_at(
         for b in model.joint.blocks
         if b.stated and tuple(columns[j] for j in b.columns) not in ranges
     ]
-    blocks: dict[Key, Prior] = {names: Normal(t * unit) for names, t in ranges.items()}
+    in_units = model.likelihood.least_squares
+    blocks: dict[Key, Prior] = {
+        names: Normal(t, sigma_units=in_units) for names, t in ranges.items()
+    }
     return model.with_prior({**mapping_of(others, columns), **blocks})
 
 
@@ -254,42 +233,24 @@ def _at_scales(
     tau: Mapping[str, float],
     description: str,
 ) -> Fit:
-    """Fit at given scales of the ranges; for least squares they are in units of sigma, which is fixed or its restricted estimate."""
-    at = partial(_model_at, model, functions, tau)
-    if not model.likelihood.least_squares:
-        result = fit(at(1.0))
-    elif model.noise_held is not None:
-        result = fit(at(model.noise_held))
-    elif isinstance(model.noise_prior, Reference):
-        sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
-        result = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
-        description += f"; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest"
-    else:
+    """Fit at given scales of the ranges; for least squares sigma is fixed, or at the maximum of the evidence."""
+    at_scales = _model_at(model, functions, tau)
+    if not (model.likelihood.least_squares and model.noise_unknown):
+        fitted = fit(at_scales)
+    elif not isinstance(model.noise_prior, Reference):
         raise Incompatible(
             "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
         )
-    note = important_note(
-        Topic.SCALES, "smooth functions at {values}", values=description
-    )
-    return replace(result, notes=(note, *result.notes))
-
-
-def _restricted_sigma(model: Model, unit: Model) -> float:
-    """Return sigma^2 = (RSS + penalty) / (n - flat columns), at scales in units of sigma (`unit` has sigma = 1)."""
-    ranges = {j for f in term_functions(model.design) for j in f.at}
-    other_priors = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
-    if any(
-        not isinstance(prior, Flat) and not prior.sigma_units for prior in other_priors
+    elif any(
+        not (isinstance(b.prior, Flat) or b.prior.sigma_units)
+        for b in at_scales.joint.blocks
     ):
         raise Incompatible(
             "df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}"
         )
-    beta = fit(unit, "closed_form").solution.beta[:, 0]
-    F = np.asarray(model.design.moments.factor, dtype=float)
-    rss = float(np.square(F @ np.append(beta, -1.0)).sum())
-    residual_df = model.design.moments.weight - int((~unit.joint.informative).sum())
-    if residual_df <= 0 or rss <= 0:
-        raise Incompatible(
-            "sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma"
-        )
-    return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / residual_df))
+    else:
+        fitted = fit(at_scales, "evidence")
+    note = important_note(
+        Topic.SCALES, "smooth functions at {values}", values=description
+    )
+    return replace(fitted, notes=(note, *fitted.notes))
