@@ -6,7 +6,7 @@ c sd(x), with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & C
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ import numpy as np
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import OF_ROWS
+from probreg.fits.prediction import off_span_of
 from probreg.inference import Method, Solution
-from probreg.inference.base import Draws
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
@@ -24,7 +24,6 @@ from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.drawn_process import DrawnProcess
 from probreg.model.model import Model
-from probreg.model.off_span import off_span
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
@@ -79,24 +78,15 @@ def scales_of_functions(
     another.
     """
     number = {name: j for j, name in enumerate(model.design.columns)}
-    ranges = {
-        tuple(number[c] for c in block)
-        for f in term_functions(model.design)
-        for block in f.of.blocks
-    }
-    scales: dict[tuple[int, ...], list[float]] = {}
-    for i, b in enumerate(model.joint.blocks):
-        if b.columns in ranges:
-            scales.setdefault(b.columns, []).append(_block_scale(model, solution, i))
+    blocks = model.joint.blocks
     scales_by_function = {}
     for f in term_functions(model.design):
-        block_scales = [
-            scales.get(tuple(number[c] for c in block), [np.nan])
-            for block in f.of.blocks
-        ]
-        scales_by_function[f.label] = tuple(
-            tau for block in block_scales for tau in block
-        )
+        scales = list[float]()
+        for block in f.of.blocks:
+            columns = tuple(number[c] for c in block)
+            found = [i for i, b in enumerate(blocks) if b.columns == columns]
+            scales += [_block_scale(model, solution, i) for i in found] or [np.nan]
+        scales_by_function[f.label] = tuple(scales)
     return scales_by_function
 
 
@@ -166,30 +156,20 @@ def describe_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
 # ---- the function at points ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
-    """A function at n points for K outcomes: arrays (n, K), and the quantile of the largest |z| of each outcome (K,)."""
-
-    estimate: Array
-    sd: Array
-    lower: Array
-    upper: Array
-    critical: Array
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """Return the available arrays by name."""
-        half = self.critical * self.sd
-        pointwise = {
-            "estimate": self.estimate,
-            "sd": self.sd,
-            "lower": self.lower,
-            "upper": self.upper,
-        }
-        return pointwise | {
-            "simultaneous_lower": self.estimate - half,
-            "simultaneous_upper": self.estimate + half,
-        }
+def _both_bands(
+    estimate: Array, sd: Array, lower: Array, upper: Array, critical: list[float]
+) -> dict[str, Array]:
+    """Return a function at n points for K outcomes by name: arrays (n, K), and the quantile of the largest |z| of each outcome (K,)."""
+    half = np.array(critical) * sd
+    return {
+        "estimate": estimate,
+        "sd": sd,
+        "lower": lower,
+        "upper": upper,
+        "simultaneous_lower": estimate - half,
+        "simultaneous_upper": estimate + half,
+        "critical": np.array(critical),
+    }
 
 
 def _points(model: Model, function: TermFunction, at: Any) -> Array:
@@ -237,10 +217,11 @@ def curve(
         "input": list(function.inputs),
     }
     coords |= {"outcome": list(outcomes)} if outcomes else {}
-    arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in band.arrays.items()}
+    critical = band.pop("critical").tolist()
+    arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in band.items()}
     attrs = {
         "function": function.label, "derivative": int(derivative), "prob": float(prob), "kind": kind,
-        "method": method.name, "critical": band.critical.tolist(),
+        "method": method.name, "critical": critical,
     }  # fmt: skip
     return xr.Dataset(arrays, coords, attrs)
 
@@ -253,51 +234,70 @@ def _compute_band(
     ends: Array | None,
     prob: float,
     rng: np.random.Generator,
-) -> tuple[Band, str]:
+) -> tuple[dict[str, Array], str]:
     """Return the band of the function at x, or of its derivative if `ends` are given, and how it was computed."""
     contrasts = model.likelihood.contrast_matrix
-    process = _drawn_process(model, solution, function)
-    if process is not None:
+    off = off_span_of(model, solution)
+    processes = [] if off is None else off.processes
+    processes = [p for p in processes if p.key == function.term_name]
+    if processes and isinstance(processes[0], DrawnProcess):
+        process = _thin_process(processes[0])
         sums = process.sums(function.sums_at(x, ends), rng)
         band = _band_of(np.einsum("snm,km->ksn", sums, contrasts), prob)
         return band, "posterior draws"
     if ends is None:
-        columns = function.columns_at(x)
+        C = function.columns_at(x)
     else:
-        columns = function.slopes_at(x, ends)
-    residual_root = _root_left_out(function, x, ends)
+        C = function.slopes_at(x, ends)
+    root = _root_left_out(function, x, ends)
+    scale = np.zeros((1, model.shape[1]))
+    if root.size:
+        by_predictor: dict[int | None, Any] = {p.predictor: p.scale for p in processes}
+        every = by_predictor.get(None)
+        scales = [by_predictor.get(k, every) for k in range(model.shape[1])]
+        if any(s is None for s in scales):
+            raise Incompatible(
+                f"{function.label} needs a normal prior of one scale, off the rows of its columns"
+            )
+        scale = np.column_stack(scales)
     if solution.draws is not None:
-        scale = None
-        if residual_root is not None:
-            scale = _drawn_scales(model, solution.draws, function)
-        band = _of_draws(
-            solution.draws,
-            function.at,
-            columns,
-            contrasts,
-            prob,
-            residual_root,
-            scale,
-            rng,
-        )
-        return band, "posterior draws"
-    if residual_root is not None:
-        residual_root = (
-            residual_root * scales_of_functions(model, solution)[function.label][0]
-        )
-    band = _of_normal(
-        solution, function.at, columns, contrasts, prob, residual_root, rng
-    )
+        beta = solution.draws.flat["beta"]
+        chosen = _evenly_spaced(len(beta))
+        beta = beta[chosen][:, function.at]
+        f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
+        if root.size:
+            z = rng.standard_normal((len(chosen), beta.shape[2], root.shape[1]))
+            scale = np.broadcast_to(scale, (solution.draws.count, scale.shape[1]))
+            f = f + np.einsum(
+                "nr,smr,km,sm->ksn", root, z, contrasts, scale[chosen], optimize=True
+            )
+        return _band_of(f, prob), "posterior draws"
+    left_out = np.einsum("nr,m,km->knrm", root, scale[0], contrasts)
+    left_out = left_out.reshape(len(contrasts), len(C), -1)
+    band = _of_normal(solution, function.at, C, contrasts, prob, left_out, rng)
     return band, "normal, given the scales"
 
 
-def _root_left_out(
-    function: TermFunction, x: Array, ends: Array | None
-) -> Array | None:
-    """Return a root A (n, r) of the residual covariance A A' of a process, at scale 1; None without a residual."""
+def _evenly_spaced(draws: int) -> Array:
+    """Return the numbers of at most 4,000 draws, evenly spaced."""
+    return np.unique(np.linspace(0, draws - 1, min(draws, _MOST)).astype(int))
+
+
+def _thin_process(process: DrawnProcess) -> DrawnProcess:
+    chosen = _evenly_spaced(len(process.table))
+    return replace(
+        process,
+        amplitude=process.amplitude[chosen],
+        table=process.table[chosen],
+        at_rows=process.at_rows[chosen],
+    )
+
+
+def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array:
+    """Return a root A (n, r) of the residual covariance A A' of a process, at scale 1; r is 0 without a residual."""
     R = function.left_out(x, ends)
     if R is None:
-        return None
+        return np.zeros((len(x), 0))
     with one_blas_thread():
         L, U = np.linalg.eigh(R)
     # of rank r up to rounding: the other eigenvalues are no larger than the errors of the largest
@@ -311,10 +311,10 @@ def _of_normal(
     C: Array,
     contrasts: Array,
     prob: float,
-    residual_root: Array | None,
+    left_out: Array,
     rng: np.random.Generator,
-) -> Band:
-    """Return the band of a point estimate with normal (or t) coefficients; `residual_root` (n, r) is a root of its residual."""
+) -> dict[str, Array]:
+    """Return the band of a point estimate with normal (or t) coefficients; `left_out` (K, n, r) is a root of its residual."""
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
@@ -330,17 +330,8 @@ def _of_normal(
     root = np.linalg.qr(root.T, mode="r").T.reshape(len(columns), m, -1)
     estimate = C @ beta[columns] @ contrasts.T
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
-    if residual_root is not None:
-        # f = C beta + r, r ~ N(0, tau^2 R) for each predictor
-        A = np.concatenate(
-            [
-                A,
-                np.einsum("nr,km->knrm", residual_root, contrasts).reshape(
-                    len(contrasts), len(C), -1
-                ),
-            ],
-            axis=-1,
-        )
+    # f = C beta + r, r ~ N(0, tau^2 R) for each predictor
+    A = np.concatenate([A, left_out], axis=-1)
     sd = np.sqrt(np.square(A).sum(-1)).T
     half = quantile(prob, solution.df) * sd
     z = rng.standard_normal((A.shape[-1], _DRAWS))
@@ -352,36 +343,10 @@ def _of_normal(
             _maximum_quantile((A[k] @ part for part in parts), sd[:, k], prob)
             for k in range(len(contrasts))
         ]
-    return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
+    return _both_bands(estimate, sd, estimate - half, estimate + half, critical)
 
 
-def _of_draws(
-    draws: Draws, columns: Array, C: Array, contrasts: Array, prob: float, residual_root: Array | None, scale: Array | None,
-    rng: np.random.Generator,
-) -> Band:  # fmt: skip
-    """Return the band of posterior draws: means, standard deviations and quantiles of the function with its residual."""
-    beta = draws.flat["beta"]
-    draw_numbers = np.unique(
-        np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int)
-    )
-    beta = beta[draw_numbers][:, columns]
-    f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
-    if residual_root is not None and scale is not None:
-        z = rng.standard_normal(
-            (len(draw_numbers), beta.shape[2], residual_root.shape[1])
-        )
-        f = f + np.einsum(
-            "nr,smr,km,s->ksn",
-            residual_root,
-            z,
-            contrasts,
-            np.broadcast_to(scale, draws.count)[draw_numbers],
-            optimize=True,
-        )
-    return _band_of(f, prob)
-
-
-def _band_of(f: Array, prob: float) -> Band:
+def _band_of(f: Array, prob: float) -> dict[str, Array]:
     """Return the band of draws f (K, S, n)."""
     estimate = f.mean(1).T
     sd = f.std(1, ddof=1).T
@@ -391,58 +356,7 @@ def _band_of(f: Array, prob: float) -> Band:
         for k, contrast in enumerate(f)
     ]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
-    return Band(estimate, sd, lower, upper, np.array(critical))
-
-
-def _drawn_process(
-    model: Model, solution: Solution, function: TermFunction
-) -> DrawnProcess | None:
-    """Return the process if its values and hyperparameters were drawn, at 4,000 of the draws; None for other functions."""
-    if solution.draws is None:
-        return None
-    off = off_span(model, solution.draws.flat, 1.0)
-    for p in () if off is None else off.processes:
-        if isinstance(p, DrawnProcess) and p.key == function.term_name:
-            S = len(p.table)
-            draw_numbers = np.unique(np.linspace(0, S - 1, min(S, _MOST)).astype(int))
-            return replace(
-                p,
-                amplitude=p.amplitude[draw_numbers],
-                table=p.table[draw_numbers],
-                at_rows=p.at_rows[draw_numbers],
-            )
-    return None
-
-
-def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
-    """Return tau of the only block of a process, in each draw (S,), or one number (1,)."""
-    first = list(model.design.columns).index(function.of.blocks[0][0])
-    blocks = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
-    if len(blocks) > 1:
-        raise Incompatible(
-            f"{function.label}: linear predictors have scales of their own, off the rows of its columns"
-        )
-    (i,) = blocks
-    prior = model.joint.blocks[i].prior
-    unit = np.ones(1)
-    if isinstance(prior, HierarchicalPrior):
-        names = hyper_names(model.joint, model.design)[i]
-        unit = np.asarray(
-            prior.spread(**{h: draws.flat[name] for h, name in names.items()})
-        )
-        prior = prior.base
-    if (
-        not isinstance(prior, GaussianPrior)
-        or (prior_scales := prior.independent(len(function.at))) is None
-    ):
-        raise Incompatible(
-            f"{function.label} needs a normal prior of one scale, off the rows of its columns"
-        )
-    if prior.sigma_units:
-        noise = draws.flat.get(model.likelihood.noise_scale or "", model.noise())
-    else:
-        noise = 1.0
-    return np.asarray(unit * float(prior_scales[0]) * noise)
+    return _both_bands(estimate, sd, lower, upper, critical)
 
 
 def _maximum_quantile(parts: Iterable[Array], sd: Array, prob: float) -> float:
