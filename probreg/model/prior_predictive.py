@@ -125,7 +125,7 @@ def prior_predictive(
     improper = [k for k, v in aux_draws.items() if v is None]
     held = {k: v for k, v in aux_draws.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    beta, hyper = _draw_coefficients(prior, design, likelihood.width, sigma, rng, draws)
+    beta, hyper = draw_coefficients(prior, design, likelihood.width, sigma, rng, draws)
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
@@ -167,7 +167,7 @@ def _aux_draws(
     return value.sample(rng, draws) if value.proper else None
 
 
-def _draw_coefficients(
+def draw_coefficients(
     prior: JointPrior,
     design: Design,
     m: int,

@@ -11,10 +11,7 @@ import probreg as pr
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
-from probreg.show.plot.observations import (
-    observations,
-    smooth,
-)
+from probreg.show.plot.observations import bin_means, observations
 from probreg.show.plot.sweep import sweep, variables
 
 from .cases import own
@@ -215,11 +212,12 @@ def test_series_differ_without_colour():
     from probreg.show.plot.style import mark
 
     looks = [mark(i) for i in range(6)]
-    assert len({look.marker for look in looks}) == 6
-    assert len({str(look.line) for look in looks}) == 6
+    assert len({look["marker"] for look in looks}) == 6
+    assert len({str(look["linestyle"]) for look in looks}) == 6
     light = [
         np.dot(
-            [int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]
+            [int(look["color"][k : k + 2], 16) for k in (1, 3, 5)],
+            [0.299, 0.587, 0.114],
         )
         for look in looks
     ]
@@ -242,11 +240,17 @@ def test_quantile_residuals_of_the_true_model_are_standard_normal():
     assert abs(z.std() - 1.0) < 0.075
 
 
-def test_smooth_follows_a_curve():
-    x = np.linspace(0.0, 1.0, 200)
-    np.testing.assert_allclose(
-        smooth(x, x**2, x[50:150], share=0.2), x[50:150] ** 2, atol=0.01
-    )  # bias of order width^2/5
+def test_means_in_bins_are_weighted_averages_of_rows_in_order():
+    rng = np.random.default_rng(1)
+    x, w = (
+        rng.permutation(200.0 * np.arange(200)),
+        rng.integers(1, 4, 200).astype(float),
+    )
+    mean_x, mean_y = bin_means(x, x**2, w, 4)
+    part = np.argsort(x)[50:100]
+    assert len(mean_x) == 4
+    assert mean_x[1] == pytest.approx(np.average(x[part], weights=w[part]))
+    assert mean_y[1] == pytest.approx(np.average(x[part] ** 2, weights=w[part]))
 
 
 def test_variables_are_read_back_from_the_columns_of_a_formula():

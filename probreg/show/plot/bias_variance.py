@@ -1,6 +1,6 @@
 """Bias and variance against the scale of the prior."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from probreg.errors import Incompatible
 from probreg.show.plot.style import (
     GREY,
     INK,
-    Mark,
     Size,
     footnote,
     label,
@@ -23,7 +22,6 @@ from probreg.show.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = np.ndarray
 _DECADES = 3.0  # shown below the largest value
 _LINES = (
     ("bias2", "bias²"),
@@ -73,32 +71,26 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figur
     noise = float(average["noise"])
     fig, axes = paper(size=(6.4, 3.9), figsize=figsize)
     ax = axes[0, 0]
-    for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
-        _draw_curve(
-            ax, scale, average[name].values, average[f"{name}_se"].values, look, words
-        )
+    for i, (name, words) in enumerate(_LINES):
+        look = mark(i) | {"markersize": 4.5, "linewidth": 1.4}
+        if name == "error":
+            look = {"color": INK, "linewidth": 2.6}
+        value = average[name].values
+        se = average[f"{name}_se"].values
+        ax.plot(scale, value, label=words, **look)
+        if se.any():
+            low = np.maximum(value - 2.0 * se, 1e-3 * value)
+            ax.vlines(scale, low, value + 2.0 * se, color=look["color"], linewidth=0.9)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    shown = [v for name, _ in _LINES for v in average[name].values]
-    top = max([*shown, noise if np.isfinite(noise) else 0.0])
-    low = min(v for v in shown if v > 0)
+    values = np.concatenate([average[name].values for name, _ in _LINES])
+    top = max(values.max(), noise if np.isfinite(noise) else 0.0)
+    low = values[values > 0].min()
     ax.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
+    line = {"color": GREY, "zorder": 0}
     if np.isfinite(noise):
-        ax.axhline(
-            noise,
-            color=GREY,
-            linewidth=1.2,
-            linestyle=(0, (1, 2)),
-            label="noise of one response",
-            zorder=0,
-        )
-    ax.axvline(
-        found.best,
-        color=GREY,
-        linewidth=0.9,
-        zorder=0,
-        label=f"least error at {found.best:.3g}",
-    )
+        ax.axhline(noise, linestyle=":", label="noise of one response", **line)
+    ax.axvline(found.best, label=f"least error at {found.best:.3g}", **line)
     label(
         ax,
         x="scale of the prior (factor)",
@@ -111,25 +103,3 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figur
         source = f"{found.reps} simulated responses, two Monte Carlo errors"
     footnote(fig, f"average over {found.data.sizes['obs']} rows, {source}")
     return fig
-
-
-def _draw_curve(
-    ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str
-) -> None:
-    style = {
-        "color": look.color,
-        "linestyle": look.line,
-        "marker": look.marker,
-        "markerfacecolor": look.fill,
-    }
-    ax.plot(
-        scale,
-        value,
-        markersize=4.5,
-        linewidth=1.4 if look.marker else 2.6,
-        label=words,
-        **style,
-    )
-    if se.any():
-        ends = np.maximum(value - 2.0 * se, 1e-3 * value), value + 2.0 * se
-        ax.vlines(scale, *ends, color=look.color, linewidth=0.9)

@@ -74,6 +74,7 @@ def coefficients(
     several = fits_by_name(fits, "plot.coefficients")
     tables = [_estimates_by_name(fit, prob) for fit in several.values()]
     all_names = list(dict.fromkeys(name for table in tables for name in table))
+    # coefficients of smooth functions and processes have no meaning one by one
     smooth = {name for fit in several.values() for name in _smooth_coefficients(fit)}
     parameters = [name for name in all_names if name not in smooth] or all_names
     shown = parameters[:MOST]
@@ -88,9 +89,7 @@ def coefficients(
             ax.set_yticklabels([shorten(name, 34) for name in names])
     if cols > 1 and len(tables) > 1:
         for k, name in enumerate(names):
-            look = mark(k)
-            style = {"color": look.color, "markerfacecolor": look.fill}
-            axes[0].plot([], [], look.marker, ls="-", label=shorten(name), **style)
+            axes[0].plot([], [], label=shorten(name), **mark(k) | {"linestyle": "-"})
         top_legend(fig, axes[0])
     notes = [f"{100 * prob:g} % intervals, each in the units of its coefficient"]
     if len(tables) == 1:
@@ -103,15 +102,11 @@ def coefficients(
     return fig
 
 
-def _smooth_coefficients(fit: Fit) -> list[str]:
-    """Return the names of the coefficients of smooth functions and processes, which have no meaning one by one."""
+def _smooth_coefficients(fit: Fit) -> Array:
+    """Return the names of the coefficients of smooth functions and processes."""
     smooth = fit.model.design.of_terms[fit.model.design.head]
-    outcomes = len(fit.parameter_names) // max(len(smooth), 1)
-    return [
-        str(name)
-        for name, drop in zip(fit.parameter_names, np.repeat(smooth, outcomes))
-        if drop
-    ]
+    names = np.array(fit.parameter_names, dtype=object)
+    return names.reshape(len(smooth), -1)[smooth].ravel()
 
 
 def _estimates_by_name(fit: Fit, prob: float) -> dict[str, Array]:
@@ -133,21 +128,21 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     for i, row in enumerate(rows):
-        look = mark(i)
+        look = mark(i) | {"linestyle": ""}
         across = {"transform": ax.get_yaxis_transform()}
         ax.axhline(i, color=LIGHT, linewidth=0.5, zorder=0)
         if row is None or not np.isfinite(row[0]):
             text = "not in this model" if row is None else "no estimate exists"
-            center = {"va": "center", "ha": "center"}
-            ax.text(0.5, i, text, fontsize=SMALL, color=GREY, **center, **across)
+            where = {"va": "center", "ha": "center", **across}
+            ax.text(0.5, i, text, fontsize=SMALL, color=GREY, **where)
             continue
         ends = np.clip(row[1:], *ax.get_xlim())
-        ax.plot(ends, [i, i], color=look.color, linewidth=1.8, solid_capstyle="butt")
+        ax.plot(ends, [i, i], color=look["color"], linewidth=1.8, solid_capstyle="butt")
         for end, x, head in zip(row[1:], (0.0, 1.0), ("<", ">")):
             if np.isinf(end):
-                ax.plot([x], [i], head, color=look.color, clip_on=False, **across)
-        style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 6}
-        ax.plot([row[0]], [i], look.marker, **style)
+                arrow = look | {"marker": head, "clip_on": False}
+                ax.plot([x], [i], **arrow, **across)
+        ax.plot([row[0]], [i], markersize=6, **look)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
     ax.set_ylim(len(rows) - 0.5, -0.5)
 

@@ -17,23 +17,23 @@ from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
 from probreg.show.plot.observations import (
     Observations,
     beyond,
+    bin_means,
     normal_order,
     observations,
-    smooth,
 )
 from probreg.show.plot.reliability import draw_shares, forecasts_of_fit
 from probreg.show.plot.style import (
-    DASHED,
     GREY,
     INK,
     LIGHT,
+    REFERENCE,
     SMALL,
     Size,
     fitted_name,
     footnote,
     label,
     mark,
-    paper,
+    panels,
     points,
     shorten,
     top_legend,
@@ -94,17 +94,15 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     z = np.zeros(0)
     if isinstance(fit.model.likelihood, UnivariateLikelihood):
         z = quantile_residuals(fit, seen.rows)
-    panels = _panels_by_title(fit, seen, z)
-    across = 2 if len(panels) == 4 else min(len(panels), 3)
-    down = -(-len(panels) // across)
-    size = (3.5 * across, 3.3 * down)
-    fig, axes = paper(down, across, size=size, figsize=figsize)
-    for ax, (title, draw) in zip(axes.flat, panels.items()):
+    pictures = _panels_by_title(fit, seen, z)
+    across = 2 if len(pictures) == 4 else min(len(pictures), 3)
+    fig, axes = panels(
+        len(pictures), across, width=3.5 * across, height=3.0, figsize=figsize
+    )
+    for ax, (title, draw) in zip(axes, pictures.items()):
         label(ax, title=title)
         draw(ax)
-    for ax in axes.flat[len(panels) :]:
-        ax.remove()
-    top_legend(fig, axes.flat[: len(panels)])
+    top_legend(fig, axes)
     place = "at the estimate"
     if fit.target == "posterior":
         place = "under the posterior predictive"
@@ -118,62 +116,62 @@ def _panels_by_title(
     fit: Fit, seen: Observations, z: Array
 ) -> dict[str, Callable[[Any], object]]:
     likelihood = fit.model.likelihood
-    panels: dict[str, Callable[[Any], object]] = {}
+    draws: dict[str, Callable[[Any], object]] = {}
+    is_number = not isinstance(likelihood, OfClasses) or isinstance(
+        likelihood, OfTrials
+    )
     if isinstance(likelihood, UnivariateLikelihood):
-        if not isinstance(likelihood, OfClasses) or isinstance(likelihood, OfTrials):
-            panels["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
-        panels["Quantiles"] = lambda ax: _draw_quantiles(ax, z)
-    if "Residuals" in panels:
-        panels["Spread"] = lambda ax: _draw_spread(ax, fit, seen, z)
+        if is_number:
+            draws["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
+        draws["Quantiles"] = lambda ax: _draw_quantiles(ax, z)
+        if is_number:
+            draws["Spread"] = lambda ax: _draw_spread(ax, fit, seen, z)
     if isinstance(likelihood, OfClasses):
-        panels["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
+        draws["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
     elif not likelihood.is_discrete:
-        panels["Response"] = lambda ax: _draw_response(ax, fit, seen)
+        draws["Response"] = lambda ax: _draw_response(ax, fit, seen)
     else:
-        panels["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
+        draws["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
     with suppress(NotApplicable):
         fit.once(local)
-        panels["Leverage"] = lambda ax: _draw_leverage(ax, fit)
-    return panels
+        draws["Leverage"] = lambda ax: _draw_leverage(ax, fit)
+    return draws
 
 
 def _draw_residuals(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
-    """Draw residuals against the fitted mean with a smooth: y - E[y], or quantile residuals z for a discrete response."""
+    """Draw residuals against the fitted mean with means in bins: y - E[y], or quantile residuals z for a discrete response."""
     residual = z
     name = "quantile residual"
     if not fit.model.likelihood.is_discrete:
         residual = seen.y - seen.mean
         name = f"residual of {shorten(fit.model.design.response)}"
-    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
-    _draw_with_smooth(ax, seen.mean, residual)
+    ax.axhline(0.0, **REFERENCE)
+    _draw_with_means(ax, seen.mean, residual)
     label(ax, x=fitted_name(fit), y=name)
 
 
-def _draw_with_smooth(ax: Any, x: Array, y: Array) -> None:
-    """Draw points, and a local-line smooth if x takes more than three values."""
+def _draw_with_means(ax: Any, x: Array, y: Array) -> None:
+    """Draw points, and their means in bins along x if x takes more than three values."""
     points(ax, x, y)
     if len(np.unique(x)) > 3:
-        grid = np.linspace(x.min(), x.max(), 60)
-        color = mark(1).color
-        ax.plot(grid, smooth(x, y, grid), color=color, linewidth=1.8, label="smooth")
+        look = {"color": mark(1)["color"], "linewidth": 1.8}
+        ax.plot(*bin_means(x, y), label="mean in bins", **look)
 
 
 def _draw_quantiles(ax: Any, z: Array) -> None:
     """Draw sorted z against normal quantiles, the band of a normal sample, and the diagonal."""
     middle, lower, upper = normal_order(len(z), BAND)
     words = f"{100 * BAND:g} % band of a normal sample, pointwise"
-    band = {"color": LIGHT, "alpha": 0.7, "linewidth": 0}
-    ax.fill_between(middle, lower, upper, label=words, **band)
-    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=DASHED)
+    ax.fill_between(middle, lower, upper, color=LIGHT, alpha=0.7, lw=0, label=words)
+    ax.plot(middle, middle, **REFERENCE)
     points(ax, middle, np.sort(z), zorder=2.5)
     label(ax, x="normal quantile", y="quantile residual")
 
 
 def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Draw the roots of absolute quantile residuals against the fitted mean, and their average for normal noise."""
-    normal = {"color": GREY, "linewidth": 0.9, "linestyle": DASHED, "zorder": 0}
-    ax.axhline(_NORMAL, label="mean for normal noise", **normal)
-    _draw_with_smooth(ax, seen.mean, np.sqrt(np.abs(z)))
+    ax.axhline(_NORMAL, label="mean for normal noise", **REFERENCE)
+    _draw_with_means(ax, seen.mean, np.sqrt(np.abs(z)))
     ax.set_ylim(0.0, None)
     label(ax, x=fitted_name(fit), y="root of |quantile residual|")
 
@@ -181,7 +179,7 @@ def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
 def _draw_response(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw the response against its fitted mean, and the diagonal."""
     ends = [min(seen.mean.min(), seen.y.min()), max(seen.mean.max(), seen.y.max())]
-    ax.plot(ends, ends, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+    ax.plot(ends, ends, **REFERENCE)
     points(ax, seen.mean, seen.y)
     label(ax, x=fitted_name(fit), y=shorten(fit.model.design.response))
 
@@ -202,15 +200,15 @@ def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
     expected = np.diff([0.0, *below])
     middle = (edges[:-1] + edges[1:] - 1.0) / 2.0
     ax.bar(middle, np.sqrt(observed), width=0.8 * step, color=LIGHT, label="observed")
-    style = {"color": mark(0).color, "markersize": 3.5, "linewidth": 1.2}
-    ax.plot(middle, np.sqrt(expected), "o-", label="expected", **style)
+    look = mark(0) | {"markersize": 3.5, "linewidth": 1.2}
+    ax.plot(middle, np.sqrt(expected), label="expected", **look)
     label(ax, x=shorten(fit.model.design.response), y="root of the number of rows")
 
 
 def _draw_calibration(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw observed shares against predicted probabilities."""
     for k, panel in enumerate(forecasts_of_fit(fit, seen)[0][:_CLASSES]):
-        draw_shares(ax, panel.decompose(), BAND, mark(k), panel.title)
+        draw_shares(ax, panel.decompose(), BAND, k, panel.title)
     label(ax, x="predicted probability", y="observed share")
 
 
@@ -221,7 +219,7 @@ def _draw_leverage(ax: Any, fit: Fit) -> None:
     several = fit.model.shape[1] > 1
     points(ax, h, r)
     if not several and np.isfinite(r).any():
-        ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+        ax.axhline(0.0, **REFERENCE)
         # The number of coefficients that Cook's distance divides by: collinear columns count once.
         null = fit.solution.null_space
         collinear = 0 if null is None else null.shape[1]
@@ -251,8 +249,8 @@ def _draw_contours(ax: Any, h: Array, r: Array, k: int) -> None:
         edge = np.sqrt(distance * k * (1.0 - grid) / grid)
         edge[edge > reach] = np.nan
         if np.isfinite(edge).any():
-            style = {"color": GREY, "linewidth": 1.1, "linestyle": line}
-            ax.plot(grid, edge, label=f"Cook's distance {distance:g}", **style)
-            ax.plot(grid, -edge, **style)
+            look = {"color": GREY, "linewidth": 1.1, "linestyle": line}
+            ax.plot(grid, edge, label=f"Cook's distance {distance:g}", **look)
+            ax.plot(grid, -edge, **look)
     ax.set_ylim(-reach, reach)
     ax.set_xlim(0.0, min(np.nanmax(h) * 1.1, 1.0))

@@ -20,7 +20,6 @@ from probreg.show.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = np.ndarray
 MOST = 60  # groups in one picture
 _PANELS, _ACROSS = 6, 3  # panels in a picture, and in a row
 _HEIGHT = 0.15  # inches for each group
@@ -72,45 +71,38 @@ def effects(
     """
     table = fit.effects(group, prob)
     factor = table.attrs["groups"]
-    grouped = effects_called(fit.model, factor)
-    outcomes = fit.model.likelihood.outcomes or ("",)
-    titles = [", ".join(filter(None, (e, o))) for e in grouped.effects for o in outcomes]  # fmt: skip
-    size = (len(grouped.levels), len(titles))
-    columns = (table[name] for name in ("estimate", "lower", "upper"))
-    mean, lower, upper = (c.to_numpy(dtype=float).reshape(size) for c in columns)
-    order = np.argsort(-mean[:, 0], kind="stable")
+    levels = effects_called(fit.model, factor).levels
+    keys = [name for name in ("effect", "outcome") if name in table]
+    parts = [part for _, part in table.groupby(keys, sort=False)]
+    titles = [", ".join(part[keys].iloc[0]) for part in parts[:_PANELS]]
+    order = np.argsort(-parts[0]["estimate"].to_numpy(), kind="stable")
     if len(order) > MOST:
         order = np.r_[order[: MOST // 2], order[-(MOST // 2) :]]
-    names = [shorten(grouped.levels[g], 28) for g in order]
-    titles = titles[:_PANELS]
+    names = [shorten(levels[g], 28) for g in order]
     cols = min(len(titles), _ACROSS)
     width = 2.6 * cols + 2.0
     height = 0.6 + _HEIGHT * max(len(order), 4)
     fig, axes = panels(len(titles), cols, width=width, height=height, figsize=figsize)
     y = np.arange(len(order))
-    look = mark(0)
-    for k, (ax, title) in enumerate(zip(axes, titles)):
+    for k, (ax, title, part) in enumerate(zip(axes, titles, parts)):
+        look = mark(0)
+        row = part.iloc[order]
         ax.axvline(0.0, **REFERENCE)
-        ax.hlines(y, lower[order, k], upper[order, k], color=look.color, linewidth=1.5)
-        ax.plot(mean[order, k], y, look.marker, color=look.color, markersize=3.5)
+        ax.hlines(y, row["lower"], row["upper"], color=look["color"], linewidth=1.5)
+        ax.plot(row["estimate"], y, **look | {"linestyle": "", "markersize": 3.5})
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.locator_params(axis="x", nbins=5)
         label(ax, title=title)
         ax.set_yticks(y, names if k % cols == 0 else [""] * len(order), fontsize=6.5)
         ax.tick_params(axis="y", length=0)
     label(axes[0], y=shorten(factor.replace("`", ""), 32))
-    words = f"{_name_centres(fit)} and {100 * prob:g} % intervals of effects"
+    words = f"{fit.described['method'].partition(',')[0]}: conditional means at the estimated standard deviations"
+    if fit.target == "posterior":
+        words = f"{fit.method.name}: posterior means"
+    words += f" and {100 * prob:g} % intervals of effects"
     if fit.model.likelihood.link.name != "identity" or fit.model.likelihood.outcomes:
         words += ", on the scale of the linear predictor"
-    if len(order) < len(grouped.levels):
-        words += f"; {len(order)} of {len(grouped.levels)} groups, those with the smallest and the largest {titles[0]}"
+    if len(order) < len(levels):
+        words += f"; {len(order)} of {len(levels)} groups, those with the smallest and the largest {titles[0]}"
     footnote(fig, words)
     return fig
-
-
-def _name_centres(fit: Fit) -> str:
-    """Name the centres of the effects; those of a mode are conditional on the standard deviations and correlations."""
-    method = fit.described["method"].partition(",")[0]
-    if fit.target == "posterior":
-        return f"{method}: posterior means"
-    return f"{method}: conditional means at the estimated standard deviations"

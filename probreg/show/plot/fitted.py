@@ -7,10 +7,10 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.comparison.same_question import fits_by_name
-from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
+from probreg.show.plot.observations import bin_means
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
@@ -156,13 +156,11 @@ def _predict_new_groups(
 
 def _curve_word(fit: Fit) -> str:
     """Name the curve for the legend."""
-    name = fit.model.likelihood.mean_name(fit.model.design.response)
-    ordinary = name == fit.model.design.response or isinstance(
-        fit.model.likelihood, OfClasses
-    )
-    return (
-        "mean" if ordinary else shorten(name.removeprefix("the "), 28)
-    )  # such as a quantile
+    likelihood = fit.model.likelihood
+    name = likelihood.mean_name(fit.model.design.response)
+    if name == fit.model.design.response or isinstance(likelihood, OfClasses):
+        return "mean"
+    return shorten(name.removeprefix("the "), 28)  # such as a quantile
 
 
 def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
@@ -192,24 +190,24 @@ def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
         # none under sampling weights; new observations of trials are successes, not shares
         if "new_lower" in prediction and not isinstance(likelihood, OfTrials):
             words = f"{100 * prob:g} % of new observations{group}"
-            band = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}
+            look = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}
             ends = prediction["new_lower"], prediction["new_upper"]
-            ax.fill_between(path.x, *ends, label=words, **band)
-    color = mark(0).color
+            ax.fill_between(path.x, *ends, label=words, **look)
+    look = {"color": mark(0)["color"], "zorder": 2}
     words = f"{100 * prob:g} % interval of the {word}"
-    band = {"color": color, "alpha": 0.28, "linewidth": 0, "zorder": 2}
     ends = prediction["mean_lower"], prediction["mean_upper"]
-    ax.fill_between(path.x, *ends, label=words, **band)
-    ax.plot(
-        path.x, prediction["mean"], color=color, linewidth=1.8, label=word, zorder=3
-    )
+    ax.fill_between(path.x, *ends, label=words, alpha=0.28, linewidth=0, **look)
+    ax.plot(path.x, prediction["mean"], label=word, linewidth=1.8, **look)
 
 
 def _draw_points(
     ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
 ) -> None:
     """Draw the rows; rows of other levels than the curve's are faint."""
-    area = np.broadcast_to(_area(fit), len(y))
+    w = _trials(fit)
+    area = np.full(len(y), 18.0 if len(y) <= 300 else 8.0)
+    if w is not None:
+        area = np.maximum(area * w / w.mean(), 1.0)
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
     for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
         if rows.any():
@@ -223,16 +221,6 @@ def _data_word(fit: Fit) -> str:
     if fit.model.design.weights is None:
         return "data"
     return "data, larger for more weight"
-
-
-def _area(fit: Fit) -> Any:
-    """Return the area of the points, in proportion to their weights."""
-    n = fit.model.design.n
-    w = _trials(fit)
-    size = 18.0 if n <= 300 else 8.0
-    if w is None:
-        return size
-    return np.maximum(size * w / w.mean(), 1.0)
 
 
 def _trials(fit: Fit) -> Array | None:
@@ -251,32 +239,11 @@ def _draw_classes(ax: Any, fit: Fit, path: Sweep, prediction: Any) -> None:
     weights = _trials(fit)
     for k, level in enumerate(prediction["level"].values):
         look = mark(k)
-        class_prediction = prediction.sel(level=level)
-        band = {"color": look.color, "alpha": 0.18, "linewidth": 0}
-        ax.fill_between(
-            path.x,
-            class_prediction["mean_lower"],
-            class_prediction["mean_upper"],
-            **band,
-        )
-        line = {"color": look.color, "linestyle": look.line}
-        ax.plot(path.x, class_prediction["mean"], linewidth=1.8, **line)
-        shares = _shares_by_bin(path.observed, np.nan_to_num(observed[:, k]), weights)
-        style = {"markerfacecolor": look.fill, "markersize": 4.5}
-        ax.plot(*shares, look.marker, color=look.color, **style)
-        ax.plot([], [], look.marker, label=shorten(level, 24), **style, **line)
+        curve = prediction.sel(level=level)
+        ends = curve["mean_lower"], curve["mean_upper"]
+        ax.fill_between(path.x, *ends, color=look["color"], alpha=0.18, lw=0)
+        ax.plot(path.x, curve["mean"], **look | {"marker": None, "linewidth": 1.8})
+        shares = bin_means(path.observed, np.nan_to_num(observed[:, k]), weights, 8)
+        ax.plot(*shares, markersize=4.5, **look | {"linestyle": ""})
+        ax.plot([], [], label=shorten(level, 24), markersize=4.5, **look)
     ax.set_ylim(-0.03, 1.03)
-
-
-def _shares_by_bin(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
-    """Return mean x and share of hits in at most eight bins of about equal size."""
-    w = full_weights(weights, len(x))
-    groups = [
-        g
-        for g in np.array_split(
-            np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))
-        )
-        if w[g].sum() > 0
-    ]
-    centre = np.array([np.average(x[g], weights=w[g]) for g in groups])
-    return centre, np.array([np.average(hit[g], weights=w[g]) for g in groups])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from probreg.data.rows import full_weights
 from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -44,7 +45,8 @@ def observations(fit: Fit) -> Observations:
         model.design.weight_kind, "a picture of the predictive distribution"
     )
     every_row, weights = observation_rows(model)
-    part = _evenly(len(every_row), MOST_ROWS)
+    shown = min(len(every_row), MOST_ROWS)
+    part = np.linspace(0, len(every_row) - 1, shown).round().astype(int)
     rows = every_row[part]
     distribution = predictive(
         model,
@@ -55,8 +57,8 @@ def observations(fit: Fit) -> Observations:
         at_most=MOST_DRAWS,
     )
     note = ""
-    if len(part) < len(every_row):
-        note = f"{len(part):,} of {len(every_row):,} observations are shown"
+    if shown < len(every_row):
+        note = f"{shown:,} of {len(every_row):,} observations are shown"
     w = np.ones(len(part)) if weights is None else weights[part]
     y = model.design.observed[rows]
     likelihood = model.likelihood
@@ -86,38 +88,17 @@ def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
     return middle, lower, upper
 
 
-def smooth(x: Array, y: Array, grid: Array, share: float = 0.67) -> Array:
-    """Local line with tricube weights over the nearest `share` of the rows, at the points `grid` (Cleveland 1979).
+def bin_means(
+    x: Array, y: Array, weights: Array | None = None, bins: int = 10
+) -> tuple[Array, Array]:
+    """Return the means of x and y in bins of about equal size along x, at least eight rows each.
 
-    >>> x = np.arange(10.0)
-    >>> smooth(x, 2.0 * x + 1.0, np.array([4.5])).round(6)
-    array([10.])
+    >>> [v.tolist() for v in bin_means(np.arange(16.0), np.arange(16.0) ** 2)]
+    [[3.5, 11.5], [17.5, 137.5]]
     """
-    k = max(int(np.ceil(share * len(x))), min(len(x), 3))
-    distance = np.abs(x - grid[:, None])
-    reach = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
-    w = (
-        np.clip(
-            1.0 - (distance / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None
-        )
-        ** 3
-    )
-    total = w.sum(1)
-    mx = (w @ x) / total
-    my = (w @ y) / total
-    dx = x - mx[:, None]
-    var = (w * dx**2).sum(1)
-    cov = (w * dx * (y - my[:, None])).sum(1)
-    slope = np.divide(
-        cov,
-        var,
-        out=np.zeros_like(cov),
-        where=var > 1e-12 * (np.ptp(x) ** 2 + 1e-300) * total,
-    )
-    return my + slope * (grid - mx)
-
-
-def _evenly(n: int, limit: int) -> Array:
-    if n <= limit:
-        return np.arange(n)
-    return np.linspace(0, n - 1, limit).round().astype(int)
+    w = full_weights(weights, len(x))
+    parts = np.array_split(np.argsort(x, kind="stable"), np.clip(len(x) // 8, 1, bins))
+    means = [
+        np.average([x[g], y[g]], axis=1, weights=w[g]) for g in parts if w[g].any()
+    ]
+    return np.array(means)[:, 0], np.array(means)[:, 1]

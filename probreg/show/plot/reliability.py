@@ -13,11 +13,10 @@ from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.scores import Decomposition, decompose
 from probreg.show.plot.observations import Observations, observations
 from probreg.show.plot.style import (
-    DASHED,
     GREY,
     LIGHT,
+    REFERENCE,
     SMALL,
-    Mark,
     Size,
     footnote,
     label,
@@ -214,12 +213,12 @@ def _draw_reliability(top: Any, below: Any, panel: Forecasts, prob: float) -> No
     decomposition = panel.decompose()
     top.set_visible(True)
     below.set_visible(True)
-    draw_shares(top, decomposition, prob, mark(0))
+    draw_shares(top, decomposition, prob, 0)
     top.set_ylim(-0.03, 1.03)
     top.tick_params(labelbottom=False)
     text = f"Brier {decomposition.score:.3f}\ncalibration {decomposition.calibration:.3f}\nresolution {decomposition.resolution:.3f}\nuncertainty {decomposition.uncertainty:.3f}"
-    corner = {"transform": top.transAxes, "ha": "right", "va": "bottom"}
-    top.text(0.99, 0.02, text, fontsize=SMALL - 0.5, color=GREY, **corner)
+    where = {"transform": top.transAxes, "ha": "right", "va": "bottom"}
+    top.text(0.99, 0.02, text, fontsize=SMALL - 0.5, color=GREY, **where)
     if panel.is_grouped:
         edges = np.linspace(0.0, 1.0, _STROKES + 1)
         below.hist(panel.p, edges, weights=panel.weights, color=GREY, rwidth=0.75)
@@ -232,16 +231,15 @@ def draw_shares(
     ax: Any,
     decomposition: Decomposition,
     prob: float,
-    look: Mark,
+    series: int,
     title: str | None = None,
 ) -> None:
     """Draw observed shares against forecasts, the diagonal, and the bars of shares that agree with their forecasts."""
     lower, upper = consistent(decomposition, prob)
-    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=1)
+    ax.plot([0, 1], [0, 1], **REFERENCE)
     ax.vlines(decomposition.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
-    style = {"color": look.color, "markerfacecolor": look.fill, "zorder": 3}
-    style["label"] = title
-    ax.plot(decomposition.forecast, decomposition.observed, look.marker, markersize=5, linestyle=look.line, linewidth=0.9, **style)  # fmt: skip
+    look = mark(series) | {"linewidth": 0.9, "zorder": 3}
+    ax.plot(decomposition.forecast, decomposition.observed, label=title, ms=5, **look)
     ax.set_xlim(-0.03, 1.03)
 
 

@@ -70,9 +70,14 @@ def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
 def _draw_ranks(ax: Any, result: SBC, name: str) -> None:
     data = result.ecdf_difference
     x = np.r_[0.0, data["point"].values, 1.0]
-    low = np.r_[0.0, data["lower"].values, 0.0]
-    high = np.r_[0.0, data["upper"].values, 0.0]
-    line = np.r_[0.0, data["difference"].sel(quantity=name).values, 0.0]
+    line, low, high = (
+        np.r_[0.0, values, 0.0]
+        for values in (
+            data["difference"].sel(quantity=name),
+            data["lower"],
+            data["upper"],
+        )
+    )
     ax.fill_between(x, low, high, color=LIGHT, linewidth=0)
     ax.axhline(0.0, **REFERENCE)
     ax.plot(x, line, color=INK, linewidth=1.3)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 Array = np.ndarray
 _ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
 _LEVELS = 12  # of a contour picture
+# name, prefix and opacity of each band
+_BANDS = (
+    ("simultaneous band", "simultaneous_", 0.14),
+    ("pointwise band", "", 0.28),
+)
 
 
 @check_arguments
@@ -159,21 +164,18 @@ def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
 def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
     """Draw the function with both bands, and marks at the rows."""
     x = data["x"].values[:, 0]
-    color = mark(0).color
-    for kind, alpha in (("simultaneous", 0.14), ("pointwise", 0.28)):
-        prefix = "simultaneous_" if kind == "simultaneous" else ""
+    look = {"color": mark(0)["color"]}
+    for kind, prefix, alpha in _BANDS:
         ends = data[f"{prefix}lower"], data[f"{prefix}upper"]
-        band = {"color": color, "alpha": alpha, "linewidth": 0}
-        ax.fill_between(x, *ends, label=f"{kind} band", **band)
+        ax.fill_between(x, *ends, label=kind, alpha=alpha, linewidth=0, **look)
     name = "slope" if derivative else "estimate"
-    ax.plot(x, data["estimate"], color=color, linewidth=1.6, label=name)
+    ax.plot(x, data["estimate"], linewidth=1.6, label=name, **look)
     ax.axhline(0.0, color=GREY if derivative else LIGHT, linewidth=0.8, zorder=0)
     if len(points):
-        style = {"color": GREY, "markersize": 6, "alpha": 0.6}
-        axis = ax.get_xaxis_transform()
+        look = {"color": GREY, "markersize": 6, "alpha": 0.6}
+        look |= {"transform": ax.get_xaxis_transform()}
         y = np.full(len(points), 0.015)
-        many = len(points) > MANY
-        ax.plot(points[:, 0], y, "|", transform=axis, rasterized=many, **style)
+        ax.plot(points[:, 0], y, "|", rasterized=len(points) > MANY, **look)
 
 
 def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
@@ -187,7 +189,7 @@ def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
     ax.contour(x, z, values, levels=levels[::3], colors="white", linewidths=0.6)
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
     if len(points):
-        dots = {"color": mark(1).color, "markersize": 2.5}
+        dots = {"color": mark(1)["color"], "markersize": 2.5}
         ax.plot(*points.T, ".", rasterized=len(points) > MANY, **dots)
 
 

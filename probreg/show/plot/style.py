@@ -1,7 +1,7 @@
 """The style of all pictures: light, sparse, with series that differ by marker and line as well as by colour."""
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,15 +28,6 @@ _FOOT, _LABEL, _TITLE = 14.5, 14.0, 13.5
 _TICK = 5.5  # widths of a letter that a number under an axis takes up, with a gap
 
 
-class Mark(NamedTuple):
-    """Colour, marker and line of one series."""
-
-    color: str
-    marker: str
-    fill: str
-    line: Any
-
-
 # dark and light alternate, so that neighbours differ in greyscale; colours are safe for the colour-blind
 _COLORS = ("#173f6e", "#d9691e", "#0f6b57", "#d9a400", "#7b3f79", "#8d97a0")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -50,12 +41,15 @@ _LINES = (
 )
 
 
-def mark(i: int) -> Mark:
-    """Return the style of series number i."""
+def mark(i: int) -> dict[str, Any]:
+    """Return the colour, marker and line of series number i, as settings of `Axes.plot`."""
     j = i % len(_COLORS)
-    return Mark(
-        _COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j]
-    )
+    return {
+        "color": _COLORS[j],
+        "marker": _MARKERS[j],
+        "markerfacecolor": _COLORS[j] if i % 2 == 0 else "white",
+        "linestyle": _LINES[j],
+    }
 
 
 def fitted_name(fit: Fit) -> str:
@@ -90,7 +84,7 @@ def paper(
     cols: int = 1,
     *,
     size: Size,
-    figsize: Size | None = None,
+    figsize: Size | None,
     **shared: Any,
 ) -> tuple["Figure", Any]:
     """Return an empty figure of `figsize` inches, by default of `size`, and its axes (rows, cols)."""
@@ -178,16 +172,11 @@ def label(
         )
 
 
-def points(ax: Any, x: Any, y: Any, **look: Any) -> None:
+def points(ax: Any, x: Any, y: Any, **settings: Any) -> None:
     """Draw the rows of the data as grey rings, small if there are many."""
     n = len(x)
-    style = {
-        "s": 16 if n < 300 else 7,
-        "facecolors": "none",
-        "edgecolors": GREY,
-        "linewidths": 0.8,
-    }
-    ax.scatter(x, y, **style | {"rasterized": n > MANY} | look)
+    rings = {"facecolors": "none", "edgecolors": GREY, "linewidths": 0.8}
+    ax.scatter(x, y, 16 if n < 300 else 7, rasterized=n > MANY, **rings | settings)
 
 
 def top_legend(fig: "Figure", source: Any) -> None:
@@ -198,17 +187,17 @@ def top_legend(fig: "Figure", source: Any) -> None:
             handles.setdefault(name, handle)
     if not handles:
         return
-    style: dict[str, Any] = {
-        "frameon": False,
-        "fontsize": SMALL,
-        "labelcolor": INK,
-        "borderaxespad": 0.2,
-        "loc": "outside upper left",
-    }
     width = fig.get_figwidth() * fig.dpi
     for columns in range(min(4, len(handles)), 0, -1):
         legend = fig.legend(
-            list(handles.values()), list(handles), ncols=columns, **style
+            list(handles.values()),
+            list(handles),
+            ncols=columns,
+            frameon=False,
+            fontsize=SMALL,
+            labelcolor=INK,
+            borderaxespad=0.2,
+            loc="outside upper left",
         )
         if columns == 1 or legend.get_window_extent().width <= 0.96 * width:
             return
@@ -224,5 +213,5 @@ def footnote(fig: "Figure", text: str) -> None:
 
 def message(ax: Any, text: str) -> None:
     """Write a sentence in the middle of axes that have nothing to draw."""
-    center = {"transform": ax.transAxes, "ha": "center", "va": "center"}
-    ax.text(0.5, 0.5, text, fontsize=SMALL, color=GREY, wrap=True, **center)
+    where = {"transform": ax.transAxes, "ha": "center", "va": "center"}
+    ax.text(0.5, 0.5, text, fontsize=SMALL, color=GREY, wrap=True, **where)

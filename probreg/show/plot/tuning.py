@@ -1,6 +1,5 @@
 """Coefficients along the scale of a prior, and the criterion that chooses the scale."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,48 +70,53 @@ def path(
     model = found.model
     columns = np.flatnonzero(model.joint.informative)
     columns = columns[columns != model.design.intercept]
+    names = [shorten(model.design.columns[j], 26) for j in columns]
     outcomes = [str(v) for v in model.likelihood.outcomes] or [""]
-    curves = _standardise(found, found.coef.values, columns, len(outcomes))
-    if found.ml is None:
-        ends = np.full((1, *curves.shape[1:]), np.nan)
-    else:
-        ends = _standardise(found, found.ml.coef.values, columns, len(outcomes))
+    sd = np.asarray(model.design.moments.scale, dtype=float)[columns]
+    unit = np.where(sd > 0, sd, 1.0)[:, None]
+    shape = (len(model.design.columns), len(outcomes))
+    curves = found.coef.values.reshape(-1, *shape)[:, columns] * unit
+    ends = np.full(curves.shape[1:], np.nan)
+    if found.ml is not None:
+        ends = found.ml.coef.values.reshape(shape)[columns] * unit
     scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
     shown = outcomes[:_PANELS]
     height = (4.1 if len(shown) == 1 else 2.9) * len(shown)
     fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
     for k, ax in enumerate(axes[:, 0]):
         labelled = _columns_to_name(found.scales, curves[:, :, k], scale)
-        names = {j: shorten(model.design.columns[columns[j]], 26) for j in labelled}
-        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], names)
+        _draw_curves(ax, found.scales, curves[:, :, k], ends[:, k], labelled, names)
         if scale is not None:
             ax.axvline(scale, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
-        title = shorten(shown[k]) if len(outcomes) > 1 else None
         y = "change of the linear predictor\nper sd of the column"
-        label(ax, y=y, title=title)
+        label(ax, y=y, title=shorten(shown[k]) if len(outcomes) > 1 else None)
     x = "factor on the scales of the prior: left its centre, right maximum likelihood"
     label(axes[-1, 0], x=x)
-    _draw_degrees(axes[0, 0], found.scales, found.data["df"].values)
+    df = found.data["df"].values
+    _draw_degrees(axes[0, 0], found.scales, df)
     top_legend(fig, axes[0, 0])
-    footnote(fig, _describe_path(found, len(columns), scale, len(outcomes)))
+    notes = ["marks at the right: maximum likelihood"]
+    if found.ml is None:
+        notes = ["no maximum likelihood estimate exists"]
+    if scale is not None:
+        degrees = float(np.interp(np.log(scale), np.log(found.scales), df))
+        notes.append(
+            f"dashed: the chosen scale {scale:.3g}, {degrees:.1f} degrees of freedom"
+        )
+    if len(columns) > ALL:
+        notes.append(
+            f"{FEW} of {len(columns)} columns are named, grey curves may leave the frame"
+        )
+    if len(outcomes) > _PANELS:
+        notes.append(f"the first {_PANELS} of {len(outcomes)} outcomes")
+    footnote(fig, "; ".join(notes))
     return fig
-
-
-def _standardise(
-    result: RegularisationPath, coef: Array, columns: Array, outcomes: int
-) -> Array:
-    """Return coefficients times the standard deviation of their columns, (S, columns, outcomes)."""
-    design = result.model.design
-    sd = np.asarray(design.moments.scale, dtype=float)[columns]
-    table = coef.reshape(-1, len(design.columns), outcomes)[:, columns]
-    return table * np.where(sd > 0, sd, 1.0)[:, None]
 
 
 def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array:
     """Return the columns with names, the one with the largest last value first."""
-    if scale is None:
-        size = np.nanmax(np.abs(curves), axis=0)
-    else:
+    size = np.nanmax(np.abs(curves), axis=0)
+    if scale is not None:
         size = np.abs(curves[int(np.argmin(np.abs(np.log(scales / scale))))])
     labelled = np.arange(curves.shape[1])
     if len(labelled) > ALL:
@@ -121,10 +125,14 @@ def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array
 
 
 def _draw_curves(
-    ax: Any, scales: Array, curves: Array, ends: Array, names: Mapping[int, str]
+    ax: Any,
+    scales: Array,
+    curves: Array,
+    ends: Array,
+    labelled: Array,
+    names: list[str],
 ) -> None:
     """Draw grey curves first, then those with names, each with a mark at its maximum likelihood estimate."""
-    labelled = list(names)
     ax.set_xscale("log")
     ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
     ax.plot(
@@ -133,11 +141,10 @@ def _draw_curves(
     right = scales[-1] * (scales[-1] / scales[0]) ** 0.025
     for number, j in enumerate(labelled):
         look = mark(number)
-        style = {"color": look.color, "linestyle": look.line, "linewidth": 1.6}
-        ax.plot(scales, curves[:, j], label=names[j], zorder=3, **style)
-        style = {"markerfacecolor": look.fill, "markersize": 4.5, "clip_on": False}
+        line = look | {"marker": None, "linewidth": 1.6, "zorder": 3}
+        ax.plot(scales, curves[:, j], label=names[j], **line)
         if np.isfinite(ends[j]):
-            ax.plot([right], [ends[j]], look.marker, color=look.color, **style)
+            ax.plot([right], [ends[j]], markersize=4.5, clip_on=False, **look)
     ax.set_xlim(scales[0], right)
     # the frame contains the named curves and their ends; grey ones may leave it
     values = np.r_[curves[:, labelled].ravel(), ends[labelled], 0.0]
@@ -158,27 +165,6 @@ def _draw_degrees(ax: Any, scales: Array, df: Array) -> None:
     top.minorticks_off()
     top.spines["top"].set_visible(False)
     label(top, x="effective degrees of freedom")
-
-
-def _describe_path(
-    result: RegularisationPath, columns: int, scale: float | None, outcomes: int
-) -> str:
-    notes = ["marks at the right: maximum likelihood"]
-    if result.ml is None:
-        notes = ["no maximum likelihood estimate exists"]
-    if scale is not None:
-        df = result.data["df"].values
-        degrees = float(np.interp(np.log(scale), np.log(result.scales), df))
-        notes.append(
-            f"dashed: the chosen scale {scale:.3g}, {degrees:.1f} degrees of freedom"
-        )
-    if columns > ALL:
-        notes.append(
-            f"{FEW} of {columns} columns are named, grey curves may leave the frame"
-        )
-    if outcomes > _PANELS:
-        notes.append(f"the first {_PANELS} of {outcomes} outcomes")
-    return "; ".join(notes)
 
 
 @check_arguments
@@ -207,29 +193,26 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
     >>> tune(tuned(model, "aic")).axes[0].get_ylabel()
     'score: aic'
     """
-    table = found.table
+    table = found.table.astype({"score": float, "se": float, "df": float})
     scales = np.asarray(table.index, dtype=float)
-    score = np.asarray(table["score"], dtype=float)
-    se = np.asarray(table["se"], dtype=float)
+    score = table["score"].to_numpy()
+    se = table["se"].to_numpy()
     fig, axes = paper(size=(6.6, 4.3), figsize=figsize)
     ax = axes[0, 0]
-    color = mark(0).color
     ax.set_xscale("log")
     spread = 0.0
     if np.isfinite(se).any():
         spread = float(np.nanmax(se))
-        band = {"color": LIGHT, "linewidth": 0, "label": "score ± 1 SE"}
-        ax.fill_between(scales, score - se, score + se, **band)
-        best_index = int(np.flatnonzero(scales == found.best)[0])
-        style = {"color": GREY, "linewidth": 0.9, "linestyle": ":"}
-        ax.axhline(score[best_index] + se[best_index], label="least + 1 SE", **style)
-    style = {"color": color, "markersize": 2.6, "linewidth": 1.2}
-    ax.plot(scales, score, "o-", label="score", **style)
-    style = {"color": INK, "linewidth": 1.1, "linestyle": DASHED}
-    ax.axvline(found.scale, label=f"chosen: {found.scale:.3g}", **style)
+        band = {"color": LIGHT, "linewidth": 0}
+        ax.fill_between(scales, score - se, score + se, label="score ± 1 SE", **band)
+        limit = table.loc[found.best, ["score", "se"]].sum()
+        ax.axhline(limit, color=GREY, linestyle=":", label="least + 1 SE")
+    ax.plot(scales, score, label="score", markersize=2.6, linewidth=1.2, **mark(0))
+    line = {"color": INK, "linewidth": 1.1, "linestyle": DASHED}
+    ax.axvline(found.scale, label=f"chosen: {found.scale:.3g}", **line)
     if found.best != found.scale:
-        style = {"color": GREY, "linewidth": 1.1}
-        ax.axvline(found.best, label=f"least: {found.best:.3g}", **style)
+        line = {"color": GREY, "linewidth": 1.1}
+        ax.axvline(found.best, label=f"least: {found.best:.3g}", **line)
     # cut off scores that are very high at one end
     finite = score[np.isfinite(score)]
     low = float(finite.min())
@@ -238,7 +221,7 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
     if high > low:
         pad = 0.08 * (high - low)
         ax.set_ylim(low - spread - pad, high + pad)
-    _draw_degrees(ax, scales, np.asarray(table["df"], dtype=float))
+    _draw_degrees(ax, scales, table["df"].to_numpy())
     x = "factor on the scales of the prior (small: strong prior)"
     label(ax, x=x, y=f"score: {found.criterion.name}")
     top_legend(fig, axes)
