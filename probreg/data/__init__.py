@@ -20,10 +20,10 @@ from probreg.data.checked_arrays import (
     with_trials as with_trials,
 )
 from probreg.data.design import (
+    AbsentRows as AbsentRows,
     AnyMoments as AnyMoments,
     ColumnRecipe as ColumnRecipe,
     Design as Design,
-    Unused as Unused,
     from_reading as from_reading,
 )
 from probreg.data.frame import Frame as Frame

@@ -135,7 +135,7 @@ class Design(PrintsLines):
 
     `offset` (n, 1) or (n, m) is added to eta; `labels` (n,) name the rows. The kind of the weights is `weight_kind` (see `probreg.data.weights`):
     `weights` (n,) multiply log p(y_i), as frequencies (a row of weight 2 is two rows) or as sampling weights with sum n;
-    `precision` (n,) divides the variance of the noise. Rows of weight 0 are only in `unused`. `trials` (n,)
+    `precision` (n,) divides the variance of the noise. Rows of weight 0 are `absent`. `trials` (n,)
     are the trials of rows without a response, if the model has trials and they are known.
     """
 
@@ -157,7 +157,7 @@ class Design(PrintsLines):
     source: RowSource | None = None
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
-    unused: "Unused | None" = None
+    absent: "AbsentRows | None" = None
     inputs: Mapping[str, Array] = field(
         default_factory=dict
     )  # (n, d) of each smooth function and process, by the term
@@ -377,15 +377,15 @@ class Design(PrintsLines):
     @property
     def rows(self) -> int:
         """The number of rows of the data, including rows of weight 0: the length of arrays with one entry per row."""
-        return self.n + (0 if self.unused is None else len(self.unused.places))
+        return self.n + (0 if self.absent is None else len(self.absent.places))
 
     @property
     def places(self) -> Array:
         """(n,) the places of the rows with positive weight among the rows of the data."""
         all_rows = np.arange(self.rows)
-        if self.unused is None:
-            return all_rows
-        return np.delete(all_rows, self.unused.places)
+        return (
+            all_rows if self.absent is None else np.delete(all_rows, self.absent.places)
+        )
 
     @property
     def row_names(self) -> Array:
@@ -396,59 +396,37 @@ class Design(PrintsLines):
         """Return the label of row i, or its number."""
         return i if self.labels is None else self.labels[i]
 
-    def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
-        """Return values (n, ...) of the rows with positive weight at their places in the data, with `unused` at rows of weight 0.
+    def by_row(self, values: Array, absent: float = np.nan) -> Array:
+        """Return values (n, ...) of the rows with positive weight at their places in the data, with `absent` at rows of weight 0.
 
         >>> from probreg.data import ArrayColumns
         >>> few = Design(np.ones((2, 1)), None, ("a",), ArrayColumns(("a",), False))
-        >>> replace(few, unused=Unused(np.array([1]), np.ones((1, 1)))).by_row(np.array([3.0, 4.0]))
+        >>> replace(few, absent=AbsentRows(np.array([1]))).by_row(np.array([3.0, 4.0]))
         array([ 3., nan,  4.])
         """
-        if self.unused is None:
+        if self.absent is None:
             return values
-        values_by_row = np.empty((self.rows, *values.shape[1:]), dtype=values.dtype)
-        values_by_row[self.places], values_by_row[self.unused.places] = values, unused
+        fill = False if values.dtype == bool else absent
+        values_by_row = np.full(
+            (self.rows, *values.shape[1:]), fill, np.result_type(values, fill)
+        )
+        values_by_row[self.places] = values
         return values_by_row
+
+    @property
+    def data_labels(self) -> Array:
+        """The labels of all rows of the data, or their numbers."""
+        if self.labels is None or len(self.labels) != self.n:
+            return np.arange(self.rows)
+        labels = np.empty(self.rows, dtype=np.asarray(self.labels).dtype)
+        labels[self.places] = self.labels
+        if self.absent is not None:
+            labels[self.absent.places] = self.absent.labels
+        return labels
 
     def counted_rows(self, values: Array) -> Array:
         """Select the rows with positive weight (n, ...) from values with one entry per row of the data."""
         return values[self.places]
-
-    @property
-    def whole(self) -> "Design":
-        """All rows of the data in their places, including rows of weight 0 as new rows.
-
-        Without frequencies, and without a response except for the trials of counts.
-        """
-        u = self.unused
-        if u is None:
-            return self
-
-        def join(name: str) -> Array | None:
-            values = getattr(self, name)
-            others = getattr(u, name)
-            if values is None or others is None:
-                return None
-            return self.by_row(np.asarray(values), others)
-
-        has_counts = self.y is not None and self.y.ndim > 1
-        return Design(
-            self.by_row(self.X, u.X),
-            join("y") if has_counts else None,
-            self.columns,
-            self.recipe,
-            self.response,
-            join("offset"),
-            labels=join("labels"),
-            precision=None
-            if self.precision is None
-            else self.by_row(self.precision, 1.0),
-            inputs={
-                key: self.by_row(x, u.inputs[key])
-                for key, x in self.inputs.items()
-                if key in u.inputs
-            },
-        )
 
     @property
     def sample(self) -> "Design":
@@ -567,9 +545,6 @@ class Design(PrintsLines):
                 [columns[..., :first], new, columns[..., first + len(old) :]], axis=-1
             )
 
-        u = self.unused
-        if u is not None:
-            u = replace(u, X=among(u.X, new.columns_at(u.inputs[key])))
         return replace(
             self,
             X=np.ascontiguousarray(
@@ -579,7 +554,6 @@ class Design(PrintsLines):
             recipe=recipe,
             kept=None,
             kept_by_trials=None,
-            unused=u,
             notes=(
                 *(note for note in self.notes if note not in term.notes),
                 *new.notes,
@@ -604,7 +578,7 @@ class Design(PrintsLines):
             kept=None,
             kept_by_trials=None,
             source=None,
-            unused=None,
+            absent=None,
             of_moments=False,
             read={name: values[rows] for name, values in self.read.items()},
             inputs={
@@ -727,32 +701,16 @@ def arrow_moments_of_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class Unused:
-    """Rows of weight 0: their places (k,) among the rows of the data, and their values; y is nan if it is invalid."""
+class AbsentRows:
+    """Rows of weight 0: their places (k,) among the rows of the data, and their labels."""
 
     places: Array
-    X: Array
-    offset: Array | None = None
-    y: Array | None = None
     labels: Array | None = None
-    inputs: Mapping[str, Array] = field(default_factory=dict)
 
-
-def left_out_notes(
-    n_omitted: int, n: int, unused: Unused | None = None
-) -> tuple[str, ...]:
-    """Return the note on rows of weight 0 among n rows; empty if there are none."""
-    if not n_omitted:
-        return ()
-    if unused is None or isinstance(unused.X, LazyColumns):
-        blank = 0
-    else:
-        blank = int(np.isnan(unused.X).any(1).sum())
-    if blank:
-        absent = f"; {blank} of them hold values that no other row taught the terms, and have no prediction"
-    else:
-        absent = ""
-    return (f"{n_omitted} of {n} rows have weight 0 and were left out{absent}",)
+    def note(self, n: int) -> str:
+        """Return the note on these rows and n others."""
+        k = len(self.places)
+        return f"{k} of {n + k} rows have weight 0 and were left out"
 
 
 def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
@@ -763,10 +721,6 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         reading.response, reading.counted, reading.weights
     )
     weights, precision = by_kind(reading.weight_kind, weight_values)
-    if reading.unused is None:
-        n_unused = 0
-    else:
-        n_unused = len(reading.unused.places)
     design = Design(
         X=contiguous(reading.X),
         y=None,
@@ -775,14 +729,11 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         response=recipe.layout.title,
         offset=as_offset(reading.offset, len(reading.X)),
         labels=reading.rows,
-        notes=(
-            *reading.notes,
-            *left_out_notes(n_unused, len(reading.X) + n_unused, reading.unused),
-        ),
+        notes=reading.notes,
         weights=weights,
         precision=precision,
         weight_kind=reading.weight_kind,
-        unused=reading.unused,
+        absent=reading.absent,
         inputs=reading.inputs,
         read=reading.read,
     )

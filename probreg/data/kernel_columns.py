@@ -1,7 +1,6 @@
 """The columns of a Gaussian process of all columns of an array, without a formula."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -92,14 +91,16 @@ def design_of_kernel(
         if phi is None:
             phi = term.columns_at(x)
         if w is not None and len(x) != len(inputs):
-            phi = _with_unused_rows(term, phi, inputs, w)
+            columns_of_rows = np.zeros((len(inputs), phi.shape[1]))
+            columns_of_rows[w > 0] = phi
+            phi = columns_of_rows
     recipe = ArrayColumns(names, intercept, term)
     return replace(
         plain,
         X=recipe.behind_ones(phi),
         columns=recipe.columns,
         recipe=recipe,
-        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
+        inputs={key: inputs},
         notes=term.notes,
     )
 
@@ -117,16 +118,6 @@ def _starting_kernel(
     if is_named and _has_length(read):
         return at_starting_length(read, x)
     return read.resolved(with_spread(x, counts), names)
-
-
-def _with_unused_rows(term: ProcessTerm, phi: Array, x: Array, w: Array) -> Array:
-    """Return the columns phi of rows with weight at their places; nan at a row of weight 0 outside the range of the basis."""
-    columns = np.full((len(x), term.basis.size), np.nan)
-    columns[w > 0] = phi
-    for i in np.flatnonzero(w == 0):
-        with suppress(DataError):
-            columns[i] = term.columns_at(x[i : i + 1])[0]
-    return columns
 
 
 def _has_length(kernel: CovarianceFunction) -> bool:

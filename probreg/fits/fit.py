@@ -832,7 +832,7 @@ class Fit(FitStatistics):
         """
         import xarray as xr
 
-        design = self._design(data, offset, weights, trials, groups).whole
+        design = self._design(data, offset, weights, trials, groups)
         prediction: Prediction = predict(
             self.model, self.solution, self.method, design, prob=prob, seed=self.seed
         )
@@ -857,7 +857,9 @@ class Fit(FitStatistics):
             "mean_std_error" if self.target == "mode" else "mean_sd"
         )
         dataset = xr.Dataset(
-            {k: (tuple(coords), v) for k, v in arrays.items()}, coords, attrs
+            {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
+            coords,
+            attrs,
         )
         if output == "xarray":
             return dataset

@@ -74,9 +74,7 @@ def coefficient_index(model: Model) -> Any:
 
 def row_labels(data: Any, design: Design) -> Array:
     """Return the row labels of a design made from `data` (None for the training rows), if there are any."""
-    if data is None and design.labels is not None and len(design.labels) == design.n:
-        return np.asarray(design.labels)
-    return own_labels(data, design.n)
+    return design.data_labels if data is None else own_labels(data, design.n)
 
 
 def label_coefficients(model: Model, beta: Array) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.formula.variables import terms
-from probreg.data.rows import plus_offset
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted
@@ -53,10 +52,8 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
     residuals = KINDS[kind](fit)
     likelihood = fit.model.likelihood
     design = fit.model.design
-    values = design.by_row(
-        residuals.values, _of_unused(fit) if kind == "response" else np.nan
-    )
-    coords: dict[str, Any] = {"obs": row_labels(None, design.whole)}
+    values = design.by_row(residuals.values)
+    coords: dict[str, Any] = {"obs": row_labels(None, design)}
     names = {
         "level": likelihood.levels,
         "outcome": likelihood.outcomes,
@@ -114,17 +111,6 @@ def uniforms(fit: Fitted, rows: Array) -> Array:
     u = np.empty(len(rows))
     u[order] = np.random.default_rng([fit.seed, 3, checksum]).random(len(rows))
     return u
-
-
-def _of_unused(fit: Fitted) -> Array | float:
-    """Return y - E[y] at the rows of weight 0, nan if y is missing or cannot be read."""
-    unused = fit.model.design.unused
-    likelihood = fit.model.likelihood
-    if unused is None or unused.y is None:
-        return np.nan
-    eta = unused.X @ fit.solution.beta
-    mean = likelihood.mean(plus_offset(eta, unused.offset), **fit.aux)
-    return _mean_residuals(likelihood, unused.y, mean)
 
 
 def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:

@@ -331,7 +331,7 @@ class FitStatistics(Fitted):
         import xarray as xr
 
         require_rows_and_estimate(self)
-        design = self.model.design.whole
+        design = self.model.design
         likelihood = self.model.likelihood
         eta = plus_offset(design.X @ self.solution.beta, design.offset)
         mean = likelihood.mean(eta, **self.aux)
@@ -339,7 +339,7 @@ class FitStatistics(Fitted):
         if mean.ndim == 2:
             coords["level"] = [str(v) for v in likelihood.levels]
         return xr.DataArray(
-            mean,
+            design.by_row(mean),
             coords,
             tuple(coords),
             name="fitted",

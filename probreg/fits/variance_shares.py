@@ -74,7 +74,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
     saved = [statistic_saved_without_rows(fit, part) for part in VarianceShares._fields]
     if None not in saved:
         return VarianceShares(*saved)  # type: ignore[arg-type]
-    design = model.design.whole
+    design = model.design
     design.need_rows("R² of a model with effects of groups")
     if design.weights is not None:
         w = design.weights
@@ -137,7 +137,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
 
 def _of_groups(fit: Fitted, w: Array) -> float:
     """Return the sum over terms of the mean over rows of z'S z."""
-    design = fit.model.design.whole
+    design = fit.model.design
     total = 0.0
     for key, S in covariances_of_effects(fit.model, fit.solution).items():
         Z = design.inputs[key][:, 1:]
@@ -148,7 +148,7 @@ def _of_groups(fit: Fitted, w: Array) -> float:
 def _residual_variance(fit: Fitted, w: Array) -> float:
     likelihood = fit.model.likelihood
     if likelihood.least_squares:
-        precision = fit.model.design.whole.precision
+        precision = fit.model.design.precision
         # the mean over rows of sigma^2 / w
         if precision is None:
             share = 1.0
@@ -158,5 +158,5 @@ def _residual_variance(fit: Fitted, w: Array) -> float:
     link = likelihood.link.name
     if link in _OF_LINK:
         return _OF_LINK[link]
-    mean = float(w @ np.asarray(fit.model.design.whole.observed, dtype=float) / w.sum())
+    mean = float(w @ np.asarray(fit.model.design.observed, dtype=float) / w.sum())
     return float(np.log1p(1.0 / mean))

@@ -1,7 +1,6 @@
 """Whether a design, a likelihood and priors go together: refusals in words, before any work."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Positive, read_argument
-from probreg.data import Design, Unused, as_weights, read_column, with_trials
+from probreg.data import AbsentRows, Design, as_weights, read_column, with_trials
 from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import as_weights_of_some, is_array
-from probreg.data.design import left_out_notes
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible, require_unicode
@@ -240,53 +238,26 @@ def read_checked_aux(
     return values
 
 
-def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, Array]:
-    """Without the rows of weight zero, which are no observations and must not shape levels or scales; and their responses.
+def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array]:
+    """Return the design and the response without rows of weight zero, which are no observations and must not shape levels or scales.
 
-    Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
+    Sampling weights are normalised to sum to the number of rows.
     """
-    if design.precision is None:
-        w = design.weights
-    else:
-        w = design.precision
-    n = design.n
-    if design.unused is None or design.unused.y is None:
-        unused_values = values[:0]
-    else:
-        unused_values = design.unused.y
+    w = design.weights if design.precision is None else design.precision
     if w is None:
-        return design, values, unused_values
+        return design, values
     keep = w > 0
     if not keep.all():
         labels = design.row_names
-        before = replace(design, labels=labels)
-        unused = Unused(
-            np.flatnonzero(~keep),
-            before.X[~keep],
-            None if before.offset is None else before.offset[~keep],
-            labels=labels[~keep],
-            inputs={key: x[~keep] for key, x in before.inputs.items()},
-        )
-        notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
-        design = replace(before.take(keep), notes=notes, unused=unused)
-        unused_values = values[~keep]
+        absent = AbsentRows(np.flatnonzero(~keep), labels[~keep])
+        notes = (*design.notes, absent.note(int(keep.sum())))
+        kept = replace(design, labels=labels).take(keep)
+        design = replace(kept, notes=notes, absent=absent)
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(
             design, weights=design.weights * (design.n / design.weights.sum())
         )
-    return design, values[keep], unused_values
-
-
-def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design:
-    """The design with the responses of its rows of weight 0 as numbers, nan where one is no response of this likelihood."""
-    if design.unused is None:
-        return design
-
-    y = np.full((len(values), *design.observed.shape[1:]), np.nan)
-    for i in range(len(values)):
-        with suppress(DataError):
-            y[i] = likelihood.encode(values[i : i + 1])[0]
-    return replace(design, unused=replace(design.unused, y=y))
+    return design, values[keep]
 
 
 def weights_of_rows(

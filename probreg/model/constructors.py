@@ -43,7 +43,6 @@ from probreg.model.compatibility import (
     Choices,
     of_rows,
     response_of_counts,
-    with_unused,
     without_zero_weights,
 )
 from probreg.priors import Flat
@@ -601,7 +600,7 @@ def in_memory(
 ) -> tuple[Design, Likelihood]:
     """Return the design of rows in memory, without rows of weight zero, and the likelihood prepared for their response."""
     likelihood, notes = response_of_counts(choices.likelihood, counts)
-    design, values, unused = without_zero_weights(
+    design, values = without_zero_weights(
         replace(design, notes=(*design.notes, *notes)), values
     )
     with rows_named(design.labels):
@@ -609,7 +608,7 @@ def in_memory(
             values, levels=levels, event=choices.event, reference=choices.reference
         )
         y = bound.encode(values)
-    return with_unused(replace(design, y=y), unused, bound), bound
+    return replace(design, y=y), bound
 
 
 def _resolve_optional_likelihood(

@@ -59,7 +59,6 @@ from probreg.model.compatibility import (
     require_outcomes,
     require_units,
     weights_of_rows,
-    with_unused,
     without_zero_weights,
 )
 from probreg.model.constructors import FLAT, FromData
@@ -290,10 +289,9 @@ class Model(FromData):
             trials=None,
         )
         rows = own_labels(data, design.n)
-        design, values, unused_values = without_zero_weights(design, values)
+        design, values = without_zero_weights(design, values)
         with rows_named(rows[design.places]):
             design = replace(design, y=self.likelihood.encode(values))
-        design = with_unused(design, unused_values, self.likelihood)
         return replace(self, design=design, scales_compared=0)
 
     # ---- shape and parts ------------------------------------------------------------------------------------------

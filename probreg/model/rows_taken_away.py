@@ -55,14 +55,14 @@ def model_without(model: Model, removed: Model) -> Model:
         )
         if remaining.any():
             remaining_rows = before.take(remaining > 0)
-            unused = before.unused
+            absent = before.absent
             if (
-                unused is not None
+                absent is not None
             ):  # rows of weight 0 stay, as many places further up as rows before them are gone
-                earlier = np.searchsorted(before.places[remaining <= 0], unused.places)
+                earlier = np.searchsorted(before.places[remaining <= 0], absent.places)
                 remaining_rows = replace(
                     remaining_rows,
-                    unused=replace(unused, places=unused.places - earlier),
+                    absent=replace(absent, places=absent.places - earlier),
                 )
             return replace(
                 model,
@@ -76,7 +76,7 @@ def model_without(model: Model, removed: Model) -> Model:
     mine: Any = model.moments
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
-        precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
+        precision=None, labels=None, inputs={}, read={}, absent=None, source=None, kept_by_trials=None, of_moments=True,
         kept=mine - removed.moments,
     )  # fmt: skip
     try:

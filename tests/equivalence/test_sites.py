@@ -402,11 +402,7 @@ def test_rows_of_weight_0_keep_their_places_when_others_are_forgotten():
         )
     )
     for found in (design, wanted):
-        assert (found.n, found.unused.places.tolist(), found.unused.y.tolist()) == (
-            2,
-            [1, 3],
-            [2.5, 7.0],
-        )
+        assert (found.n, found.absent.places.tolist()) == (2, [1, 3])
     assert design.places.tolist() == wanted.places.tolist() == [0, 2]
 
 

@@ -293,9 +293,10 @@ def _huge(file: h5py.File) -> None:
 def _square(file: h5py.File) -> None:
     spec = json.loads(file.attrs["probreg"])
     spec["design"]["recipe"] = {
-        "kind": "plain",
-        "columns": [f"x{i}" for i in range(2000)],
+        "kind": "arrays",
+        "given": [f"x{i}" for i in range(2000)],
         "intercept": False,
+        "process": {},
     }
     file.attrs["probreg"] = json.dumps(spec)
     del file["moments"], file["solution/beta"], file["solution/scale_root"]

@@ -510,6 +510,7 @@ def test_rows_of_weight_0_keep_their_place_and_count_nowhere(kind):
     for found in (pr.residuals(with_zeros), with_zeros.predict()["mean"]):
         assert found["obs"].values.tolist() == labels.tolist()
     e = pr.residuals(with_zeros).values
+    assert np.isnan(e[idle]).all()
     np.testing.assert_allclose(
         e, y - with_zeros.predict()["mean"], rtol=1e-9, atol=1e-9
     )

@@ -1,13 +1,13 @@
 """Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.design import Unused
+from probreg.data.design import AbsentRows
 from probreg.data.formula.columns import DataTable, kind_of, read_table
 from probreg.data.formula.layout import (
     Memory,
@@ -41,10 +41,6 @@ from probreg.formula.terms import (
 )
 from probreg.formula.text import quote_name, shown_formula
 
-_TRIES = (
-    500  # halvings of the rows of weight 0 (about a second); the others are left blank
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -72,8 +68,7 @@ class Reading:
     read: Mapping[str, Any] = field(
         default_factory=dict
     )  # variables of columns and offset at these rows, not copied
-    # the rows of weight 0, with their responses in original values
-    unused: Unused | None = None
+    absent: AbsentRows | None = None
 
 
 def read_formula(
@@ -136,11 +131,10 @@ def read_formula(
         offset=offset if isinstance(offset, str) else None,
         weights=weights if isinstance(weights, str) else None,
     )
-    unused = None
+    absent = None
     if not counted.all():
-        omitted = all_rows.take(~counted)
-        unused = _read_unused(recipe, omitted, names.get("offset"), inputs)
-        unused = replace(unused, places=np.flatnonzero(~counted))
+        absent = AbsentRows(np.flatnonzero(~counted), all_rows.rows[~counted])
+        notes = (*notes, absent.note(len(table.rows)))
     return Reading(
         recipe=recipe,
         X=X,
@@ -149,7 +143,7 @@ def read_formula(
         classes=parts.classes,
         offset=eta,
         weights=w,
-        unused=unused,
+        absent=absent,
         rows=table.rows,
         dropped=dropped,
         notes=(
@@ -228,68 +222,6 @@ def _offset_of(
     if added is None:
         return None
     return numeric(added, table, memory)
-
-
-def _read_unused(
-    recipe: Recipe,
-    table: DataTable,
-    offset_column: str | None,
-    inputs: Mapping[str, np.ndarray],
-) -> Unused:
-    """Return the columns of rows of weight 0 with transforms learned from the other rows; nan if undefined (an unknown level).
-
-    `inputs` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
-    """
-    n = len(table.rows)
-
-    def read(columns: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        return recipe.matrix(columns), recipe.offset_at(columns)
-
-    readable = _are_readable(read, table)
-    given = table.columns.get(offset_column or "")
-    offset = None
-    if given is not None or recipe.added is not None:
-        offset = np.full((n, 1), np.nan)
-    X: Any = np.full((n, len(recipe.columns)), np.nan)
-    row_inputs = {
-        key: np.repeat(x[:1], n, axis=0)
-        for key, x in inputs.items()
-        if key in recipe.processes or key in recipe.grouped
-    }
-    if readable.any():
-        known = table.take(readable).columns
-        matrix, added = read(known)
-        X = matrix if readable.all() else X
-        if not readable.all():
-            X[readable] = matrix
-        for key in row_inputs:
-            row_inputs[key][readable] = recipe.read(known)[1][key]
-        if offset is not None:
-            offset[readable, 0] = added if given is None else given[readable]
-    answered = _are_readable(recipe.outcome_at, table)
-    y = np.full(n, np.nan, dtype=object)
-    if answered.any():
-        outcome = np.asarray(recipe.outcome_at(table.take(answered).columns))
-        y = np.full((n, *outcome.shape[1:]), np.nan, dtype=object)
-        y[answered] = outcome
-    return Unused(np.arange(0), X, offset, y, table.rows, row_inputs)
-
-
-def _are_readable(read: Callable[[Any], Any], table: DataTable) -> np.ndarray:
-    """Return which rows (n,) can be read; parts with a row that cannot are halved, at most 500 times."""
-    readable = np.zeros(len(table.rows), dtype=bool)
-    parts = [np.arange(len(table.rows))]
-    tries = 0
-    while parts:
-        rows = parts.pop()
-        try:
-            read(table.take(rows).columns)
-            readable[rows] = True
-        except DataError:
-            tries += 1
-            if len(rows) > 1 and tries <= _TRIES:
-                parts += np.array_split(rows, 2)[::-1]
-    return readable
 
 
 def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:

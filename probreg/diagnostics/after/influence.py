@@ -176,7 +176,7 @@ def influence_measures(fit: Fit) -> Dataset:
     attrs = {"coefficients": pieces.size, "method": fit.method.name}
     return xr.Dataset(
         table,
-        {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)},
+        {"obs": row_labels(None, design), **model_coordinates(fit.model)},
         attrs,
     )
 

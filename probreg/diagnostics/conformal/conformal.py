@@ -71,7 +71,10 @@ class Conformal:
                 self.calibrated.region(part)
                 for part in bar.over(blocks(design, self.calibrated.per_row))
             ]
-        columns = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        columns = {
+            k: design.by_row(np.concatenate([part[k] for part in parts]))
+            for k in parts[0]
+        }
         dims = ("obs", "level") if "set" in columns else ("obs",)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if "set" in columns:
@@ -233,7 +236,7 @@ def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> 
     own = "the rows of the fit have their own"
     _refuse_row_data(own, offset=offset, weights=weights, trials=trials)
     model.design.need_rows("a prediction without data", "pass data=")
-    return model.design.whole
+    return model.design
 
 
 def _refuse_row_data(reason: str, **arguments: Any) -> None:

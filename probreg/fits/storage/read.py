@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import AnyMoments, ColumnRecipe, Design, Moments, Unused
+from probreg.data import AbsentRows, AnyMoments, ColumnRecipe, Design, Moments
 from probreg.data.arrow_moments import SUMS_BY_GROUP, arrow_moments_of
 from probreg.data.moments import MOMENT_ARRAYS
 from probreg.data.saved_recipe import recipe_from_json
@@ -35,7 +35,6 @@ from probreg.fits.storage.write import (
     REPLICATE,
     SCALE,
     SPECIFICATION,
-    UNUSED,
     term_keys,
 )
 from probreg.inference import METHODS, Draws, Method, Solution, Status
@@ -119,8 +118,8 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         weights=rows.get("weights"),
         precision=rows.get("precision"),
         weight_kind=d["weights"],
-        unused=_read_unused_rows(rows, recipe),
-        inputs=_read_inputs(recipe, rows, INPUTS),
+        absent=_read_absent_rows(rows),
+        inputs=_read_inputs(recipe, rows),
         read=read,
         notes=tuple(d["notes"]),
         of_moments=d["of_moments"],
@@ -173,20 +172,16 @@ def _row_specs(recipe: ColumnRecipe) -> list[ArraySpec]:
         else:
             width = len(recipe.entering[key])
         optional = key in recipe.smooths
-        name = f"{INPUTS}{i}"
-        specs += [
-            ArraySpec(name, (f"n {width}",), FINITE, optional),
-            ArraySpec(f"{UNUSED}{name}", (f"u {width}",), FINITE, optional=True),
-        ]
+        specs.append(ArraySpec(f"{INPUTS}{i}", (f"n {width}",), FINITE, optional))
     return specs
 
 
 def _read_inputs(
-    recipe: ColumnRecipe, rows: Mapping[str, np.ndarray], prefix: str
+    recipe: ColumnRecipe, rows: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     inputs = {}
     for i, key in enumerate(term_keys(recipe)):
-        values = rows.get(f"{prefix}{i}")
+        values = rows.get(f"{INPUTS}{i}")
         if values is None:
             continue
         inputs[key] = values
@@ -197,23 +192,17 @@ def _read_inputs(
     return inputs
 
 
-def _read_unused_rows(
-    rows: Mapping[str, np.ndarray], recipe: ColumnRecipe
-) -> Unused | None:
+def _read_absent_rows(rows: Mapping[str, np.ndarray]) -> AbsentRows | None:
     """Return the rows of weight 0 in the file. DataError unless their positions are distinct, in order, and within the data."""
-    names = ("places", "X", "offset", "y")
-    parts: Any = {k: rows[UNUSED + k] for k in names if UNUSED + k in rows}
-    if not parts:
+    if "absent" not in rows:
         return None
-    if "X" not in parts or "places" not in parts:
-        raise DataError("its rows of weight 0 lack their places or their columns")
-    places = parts["places"] = parts["places"].astype(int)
-    n = len(rows["X"]) + len(parts["X"])
+    places = rows["absent"].astype(int)
+    n = len(rows["X"]) + len(places)
     if (places >= n).any() or (np.diff(places) <= 0).any():
         raise DataError(
             f"places of rows of weight 0: expected increasing numbers below {n}"
         )
-    return Unused(**parts, inputs=_read_inputs(recipe, rows, UNUSED + INPUTS))
+    return AbsentRows(places)
 
 
 def _read_prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:

@@ -233,11 +233,7 @@ ROWS = (
     ArraySpec("offset", ("n 1", "n m"), FINITE, optional=True),
     ArraySpec("weights", ("n",), NOT_NEGATIVE, optional=True),
     ArraySpec("precision", ("n",), POSITIVE, optional=True),
-    ArraySpec("unused_places", ("u",), CODES, optional=True),
-    # nan in a row whose levels no term has
-    ArraySpec("unused_X", ("u p",), ANY, optional=True),
-    ArraySpec("unused_offset", ("u 1", "u m"), ANY, optional=True),
-    ArraySpec("unused_y", ("u", "u t"), ANY, optional=True),
+    ArraySpec("absent", ("u",), CODES, optional=True),
 )
 REPLICATE_SHAPES = {
     "coef": "r p o",

@@ -31,7 +31,6 @@ from probreg.system.interrupts import Interrupts
 SPECIFICATION = "probreg"  # the root attribute with the JSON
 ARRAY = "$array"  # key of a JSON table that refers to an array of the group "arrays"
 INPUTS = "inputs_"
-UNUSED = "unused_"
 SCALE = "scale_"
 JOINT = "joint_"
 REPLICATE = "replicate_"
@@ -249,7 +248,7 @@ def _covariance_arrays(prefix: str, covariance: ParameterCovariance) -> dict[str
 
 
 def _row_arrays(design: Design) -> dict[str, Any]:
-    """Return X, y, offset, weights and the inputs of each term by its number, also for rows of weight 0; no labels."""
+    """Return X, y, offset, weights, the inputs of each term by its number, and the places of rows of weight 0; no labels."""
     arrays = {
         "X": design.X,
         "y": design.observed,
@@ -259,13 +258,8 @@ def _row_arrays(design: Design) -> dict[str, Any]:
     }
     number = {key: i for i, key in enumerate(term_keys(design.recipe))}
     arrays |= {f"{INPUTS}{number[key]}": x for key, x in design.inputs.items()}
-    unused = design.unused
-    if unused is None:
-        return arrays
-    for name in ("places", "X", "offset", "y"):
-        arrays[f"{UNUSED}{name}"] = getattr(unused, name)
-    for key, x in unused.inputs.items():
-        arrays[f"{UNUSED}{INPUTS}{number[key]}"] = x
+    if design.absent is not None:
+        arrays["absent"] = design.absent.places
     return arrays
 
 

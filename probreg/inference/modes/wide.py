@@ -246,7 +246,7 @@ def rotate_to_rows(model: Model) -> Rotated | None:
         X=np.column_stack([design.X[:, F], R.T]),
         columns=names,
         offset=offset,
-        unused=None,
+        absent=None,
     )
     prior: dict[Key, Prior] = {names[len(F) :]: Normal(1.0, sigma_units=relative)}
     return Rotated(
