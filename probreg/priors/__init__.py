@@ -4,8 +4,6 @@ from probreg.priors.base import (
     PRIORS as PRIORS,
     DataDependentPrior as DataDependentPrior,
     GaussianPrior as GaussianPrior,
-    GroupedPrior as GroupedPrior,
-    Penalty as Penalty,
     Prior as Prior,
     PriorData as PriorData,
     ProximalPrior as ProximalPrior,
@@ -20,7 +18,7 @@ from probreg.priors.covariance import (
     Covariance as Covariance,
     VaryingEffects as VaryingEffects,
 )
-from probreg.priors.elastic_net import ElasticNet as ElasticNet
+from probreg.priors.elastic_net import ElasticNet as ElasticNet, Laplace as Laplace
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
@@ -34,7 +32,6 @@ from probreg.priors.joint import (
     JointPrior as JointPrior,
     joint as joint,
 )
-from probreg.priors.laplace import Laplace as Laplace
 from probreg.priors.latent import (
     HierarchicalPrior as HierarchicalPrior,
     Hyper as Hyper,

@@ -37,24 +37,6 @@ PositivePerColumn = Annotated[float | tuple[float, ...], Columns(positive=True)]
 Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """A prior read as a penalty: -log p(w) = weight * R(w) + constant, per coefficient; `form` is the text of R.
-
-    >>> Penalty("ridge", "w^2", np.array([0.125])).in_rss(sigma=2.0)
-    array([1.])
-    """
-
-    name: str
-    form: str  # R(w), in words of w
-    weight: Array  # (q,)
-
-    def in_rss(self, sigma: float) -> Array:
-        """lam in RSS + lam R(w), where RSS / (2 sigma^2) is the negative log-likelihood: lam = 2 sigma^2 weight."""
-        # RSS / (2 sigma^2) + weight R, times 2 sigma^2.
-        return 2.0 * sigma**2 * self.weight
-
-
 @dataclass(frozen=True, eq=False)
 class PriorData:
     """The properties of the rows that a prior can use, for its own q columns; of the response only its standard deviation."""
@@ -146,9 +128,9 @@ class Prior(NamedSettings, ABC):
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         """Return PyMC's distribution class and parameters, for a variable with the q columns on its last axis."""
 
-    @abstractmethod
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        """The penalty of q columns that its mode minimises, at this unit of its scales; None when it is flat or has none."""
+    def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
+        """Return the weights (q,) in -log p(beta) = weight R(beta) + constant at this unit of its scales; None if there are none."""
+        return None
 
     @property
     def data_dependent(self) -> bool:
@@ -270,7 +252,7 @@ class Kinks(NamedTuple):
 class ProximalPrior(Prior):
     """A prior with kinks of a known form: modes have a certificate although log p is not differentiable there.
 
-    Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupedPrior`.
+    Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupLaplace`.
     """
 
     @property
@@ -294,25 +276,6 @@ class ProximalPrior(Prior):
         return None
 
 
-class GroupedPrior(ProximalPrior):
-    """-log p = sum_g |r_g| + constant, r_j = (beta_j - location_j) / scale_j: the entries of a group have one kink together.
-
-    A group belongs to one predictor: the predictors of a softmax have independent copies.
-    """
-
-    convex = True
-    location: PerColumn
-
-    @property
-    @abstractmethod
-    def scales(self) -> Array:
-        """One number or (q,), at unit 1."""
-
-    @abstractmethod
-    def members(self, q: int) -> tuple[Array, ...]:
-        """The places of the columns of each group; every one of q columns is in one."""
-
-
 class DataDependentPrior(Prior):
     """A prior that has no density before `prepare` binds it to the rows."""
 
@@ -327,7 +290,7 @@ class DataDependentPrior(Prior):
     def _raise_unbound(self, *_: Any, **__: Any) -> Any:
         raise unbound_error(self)
 
-    log_prob = sample = pymc = as_penalty = _raise_unbound
+    log_prob = sample = pymc = _raise_unbound
 
 
 def unbound_error(prior: Prior) -> DataError:

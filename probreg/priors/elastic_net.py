@@ -1,23 +1,23 @@
-"""The elastic-net prior: a Laplace and a normal density multiplied."""
+"""The priors of the lasso and of the elastic net: a Laplace density, and its product with a normal one."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Share
+from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
-    Penalty,
     PerColumn,
     Scale,
     Shape,
 )
 from probreg.priors.location_scale import (
     ProximalLocationScale,
-    common_scale,
     remove_least_shift,
 )
 from probreg.priors.penalties.spelling import read_penalty
@@ -127,22 +127,80 @@ class ElasticNet(AbsoluteAndSquare):
         >>> ElasticNet.from_elastic_net(alpha=1.0, l1_ratio=0.5, of="sklearn", n=1, sigma=1.0)
         ElasticNet(scale=1.0, ratio=0.5, location=0.0, sigma_units=False, scaled=False)
         """
-        read = read_penalty(of=of, ridge=False, **settings)
-        square = read.sigma() ** 2 if read.relative else 1.0
-        l1 = read.l1 / square
-        l2 = read.l2 / square
-        # ratio / scale = l1 and (1 - ratio) / scale^2 = l2: the positive root of l2 s^2 + l1 s = 1
-        scale = 2.0 / (l1 + np.sqrt(l1**2 + 4.0 * l2))
-        ratio = float(min(l1 * scale, 1.0))
-        if not (read.standardized and read.relative):
-            return cls(read.stretch * scale, ratio, scaled=read.standardized)
-        return cls(
-            read.stretch * scale / read.sigma(), ratio, sigma_units=True, scaled=True
-        )
+        return cls(**_kinked_settings(of, settings))
 
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        scale = np.broadcast_to(unit * self.scales, q)
-        w = self.deviation_formula
-        same = common_scale(scale)
-        form = f"{self.ratio:g} * |{w.strip('()')}| + {(1 - self.ratio) / 2:g} * {w}^2 / {same}"
-        return Penalty("elastic net", form, 1.0 / scale)
+
+@PRIORS.register
+@dataclass(frozen=True)
+class Laplace(AbsoluteAndSquare):
+    """The double exponential p(beta_j) = exp(-|beta_j - location_j| / scale_j) / (2 scale_j); its mode is the lasso.
+
+    The posterior mode has exact zeros; a posterior mean never has.
+
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Tibshirani 1996.
+
+    Examples
+    --------
+    >>> float(Laplace(0.5).log_prob(np.array([[1.0]])))
+    -2.0
+    >>> float(Laplace(0.5).log_prob(np.array([[3.0], [-1.0]])).round(9))  # -|3| / 0.5 - |-1| / 0.5
+    -8.0
+    """
+
+    scale: Scale = 1.0
+    _: KW_ONLY
+    location: PerColumn = 0.0
+    sigma_units: Flag = False
+    scaled: Flag = False
+
+    name = "laplace"
+    ratio = 1.0
+    in_pymc = "Laplace", "mu", "b"
+
+    @classmethod
+    def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
+        """Return the prior with the mode of another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn
+        LogisticRegression with l1_ratio=1), `lam=` (glmnet, or of="rss": RSS + lam |w|_1).
+
+        The values that depend on the data (`n=`, and `sigma=` for Gaussian noise, if it does not cancel) are arguments, or are read off
+        `model=`; `likelihood=` and glmnet's `standardize=True` as in Normal.from_ridge.
+
+        >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale
+        2.0
+        """
+        settings = _kinked_settings(of, settings)
+        if settings.pop("ratio") < 1.0:
+            raise DataError(
+                "this penalty has a part in w^2: see ElasticNet.from_elastic_net"
+            )
+        return cls(**settings)
+
+
+def _kinked_settings(of: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scale, ratio and units of an elastic net with the mode of another package's penalty."""
+    read = read_penalty(of=of, ridge=False, **settings)
+    sigma = read.sigma() if read.relative else 1.0
+    l1 = read.l1 / sigma**2
+    l2 = read.l2 / sigma**2
+    # ratio / scale = l1 and (1 - ratio) / scale^2 = l2: the positive root of l2 s^2 + l1 s = 1
+    scale = 2.0 / (l1 + np.sqrt(l1**2 + 4.0 * l2))
+    in_sigma = read.standardized and read.relative
+    return {
+        "scale": read.stretch * scale / (sigma if in_sigma else 1.0),
+        "ratio": float(min(l1 * scale, 1.0)) if read.l2 else 1.0,
+        "sigma_units": in_sigma,
+        "scaled": read.standardized,
+    }

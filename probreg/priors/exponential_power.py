@@ -10,7 +10,6 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
-    Penalty,
     PerColumn,
     Scale,
     Shape,
@@ -109,7 +108,5 @@ class ExponentialPower(ProximalLocationScale):
         u = pm.Uniform(f"{name}_u", -1.0, 1.0, dims=dims)
         return v ** (1.0 / self.q) * u
 
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
-        form = f"|{self.deviation_formula.strip('()')}|^{self.q:g}"
-        return Penalty("bridge", form, weight)
+    def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
+        return np.broadcast_to((unit * self.scales) ** -self.q, q)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Generator, Penalty, Shape
+from probreg.priors.base import PRIORS, Array, GaussianPrior, Generator, Shape
 
 
 @PRIORS.register
@@ -60,6 +60,3 @@ class Flat(GaussianPrior):
         import pymc as pm
 
         return pm.Flat, {}
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return None

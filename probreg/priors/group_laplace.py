@@ -13,12 +13,11 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
-    GroupedPrior,
     Kinks,
-    Penalty,
     PerColumn,
     Prior,
     PriorData,
+    ProximalPrior,
     Scale,
     Shape,
 )
@@ -54,7 +53,7 @@ def least_with_norm(b: Array, h: Array) -> Array:
 
 @PRIORS.register
 @dataclass(frozen=True)
-class GroupLaplace(AffinePrior, GroupedPrior):
+class GroupLaplace(AffinePrior, ProximalPrior):
     """The density p(beta_g) = exp(-|beta_g - location_g| / scale) / Z of each group g of columns; its mode is the group lasso.
 
     Z = 2 pi^(d/2) Gamma(d) scale^d / Gamma(d/2) for d columns, so that |beta_g - location_g| / scale ~ Gamma(d, 1) with a
@@ -105,6 +104,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     scaled: Flag = False
 
     name = "group_laplace"
+    convex = True
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -140,6 +140,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         return _rescale_prior(prior, size**-0.5)
 
     def members(self, q: int) -> tuple[Array, ...]:
+        """Return the places of the columns of each group; every one of q columns is in one."""
         groups = [np.array(g, dtype=int) for g in self.groups or ()]
         grouped = np.concatenate([*groups, np.zeros(0, dtype=int)])
         if len(grouped) and grouped.max() >= q:
@@ -216,11 +217,6 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             "location": location,
             "scale": scale * unit,
         }
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        norm = "|w_g|" if self.location == 0.0 else "|w_g - location|"
-        weight = 1.0 / np.broadcast_to(unit * self.scales, q)
-        return Penalty("group lasso", f"{norm} of each group g", weight)
 
 
 def log_mass(d: int) -> float:

@@ -14,7 +14,6 @@ from probreg.priors.base import (
     Array,
     GaussianPrior,
     Generator,
-    Penalty,
     Prior,
     Shape,
 )
@@ -158,10 +157,3 @@ class GroupNormal(GaussianPrior):
             "mu": np.zeros(self.size),
             "chol": np.kron(np.eye(self.groups), self.held_root) * unit,
         }
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty(
-            "ridge",
-            "w_g' S^-1 w_g, S the covariance of the effects of a group",
-            np.full(q, 0.5 / unit**2),
-        )

@@ -13,7 +13,6 @@ from probreg.priors.base import (
     Array,
     DataDependentPrior,
     Generator,
-    Penalty,
     Prior,
     PriorData,
     Shape,
@@ -63,11 +62,6 @@ class Jeffreys(DataDependentPrior):
     ) -> Array:
         raise _no_draws()
 
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty(
-            "Firth", "log |I(w)| of all coefficients together", np.full(q, -0.5)
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class FisherPrior(WholePrior):
@@ -116,9 +110,6 @@ class FisherPrior(WholePrior):
         """log p as a symbolic scalar of symbolic coefficients (p, m), evaluated by NumPy."""
         gradient = lambda b: self.fisher(b)[1].reshape(b.shape)
         return opaque_function(self.log_prob, gradient)(beta)
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Jeffreys().as_penalty(q, unit)
 
 
 def half_log_det(information: Array) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import Array, GaussianPrior, Generator, Penalty, Prior
+from probreg.priors.base import Array, GaussianPrior, Generator, Prior
 from probreg.priors.positive import AuxPrior
 
 
@@ -98,9 +98,6 @@ class HierarchicalPrior(Prior):
         raise DataError(
             f"the {self.name} prior has hyperparameters: PyMC takes it through `given`, variable by variable"
         )
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return None
 
 
 class LogScales(NamedTuple):

@@ -41,11 +41,6 @@ def common_size(*parts: Any) -> int | None:
     return sizes.pop() if sizes else None
 
 
-def common_scale(scale: Array) -> str:
-    """Return the scale that all columns have as text, else the word "scale"."""
-    return f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
-
-
 _ROUNDING = (
     64 * np.finfo(float).eps
 )  # relative, of scores that are sums over the linear predictors
@@ -145,12 +140,8 @@ class AffinePrior(Prior):
         """(q, 1) of a number or one number per column."""
         return np.broadcast_to(np.asarray(value, dtype=float), q)[:, None]
 
-    @property
-    def deviation_formula(self) -> str:
-        """w, less its location, in the words of a penalty."""
-        if self.location == 0.0:
-            return "w"
-        return "(w - location)"
+    def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
+        return np.broadcast_to(1.0 / (unit * self.scales), q)
 
 
 def remove_least_shift(

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Matrix
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Generator, Penalty, Shape, WholePrior
+from probreg.priors.base import PRIORS, Array, Generator, Shape, WholePrior
 from probreg.priors.normal import log_density_at_mean, positive_definite
 
 
@@ -91,10 +91,3 @@ class MultivariateNormal(WholePrior):
         mean = np.array(self.mean)
         r = (beta - mean).flatten()
         return -0.5 * (r @ (P @ r)) + log_density_at_mean(P)
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty(
-            "ridge",
-            "(w - mean)' P (w - mean), P the precision of all coefficients",
-            np.full(q, 0.5),
-        )

@@ -14,7 +14,6 @@ from probreg.priors.base import (
     Array,
     GaussianPrior,
     Generator,
-    Penalty,
     PerColumn,
     Prior,
     Scale,
@@ -200,13 +199,10 @@ class Normal(LocationScale, GaussianPrior):
             constant - q * pm.math.log(unit)
         )
 
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        if self.precision_matrix is not None:
-            form = f"{self.deviation_formula}' P {self.deviation_formula}, P the precision matrix"
-            return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
-        # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
-        weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)
-        return Penalty("ridge", f"{self.deviation_formula}^2", weight)
+    def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
+        # -log p = (w - b)^2 / (2 u^2 s^2) + constant, or (w - b)' P (w - b) / (2 u^2).
+        square = 1.0 if self.precision_matrix is not None else self.scales**2.0
+        return np.broadcast_to(0.5 / (unit**2 * square), q)
 
 
 def log_density_at_mean(P: Array) -> float:

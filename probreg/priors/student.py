@@ -12,12 +12,11 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
-    Penalty,
     PerColumn,
     Scale,
     Shape,
 )
-from probreg.priors.location_scale import SmoothLocationScale, common_scale
+from probreg.priors.location_scale import SmoothLocationScale
 from probreg.special import log_student_constant, stdtr
 
 
@@ -61,11 +60,9 @@ class _Student(SmoothLocationScale):
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_t(self.nu, shape)
 
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+    def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
-        same = common_scale(np.broadcast_to(unit * self.scales, q))
-        form = f"log(1 + {self.deviation_formula}^2 / ({self.nu:g} {same}^2))"
-        return Penalty("log", form, np.full(q, (self.nu + 1) / 2))
+        return np.full(q, (self.nu + 1) / 2)
 
 
 @PRIORS.register

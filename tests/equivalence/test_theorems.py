@@ -208,7 +208,7 @@ def test_the_penalised_closed_form_is_the_ridge_formula():
     fit = pr.fit(
         pr.Model.from_arrays(X, y, prior=prior, aux={"sigma": sigma}), "closed_form"
     )
-    lam = prior.as_penalty(1).in_rss(sigma)[0]
+    lam = 2 * sigma**2 * prior.penalty_weight(1)[0]
     Xc, yc = X - X.mean(0), y - y.mean()
     w = np.linalg.solve(Xc.T @ Xc + lam * np.eye(3), Xc.T @ yc)
     np.testing.assert_allclose(fit.coef[1:], w, rtol=1e-10)

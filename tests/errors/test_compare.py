@@ -180,9 +180,6 @@ def test_an_unknown_prior_is_called_by_its_name():
         def pymc(self, unit=1.0):
             raise NotImplementedError
 
-        def as_penalty(self, q, unit=1.0):
-            return None
-
     own = pr.Fit(replace(FIT.model, prior=Own()), pr.Newton(), FIT.solution)
     c = compare({"ML": FIT, "own": own})
     assert c.data["prior"].sel(fit="own", param="x") == "own"

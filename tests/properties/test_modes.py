@@ -26,7 +26,6 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import (
     ElasticNet,
     ExponentialPower,
-    GroupedPrior,
     GroupLaplace,
     Laplace,
     Normal,
@@ -157,7 +156,7 @@ def certificate(fit: pr.Fit) -> Array:
         at = np.array(b.columns)[:, None] * model.shape[1] + np.arange(model.shape[1])
         ends = b.prior.subgradient(s.beta[list(b.columns)], unit(model, b, known))
         low[at], high[at] = ends
-        for of in b.prior.members(len(at)) if isinstance(b.prior, GroupedPrior) else ():
+        for of in b.prior.members(len(at)) if isinstance(b.prior, GroupLaplace) else ():
             for predictor in range(model.shape[1]):
                 j = at[of, predictor]
                 if (

@@ -17,7 +17,6 @@ from probreg.priors import (
     GaussianPrior,
     GaussianProcess,
     GPrior,
-    GroupedPrior,
     GroupLaplace,
     Horseshoe,
     MultivariateNormal,
@@ -50,7 +49,7 @@ UNIT = 1.8  # the sigma in whose units a scale may be stated: not 1
 COLUMNS = ["Intercept", "a", "b", "c"]
 FREE = np.array([True, False, False, False])
 
-GROUPED = [p for p in PRIOR_CASES if isinstance(p, GroupedPrior)]
+GROUPED = [p for p in PRIOR_CASES if isinstance(p, GroupLaplace)]
 every = pytest.mark.parametrize("prior", PRIOR_CASES, ids=named)
 proper = pytest.mark.parametrize("prior", PROPER_PRIORS, ids=named)
 scalar = pytest.mark.parametrize(
@@ -279,33 +278,26 @@ PENALTIES = {
 
 @pytest.mark.parametrize("prior", PENALTIES, ids=named)
 def test_the_penalty_is_the_negative_log_density(prior):
-    penalty = prior.as_penalty(Q)
+    weight = prior.penalty_weight(Q)
     w, w0 = np.random.default_rng(10).normal(size=(2, Q))
     fall = float(prior.log_prob(w0[:, None]) - prior.log_prob(w[:, None]))
     R = PENALTIES[prior](w) - PENALTIES[prior](w0)
-    assert fall == pytest.approx(float(penalty.weight @ R), rel=1e-12)
-    assert penalty.form
-    np.testing.assert_allclose(
-        penalty.in_rss(UNIT), 2 * UNIT**2 * penalty.weight, rtol=1e-15
-    )
-    assert penalty.weight.shape == (Q,)
+    assert fall == pytest.approx(float(weight @ R), rel=1e-12)
+    assert weight.shape == (Q,)
 
 
 def test_known_rows_of_the_table_of_penalties():
     sigma, tau = 1.7, 0.6
-    assert Normal(tau).as_penalty(1).in_rss(sigma) == pytest.approx([sigma**2 / tau**2])
-    assert pr.Laplace(tau).as_penalty(1).in_rss(sigma) == pytest.approx(
-        [2 * sigma**2 / tau]
-    )
+    lam = 2 * sigma**2
+    assert lam * Normal(tau).penalty_weight(1) == pytest.approx([sigma**2 / tau**2])
+    assert lam * pr.Laplace(tau).penalty_weight(1) == pytest.approx([lam / tau])
     in_units = [
-        p(tau, sigma_units=True).as_penalty(1, sigma).in_rss(sigma)
+        lam * p(tau, sigma_units=True).penalty_weight(1, sigma)
         for p in (Normal, pr.Laplace)
     ]
     assert in_units == [pytest.approx([tau**-2]), pytest.approx([2 * sigma / tau])]
-    full = Normal(precision_matrix=((2.0, 0.9), (0.9, 1.0))).as_penalty(2)
-    assert full.form == "w' P w, P the precision matrix"
-    assert full.weight.tolist() == [0.5, 0.5]
-    assert Flat().as_penalty(2) is None
+    full = Normal(precision_matrix=((2.0, 0.9), (0.9, 1.0)))
+    assert full.penalty_weight(2).tolist() == [0.5, 0.5]
 
 
 @every

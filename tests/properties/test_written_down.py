@@ -99,7 +99,7 @@ def test_checks_count_observations(likelihood, offset):
         lambda k, _, method: (
             method.target,
             k.width > 1,
-            bool(k.aux),
+            bool(k.nuisance),
             isinstance(k, OfTrials),
             isinstance(k, ProximalLikelihood),
         ),

@@ -256,11 +256,8 @@ def penalties(solution: PathSolution) -> Array:
         sigma = solution.base.likelihood.noise(all_aux_at(solution, i))
         for b in solution.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
-                read = b.prior.as_penalty(
+                weight = b.prior.penalty_weight(
                     len(b.columns), sigma if b.prior.sigma_units else 1.0
                 )
-                if read is None:
-                    weights[i, list(b.columns)] = np.nan
-                else:
-                    weights[i, list(b.columns)] = read.weight
+                weights[i, list(b.columns)] = np.nan if weight is None else weight
     return weights

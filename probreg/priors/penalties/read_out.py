@@ -27,7 +27,7 @@ def one_penalty(
     if found is None or intercept in known or set(columns) - set(known) - {intercept}:
         raise Incompatible(
             "other packages take one Normal, Laplace or ElasticNet prior about zero, the same for all columns but the "
-            "intercept. The penalty of each column is prior.as_penalty"
+            "intercept. The penalty of each column is prior.penalty_weight"
         )
     return found
 
