@@ -15,7 +15,7 @@ import pytest
 import probreg as pr
 from probreg.inference import METHODS
 from probreg.show.cli.files import read_file
-from probreg.show.cli.values import methods_of
+from probreg.show.cli.values import parse_method
 from tests.commands import run
 from tests.examples.test_cli import ORINGS
 
@@ -49,7 +49,7 @@ def table_of(text: str) -> pd.DataFrame:
         ("y ~ x", ()),
         ("y ~ x + g", ("--weights", "precision:w", "--prior", "normal(2)")),
         ("p(k, n) ~ x", ()),
-        ("k ~ x", ("--likelihood", "poisson", "--offset", "log(t)", "--prior", "weak", "--method", "laplace", "--set", "draws=50")),
+        ("k ~ x", ("--likelihood", "poisson", "--offset", "log(t)", "--prior", "weak", "--method", "laplace(draws=50)")),
         ("g ~ x", ("--likelihood", "categorical", "--prior", "normal(1)")),
         ("y ~ x + (1 | g)", ()),
     ],
@@ -180,9 +180,7 @@ def test_a_fit_beside_others_has_one_row_for_each_of_them_and_the_same_first_col
         "--prior",
         "normal(1)",
         "--method",
-        "laplace",
-        "--set",
-        "draws=50",
+        "laplace(draws=50)",
     )
     found = table_of(well(*arguments, "--csv"))
     assert found["fit"].unique().tolist() == ["ML", "mode", "laplace"]
@@ -266,11 +264,12 @@ def test_every_number_and_word_of_every_method_can_be_set():
             continue
         values = {f.name: getattr(cls(), f.name) for f in dataclasses.fields(cls)}
         given = [
-            f"{key}={value}"
+            f"{key}={value!r}"
             for key, value in values.items()
             if isinstance(value, int | float | str)
         ]
-        assert methods_of([name], given)[name] == cls()
+        assert parse_method(f"{name}({', '.join(given)})") == cls()
+    assert parse_method("evidence(criterion=ML)") == pr.Evidence(criterion="ML")
 
 
 def test_settings_reach_the_method_that_has_them(folder):
@@ -280,11 +279,11 @@ def test_settings_reach_the_method_that_has_them(folder):
         "--prior",
         "weak",
         "--method",
-        "laplace",
+        "laplace(draws=30, chains=2)",
         "--seed",
         "4",
     )
-    well(*arguments, "--set", "draws=30", "--set", "chains=2", "--save", "fit.nc")
+    well(*arguments, "--save", "fit.nc")
     assert pr.load_fit("fit.nc").solution.draws.count == 60
     found = json.loads(
         well(
@@ -293,9 +292,7 @@ def test_settings_reach_the_method_that_has_them(folder):
             "--method",
             "newton",
             "--method",
-            "laplace",
-            "--set",
-            "draws=25",
+            "laplace(draws=25)",
             "--json",
         )
     )

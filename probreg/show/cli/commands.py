@@ -18,10 +18,8 @@ from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, NUTS, Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat, Normal
-from probreg.priors.text import parse_prior
 from probreg.show.cli.files import read_file, response_level
 from probreg.show.cli.output import command_json, show_progress, write_message
-from probreg.show.cli.values import methods_of
 from probreg.show.publication import table as publication_table
 from probreg.show.report import report
 from probreg.show.report.tables import predictions_table
@@ -29,7 +27,7 @@ from probreg.system.disk import destination, write_whole
 from probreg.tables.data import csv_text, records
 
 _SETTINGS_OF_A_FIT = (
-    "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "set", "seed"
+    "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "seed"
 )  # fmt: skip
 _VERBOSE = "(--verbose prints every row, reason and note)"
 
@@ -89,30 +87,24 @@ def predict_command(options: Namespace) -> int:
 def compare_command(options: Namespace) -> int:
     """Fit each formula under each prior by each method, and compare the fits."""
     formulas = options.formulas
-    priors = options.prior or ["flat"]
-    names = options.method or ["auto"]
-    for texts in (formulas, priors, names):
-        for text in texts:
-            if texts.count(text) > 1:
-                options.usage_error(f"{text!r} is given twice")
-    parsed = {text: _prior(options, text) for text in priors}
-    try:
-        methods = methods_of(names, options.set or [])
-    except ProbregError as error:
-        options.usage_error(error.command_line_text)
+    priors = options.prior or [("flat", Flat())]
+    methods = options.method or [("auto", "auto")]
+    texts = [*formulas, *(text for text, _ in (*priors, *methods))]
+    for text in texts:
+        if texts.count(text) > 1:
+            options.usage_error(f"{text!r} is given twice")
     rows = _read(options, " ".join(formulas))
     with show_progress("fitting"):
         models = _models_of_same_rows(options, rows)
         _note_response(models[formulas[0]])
         fits = {}
-        for formula, text, name in product(formulas, priors, names):
-            parts = zip((formula, text, name), (formulas, priors, names))
+        for formula, (text, prior), (name, method) in product(
+            formulas, priors, methods
+        ):
+            parts = zip((formula, text, name), (formulas, priors, methods))
             label = ", ".join(part for part, choices in parts if len(choices) > 1)
-            fits[label or formula] = fit_model(
-                models[formula].with_prior(parsed[text]),
-                methods[name],
-                seed=options.seed or 0,
-            )
+            model = models[formula].with_prior(prior)
+            fits[label or formula] = fit_model(model, method, seed=options.seed or 0)
         judged = compare_models(fits)
     frame = judged.table.rename_axis("fit")
     comparison = None
@@ -216,21 +208,6 @@ def _read(options: Namespace, formula: str) -> Any:
     return read_file(options.file, options.separator, options.decimal, formula)
 
 
-def _method(options: Namespace) -> Any:
-    name = options.method or "auto"
-    try:
-        return methods_of([name], options.set or [])[name]
-    except ProbregError as error:
-        return options.usage_error(f"argument --method: {error}")
-
-
-def _prior(options: Namespace, text: str | None) -> Any:
-    try:
-        return parse_prior(text or "flat")
-    except ProbregError as error:
-        return options.usage_error(f"argument --prior: {error}")
-
-
 def _model(options: Namespace, formula: str, prior: Any, rows: Any) -> Model:
     return Model.from_formula(
         formula,
@@ -283,18 +260,16 @@ def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
 
 def _fit_table(options: Namespace) -> tuple[Fit, Any]:
     """Fit the model of a table by the method; return the table too."""
-    method = _method(options)
     model, rows = _read_model(options)
     _note_response(model)
-    with show_progress(f"fitting by {method.name}"):
-        return fit_model(model, method, seed=options.seed or 0), rows
+    with show_progress("fitting"):
+        return fit_model(model, options.method or "auto", seed=options.seed or 0), rows
 
 
 def _read_model(options: Namespace) -> tuple[Model, Any]:
     """Return the model of the formula and the prior, and its table."""
-    prior = _prior(options, options.prior)
     rows = _read(options, options.formula)
-    return _model(options, options.formula, prior, rows), rows
+    return _model(options, options.formula, options.prior or Flat(), rows), rows
 
 
 def _note_response(model: Model) -> None:

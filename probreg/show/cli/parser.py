@@ -12,18 +12,19 @@ from probreg.errors import ProbregError
 from probreg.inference import METHODS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.model.from_text import parse_likelihood
-from probreg.priors.text import parse_aux
+from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli import commands
 from probreg.show.cli.files import SUFFIXES
 from probreg.show.cli.output import write_message
-from probreg.show.cli.values import parse_covariance, parse_groups
+from probreg.show.cli.values import parse_covariance, parse_groups, parse_method
 
 USAGE = 2
 FILE = f"A table ({SUFFIXES}), a bundled data set, or - for CSV on the standard input."
 FORMULA = 'Such as "y ~ x1 + C(g)".'
 SOURCE = "A saved fit, FIT.nc, or a table with a FORMULA after it."
 LIKELIHOOD = f"One of {', '.join(sorted(LIKELIHOODS))}; settings as in quantile(0.9). Default: gaussian, binomial for p(k, n)."
-PRIOR = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".'
+PRIOR = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)"; compare takes several.'
+METHOD = f'One of {", ".join(METHODS)}; settings as in "nuts(draws=2000)"; compare takes several.'
 COVARIANCE = "Of standard errors: classical, observed, HC0 to HC3, cluster:COLUMN, HAC:LAGS. The fit is then shown alone."
 
 
@@ -125,14 +126,17 @@ def build_parser() -> OneLineParser:
     return parser
 
 
-def _option_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """The parser of a value, with an error that argparse reports."""
+def _option_type(
+    parse: Callable[[str], Any], with_text: bool = False
+) -> Callable[[str], Any]:
+    """The parser of a value, or of the pair of a text and its value, with an error that argparse reports."""
 
     def convert(text: str) -> Any:
         try:
-            return parse(text)
+            value = parse(text)
         except ProbregError as error:
             raise argparse.ArgumentTypeError(error.command_line_text) from None
+        return (text, value) if with_text else value
 
     return convert
 
@@ -161,15 +165,15 @@ def _add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     """Options of the model; None is the default of each, so that a saved fit can reject them."""
     _add_reading(parser)
     group = parser.add_argument_group("The model")
+    repeat: dict[str, Any] = {"action": "append"} if several else {}
     group.add_argument(
         "--likelihood", type=_option_type(parse_likelihood), help=LIKELIHOOD
     )
-    if several:
-        group.add_argument("--prior", action="append", help=f"{PRIOR} May be repeated.")
-    else:
-        group.add_argument("--prior", help=PRIOR)
     group.add_argument(
-        "--aux", type=_option_type(parse_aux), help='Such as "sigma=half_normal(2)", or a number that holds it fixed.'
+        "--prior", type=_option_type(parse_prior, several), help=PRIOR, **repeat
+    )
+    group.add_argument(
+        "--aux", type=_option_type(parse_aux), help='Such as "sigma=half_normal(2)", or a number that fixes it.'
     )  # fmt: skip
     group.add_argument("--event", help="Level of a two-level response to model.")
     group.add_argument("--reference", help="Base class of a softmax.")
@@ -186,16 +190,10 @@ def _add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 
 def _add_method(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     group = parser.add_argument_group("The method")
-    names = f"One of: {', '.join(METHODS)}."
-    if several:
-        group.add_argument(
-            "--method", action="append", help=f"{names} May be repeated."
-        )
-    else:
-        group.add_argument("--method", help=names)
+    repeat: dict[str, Any] = {"action": "append"} if several else {}
     group.add_argument(
-        "--set", action="append", metavar="NAME=VALUE", help="A setting of the method, such as draws=2000. May be repeated."
-    )  # fmt: skip
+        "--method", type=_option_type(parse_method, several), help=METHOD, **repeat
+    )
     group.add_argument("--seed", type=int, help="Of everything random. Default: 0.")
 
 
@@ -203,7 +201,7 @@ def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
     group = parser.add_argument_group("The output")
     if "prob" in names:
         group.add_argument(
-            "--prob", type=_option_type(_parse_prob), default=0.95, help="Probability of every interval."
+            "--prob", type=_option_type(lambda text: check_prob(float(text))), default=0.95, help="Probability of every interval."
         )  # fmt: skip
     if "verbose" in names:
         group.add_argument("--verbose", action="store_true", help="Print everything.")
@@ -214,7 +212,3 @@ def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
     for name in formats:
         text = f"Write unrounded {name.upper()}."
         exclusive.add_argument(f"--{name}", action="store_true", help=text)
-
-
-def _parse_prob(text: str) -> float:
-    return check_prob(float(text))

@@ -16,60 +16,41 @@ from probreg.model.group_effects import Groups
 COVARIANCES = tuple(DEFINITIONS)
 
 
-def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Method]:
-    """Return methods by name, each with the settings NAME=VALUE that apply to it.
+def parse_method(text: str) -> Method:
+    """Return the method that a name, or a call with its settings, describes.
 
-    >>> methods_of(["nuts", "newton"], ["draws=2000", "chains=2"])["nuts"].draws
+    >>> parse_method("nuts(draws=2000, chains=2)").draws
     2000
-    >>> methods_of(["nuts"], ["drws=2000"])
+    >>> parse_method("nuts(drws=2000)")
     Traceback (most recent call last):
     probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress
     """
-    values: dict[str, Any] = {}
-    for text in settings:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (equals and name and value):
-            raise DataError(
-                f"--set {text}: expected a setting and its value, such as draws=2000"
-            )
-        if name in values:
-            raise DataError(f"--set {name} is given twice")
-        values[name] = _parse_value(value)
-    settings_by_method = {name: _settings(METHODS[name]) for name in names}
-    setting_names = list(
-        dict.fromkeys(
-            s
-            for method_settings in settings_by_method.values()
-            for s in method_settings
-        )
-    )
-    for name in values:
-        if name not in setting_names:
-            raise DataError(
-                f"{' or '.join(settings_by_method)} has no setting {name!r}{_suggest(name, setting_names)} It has: {', '.join(setting_names) or 'none'}"
-            )
-    return {
-        method: METHODS[method](
-            **{k: v for k, v in values.items() if k in method_settings}
-        )
-        for method, method_settings in settings_by_method.items()
-    }
-
-
-def _settings(cls: type[Method]) -> list[str]:
-    if not dataclasses.is_dataclass(cls):
-        return []
-    return [f.name for f in dataclasses.fields(cls) if f.init]
-
-
-def _parse_value(text: str) -> Any:
-    """A number, True, False, or the text itself."""
+    name, bracket, _ = text.partition("(")
+    cls = METHODS[name.strip()]
+    if not bracket:
+        return cls()
+    names = [f.name for f in dataclasses.fields(cls) if f.init]
     try:
-        return ast.literal_eval(
-            text.capitalize() if text in ("true", "false") else text
+        call: Any = ast.parse(text.strip(), mode="eval").body
+        settings = {k.arg: _parse_value(k.value) for k in call.keywords}
+        plain = not call.args and len(settings) == len(call.keywords)
+    except (SyntaxError, ValueError, AttributeError):
+        plain = False
+    if not plain:
+        raise DataError(
+            f"{text!r}: expected a method and its settings, such as nuts(draws=2000)"
         )
-    except (ValueError, SyntaxError):
-        return text
+    for setting in settings:
+        if setting not in names:
+            raise DataError(
+                f"{name} has no setting {setting!r}{_suggest(str(setting), names)} It has: {', '.join(names) or 'none'}"
+            )
+    return cls(**settings)
+
+
+def _parse_value(node: ast.expr) -> Any:
+    """A number, True, False, or the text itself."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def _suggest(name: str, candidates: Sequence[str]) -> str:
