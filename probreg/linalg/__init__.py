@@ -2,11 +2,10 @@
 
 A Gaussian model needs only the upper triangular factor F of the rows of A = [X y], F'F = A' diag(w) A. It is
 computed without A'A of an ill-conditioned A; rows are processed in blocks that fit in cache and are shared by
-the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow (strangers), copied behind
-tall and sparse_arrow behind arrow.
+the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow, copied behind tall.
 """
 
-from probreg.linalg.arrow import Arrow as Arrow
+from probreg.linalg.arrow import Arrow as Arrow, blocks_of as blocks_of
 from probreg.linalg.blocks import (
     limit_threads as limit_threads,
     map_blocks as map_blocks,
@@ -31,10 +30,6 @@ from probreg.linalg.factors import (
     merge as merge,
     rank_of as rank_of,
     solve_upper as solve_upper,
-)
-from probreg.linalg.sparse_arrow import (
-    SparseArrow as SparseArrow,
-    blocks_of as blocks_of,
 )
 from probreg.linalg.tall import (
     Reduction as Reduction,

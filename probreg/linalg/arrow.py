@@ -4,16 +4,18 @@ With D_g = L_g L_g', C = L^-1 E and the Schur complement F - C'C = T T',
 
     H = [[L, 0], [C', T]] [[L', C], [0, T']]
 
-so that G blocks (K, K) with a border of r columns cost G K^2 (K + r) + G K r^2 + r^3 operations. The border may be cut: its first k
-columns are an arrow too, with the leading part of the same factor. Leading axes are arrows side by side.
+so that G blocks (K, K) with a border of r columns cost G K^2 (K + r) + G K r^2 + r^3 operations. A sparse border E, as for crossed
+factors, leaves C with its zeros but within blocks, so that C'C costs the pairs of columns that meet in a block. For nested factors,
+such as (1 | a / b), the groups of b leave a Schur complement in which the groups of a do not meet: T is then an arrow too.
 """
 
-from functools import cached_property
+import copy
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-
-from probreg.linalg.factors import inverse_upper
+from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
@@ -21,16 +23,18 @@ _UNROLLED = 6  # columns of a block up to which the loop over them is the outer 
 
 
 class Arrow:
-    """The Cholesky factor of one arrow, or of several.
+    """The Cholesky factor of one arrow, or of several with a dense border as leading axes.
 
     Parameters
     ----------
     D : array (..., G, K, K)
         Blocks of the diagonal.
-    E : array (..., G, K, r)
+    E : array (..., G, K, r), or sparse array (G K, r)
         Their border.
     F : array (..., r, r)
         Its corner; all three make a positive definite matrix.
+    blocks : tuple of int, optional
+        The number and size of blocks that the first columns of the corner may form.
 
     Raises
     ------
@@ -44,111 +48,177 @@ class Arrow:
     36.0
     """
 
-    def __init__(self, D: Array, E: Array, F: Array) -> None:
+    def __init__(
+        self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None
+    ) -> None:
         self.L = _cholesky(D)
-        self.C = _forward(self.L, E)
-        flat = self._flat_border
-        self.T = np.linalg.cholesky(F - np.swapaxes(flat, -1, -2) @ flat)
+        self.C: Any  # (..., G K, r)
+        if scipy.sparse.issparse(E):
+            self.C = scipy.sparse.csr_array(blocks_of(_invert_blocks(self.L)) @ E)
+            square = (self.C.T @ self.C).toarray()
+        else:
+            self.C = _merge_groups(_forward(self.L, E))
+            square = np.swapaxes(self.C, -1, -2) @ self.C
+        self.T = _factor_corner(np.subtract(F, square, out=square), blocks)
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(G, K, r)."""
-        return self.C.shape[-3], self.C.shape[-2], self.C.shape[-1]
+        return self.L.shape[-3], self.L.shape[-1], self.C.shape[-1]
 
     @property
     def numbers(self) -> int:
         """How many numbers one factor contains in addition to its blocks."""
         G, K, r = self.shape
-        return G * K * r + r * r
+        in_border = self.C.nnz if scipy.sparse.issparse(self.C) else G * K * r
+        return in_border + (self.T.numbers if isinstance(self.T, Arrow) else r * r)
 
     def at(self, s: int | NDArray[np.intp]) -> "Arrow":
-        """Return one of several arrows, or some of them."""
-        arrow = object.__new__(Arrow)
+        """Return one of several arrows, or some of them; one with a sparse border is the only one."""
+        if scipy.sparse.issparse(self.C):
+            return self
+        arrow = copy.copy(self)
         arrow.L, arrow.C, arrow.T = self.L[s], self.C[s], self.T[s]
         return arrow
 
-    @cached_property
-    def T_inverse(self) -> Array:
-        """T^-1 (..., r, r), lower triangular; its leading part is the inverse of the leading part of T."""
-        if self.T.ndim == 2:
-            if len(self.T):
-                return np.asarray(inverse_upper(self.T.T).T)
-            return self.T
-        return np.tril(np.linalg.inv(self.T))
+    def leading(self, k: int) -> "Arrow":
+        """Return the factor of the arrow with the first k columns of the border alone."""
+        arrow = copy.copy(self)
+        arrow.C = self.C[..., :k]
+        if isinstance(self.T, Arrow):
+            G, K, _ = self.T.shape
+            arrow.T = self.T.leading(k - G * K)
+        else:
+            arrow.T = self.T[..., :k, :k]
+        return arrow
 
-    def log_det(self, k: int | None = None) -> Array:
-        """log |H| (...), with the first k columns of the border alone where k is given."""
+    def log_det(self) -> Array:
+        """log |H| (...)."""
         # |H| = prod_g |L_g|^2 |T|^2
-        blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum((-1, -2))
-        return np.asarray(2.0 * (blocks + self._log_diagonal(k)))
+        blocks = 2.0 * np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum((-1, -2))
+        if isinstance(self.T, Arrow):
+            return np.asarray(blocks + self.T.log_det())
+        diagonal = np.diagonal(self.T, axis1=-2, axis2=-1)
+        return np.asarray(blocks + 2.0 * np.log(diagonal).sum(-1))
 
-    def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+    def half(self, a: Array, c: Array) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""
         y = _forward(self.L, a)
-        return y, self._solve_corner(
-            c[..., :k, :] - self._border_product(y, k), transposed=False
-        )
+        rest = c - _multiply(self.C, _merge_groups(y), transposed=True)
+        return y, _solve_corner(self.T, rest, transposed=False)
 
-    def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
-        """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
-        return self.solve_transposed(*self.half(a, c, k), k)
+    def solve(self, a: Array, c: Array) -> tuple[Array, Array]:
+        """H^-1 of columns a (..., G, K, s) and c (..., r, s)."""
+        return self.solve_transposed(*self.half(a, c))
 
-    def solve_transposed(
-        self, a: Array, c: Array, k: int | None = None
-    ) -> tuple[Array, Array]:
+    def solve_transposed(self, a: Array, c: Array) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = self._solve_corner(c, transposed=True)
+        c = _solve_corner(self.T, c, transposed=True)
         G, K, _ = self.shape
-        across = self._multiply_border(c, k)
+        across = _multiply(self.C, c)
         a = a - across.reshape(*across.shape[:-2], G, K, c.shape[-1])
         del across  # it may be large
         return _backward(self.L, a), c
 
-    def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
-        """The diagonal blocks (..., G, K, K) of H^-1, its border (..., G, K, k) and corner (..., k, k)."""
+    def inverse(self) -> tuple[Array, Array, Array]:
+        """The diagonal blocks (G, K, K) of H^-1, its border (G, K, r) and corner (r, r), of one arrow with a dense border."""
         # with N = L'^-1 C T'^-1 they are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
-        Ti = self._T_inverse(k)
-        border = self._flat_border[..., :k] @ np.swapaxes(Ti, -1, -2)
-        N = _backward(self.L, border.reshape(*self.C.shape[:-1], border.shape[-1]))
-        eye = np.broadcast_to(np.eye(self.L.shape[-1]), self.L.shape)
-        Li = _forward(self.L, eye)
-        block_inverse = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
-        border = -(_merge_groups(N) @ Ti).reshape(N.shape)
-        return block_inverse, border, np.swapaxes(Ti, -1, -2) @ Ti
+        Ti = _solve_corner(self.T, np.eye(self.C.shape[-1]), transposed=False)
+        N = _backward(self.L, (self.C @ Ti.T).reshape(*self.shape))
+        Li = _invert_blocks(self.L)
+        blocks = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
+        return blocks, -(_merge_groups(N) @ Ti).reshape(N.shape), Ti.T @ Ti
 
-    def inverse_blocks(self, k: int | None = None) -> tuple[Array, Array]:
-        """The sum (..., K, K) of the diagonal blocks of H^-1, and its corner (..., k, k)."""
-        blocks, _, corner = self.inverse(k)
-        return blocks.sum(-3), corner
+    def inverse_blocks(self) -> tuple[Array, Array]:
+        """The sum (K, K) of the diagonal blocks of H^-1, and its corner (r, r), of one arrow."""
+        if not scipy.sparse.issparse(self.C):
+            blocks, _, corner = self.inverse()
+            return blocks.sum(0), corner
+        # with S the corner the blocks are L'^-1 (I + C S C') L^-1
+        S = _invert_corner(self.T)
+        Li = _invert_blocks(self.L)
+        B = blocks_of(np.swapaxes(Li, -1, -2)) @ self.C
+        total = np.tensordot(Li, Li, ((0, 1), (0, 1)))
+        K = len(total)
+        for x in range(K):
+            for y in range(K):
+                pattern = scipy.sparse.coo_array(B[x::K].T @ B[y::K])
+                total[x, y] += pattern.data @ S[pattern.row, pattern.col]
+        return total, S
 
-    def schur(self, k: int) -> Array:
-        """Return the Schur complement (..., r - k, r - k) of the corner after elimination of its first k columns and the blocks."""
-        corner = self.T[..., k:, k:]
-        return corner @ np.swapaxes(corner, -1, -2)
 
-    @property
-    def _flat_border(self) -> Array:
-        return _merge_groups(self.C)
+def blocks_of(blocks: Array) -> Any:
+    """blkdiag of (G, K, K), a sparse array."""
+    G, K = blocks.shape[:2]
+    return scipy.sparse.csr_array(
+        scipy.sparse.bsr_array(
+            (blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K)
+        )
+    )
 
-    def _T_inverse(self, k: int | None) -> Array:
-        return self.T_inverse[..., :k, :k]
 
-    def _log_diagonal(self, k: int | None) -> Array:
-        """The sum of the logs of the diagonal of T."""
-        return np.log(np.diagonal(self.T, axis1=-2, axis2=-1)[..., :k]).sum(-1)
+def _factor_corner(S: Array, blocks: tuple[int, int] | None) -> Any:
+    """T with S = T T': an arrow if the first columns of S are g blocks of s with zero entries between them."""
+    if blocks is not None:
+        g, s = blocks
+        q = g * s
+        groups = np.arange(g)
+        D = S[:q, :q].reshape(g, s, g, s)[groups, :, groups]
+        if np.count_nonzero(S[:q, :q]) == np.count_nonzero(D):
+            return Arrow(D, S[:q, q:].reshape(g, s, -1), S[q:, q:])
+    return np.linalg.cholesky(S)
 
-    def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
-        """T^-1 c, or T'^-1 c, of c (..., k, s)."""
-        Ti = self._T_inverse(c.shape[-2])
-        return (np.swapaxes(Ti, -1, -2) if transposed else Ti) @ c
 
-    def _border_product(self, y: Array, k: int | None) -> Array:
-        """C'y."""
-        return np.swapaxes(self._flat_border[..., :k], -1, -2) @ _merge_groups(y)
+def _solve_corner(T: Any, c: Array, *, transposed: bool) -> Array:
+    """T^-1 c, or T'^-1 c, of c (..., r, s)."""
+    if isinstance(T, Arrow):
+        G, K, _ = T.shape
+        solve = T.solve_transposed if transposed else T.half
+        lead = c[..., : G * K, :].reshape(*c.shape[:-2], G, K, c.shape[-1])
+        above, below = solve(lead, c[..., G * K :, :])
+        return np.concatenate([_merge_groups(above), below], -2)
+    if T.ndim > 2:
+        return np.linalg.solve(np.swapaxes(T, -1, -2) if transposed else T, c)
+    if not c.size:
+        return c
+    wide = np.moveaxis(c, -2, 0)
+    solution, _ = lapack.dtrtrs(
+        T.T, wide.reshape(len(wide), -1), trans=int(not transposed)
+    )
+    return np.moveaxis(solution.reshape(wide.shape), 0, -2)
 
-    def _multiply_border(self, c: Array, k: int | None) -> Array:
-        """C c (..., G K, s)."""
-        return self._flat_border[..., :k] @ c
+
+def _invert_corner(T: Any) -> Array:
+    """(T T')^-1."""
+    if not isinstance(T, Arrow):
+        upper, _ = lapack.dpotri(T.T)
+        return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+    blocks, border, corner = T.inverse()
+    G, K, r = T.shape
+    groups = np.arange(G)
+    q = G * K
+    border = border.reshape(q, r)
+    # L'^-1 C S22 C'L^-1 between the blocks, with the border -L'^-1 C S22
+    W = _backward(T.L, T.C.reshape(G, K, r)).reshape(q, r)
+    inverse = np.empty((q + r, q + r))
+    inverse[:q, :q] = -border @ W.T
+    inverse[:q, :q].reshape(G, K, G, K)[groups, :, groups] = blocks  # a view
+    inverse[:q, q:], inverse[q:, :q], inverse[q:, q:] = border, border.T, corner
+    return inverse
+
+
+def _multiply(C: Any, y: Array, *, transposed: bool = False) -> Array:
+    """C y, or C'y, of y (..., q, s)."""
+    if not scipy.sparse.issparse(C):
+        return (np.swapaxes(C, -1, -2) if transposed else C) @ y
+    wide = np.moveaxis(y, -2, 0)
+    product = (C.T if transposed else C) @ wide.reshape(len(wide), -1)
+    return np.moveaxis(product.reshape(len(product), *wide.shape[1:]), 0, -2)
+
+
+def _invert_blocks(L: Array) -> Array:
+    """L^-1, block by block."""
+    return _forward(L, np.broadcast_to(np.eye(L.shape[-1]), L.shape))
 
 
 def _merge_groups(E: Array) -> Array:

@@ -11,7 +11,7 @@ from probreg.data import unwritten
 from probreg.inference.exact import arrow_surface
 from probreg.inference.exact.arrow_layout import require_memory
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.linalg.corner import NestedCorner
+from probreg.linalg import Arrow
 from probreg.model.model import Model
 
 CROSSED, NESTED = "y ~ 1 + (1 | a) + (1 | b)", "y ~ 1 + (1 | a / b / c)"
@@ -84,13 +84,13 @@ def test_nested_factors_are_eliminated_one_after_the_other():
     surface = EvidenceProblem(nested(), False).surface
     theta = np.array([-0.3, 0.2, 0.1, 0.05])
     assert surface._sparse is not None
-    rest = surface.at_nodes(theta[None]).factor.rest
-    assert isinstance(rest, NestedCorner)
+    rest = surface.at_nodes(theta[None]).factor.T
+    assert isinstance(rest, Arrow)
     # c in b in a: one entry of the border for each group and each factor above it, and no others
     factor, (A, B, C) = surface.at_nodes(theta[None]).factor, (20, 200, 1200)
     assert factor.C.nnz == 3 * C  # b, a and the intercept
-    assert np.count_nonzero(rest.arrow.C) == 2 * B  # a and the intercept
-    assert rest.arrow.shape == (B, 1, A + 1)
+    assert np.count_nonzero(rest.C) == 2 * B  # a and the intercept
+    assert rest.shape == (B, 1, A + 1)
 
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])

@@ -31,7 +31,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
-from probreg.linalg import Arrow, SparseArrow, rank_of
+from probreg.linalg import Arrow, rank_of
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.system.memory import in_bytes, physical_memory
@@ -322,7 +322,7 @@ class ArrowLayout:
         beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
 
-    def axes(self, roots: ArrowRoots, H: Arrow | SparseArrow) -> tuple[Array, Array]:
+    def axes(self, roots: ArrowRoots, H: Arrow) -> tuple[Array, Array]:
         """(p m, r, S) in the frame and (S, G, K, K): the covariance of vec beta at a node is axes axes' plus blocks blocks' by group."""
         G, K, r = H.shape
         S = len(roots.lead)
@@ -342,9 +342,7 @@ class ArrowLayout:
             :, None
         ] @ blocks
 
-    def estimate(
-        self, beta: Array, roots: ArrowRoots, H: Arrow | SparseArrow
-    ) -> CoefficientEstimate:
+    def estimate(self, beta: Array, roots: ArrowRoots, H: Arrow) -> CoefficientEstimate:
         """Return the coefficients with their covariance, whose inverse is H in the
         coordinates of the roots."""
         axes, blocks = self.axes(roots, H)

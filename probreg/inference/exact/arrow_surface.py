@@ -39,7 +39,7 @@ from probreg.inference.exact.latent_groups import (
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
 from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.inference.modes.arrow_rows import Parts
-from probreg.linalg import Arrow, SparseArrow
+from probreg.linalg import Arrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of factors in memory at once
@@ -58,7 +58,7 @@ class ArrowNodes:
     including flat coefficients."""
 
     roots: ArrowRoots
-    factor: Arrow | SparseArrow
+    factor: Arrow
     log_noise: Array  # (S,)
     half: Parts  # of the products with y
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
@@ -137,12 +137,11 @@ class ArrowSurface(NodesSurface):
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
-    @property
-    def _counted(self) -> int | None:
-        """The number of border columns in |H|: without the flat ones under ML."""
+    def _counted(self, factor: Arrow) -> Arrow:
+        """The factor of the |H| in the value: without flat columns under ML."""
         if self.criterion == "REML":
-            return None
-        return self.layout.shape[2]
+            return factor
+        return factor.leading(self.layout.shape[2])
 
     def at_nodes(self, theta: Array) -> ArrowNodes:
         """Mean and spread of the coefficients at each of theta (S, d)."""
@@ -150,7 +149,7 @@ class ArrowSurface(NodesSurface):
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
         if self._sparse is None:
-            H: Arrow | SparseArrow = roots.arrow(self.moments.gram, noise)
+            H = roots.arrow(self.moments.gram, noise)
         else:
             H = sparse_factor(roots, self.moments.gram, self._sparse, float(noise[0]))
         zy, xy, yy = self.moments.of_y
@@ -171,7 +170,7 @@ class ArrowSurface(NodesSurface):
         f = len(self.layout.flat)
         fit = (
             moments.weight * (nodes.log_noise - _LOG_2PI)
-            - nodes.factor.log_det(self._counted)
+            - self._counted(nodes.factor).log_det()
             - nodes.penalised
         )
         constant = 0.5 * moments.log_precision
@@ -232,7 +231,7 @@ class ArrowSurface(NodesSurface):
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
         s, b = self._scores(nodes.roots, u, noise)
-        lead, corner = H.inverse_blocks(self._counted)
+        lead, corner = self._counted(H).inverse_blocks()
         pulls = nodes.roots.determinant_slopes(lead, corner)
         of_fit = nodes.roots.through(nodes.roots.paired_blocks([(s, u)]))
         of_det = nodes.roots.through(pulls)
@@ -272,7 +271,7 @@ class ArrowSurface(NodesSurface):
     def _average_information(
         self,
         roots: ArrowRoots,
-        H: Arrow | SparseArrow,
+        H: Arrow,
         noise: float,
         u: Parts,
         s: Parts,

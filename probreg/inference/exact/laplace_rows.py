@@ -180,8 +180,9 @@ def _as_border(c: Array) -> Parts:
 
 def root_of_inverse(roots: ArrowRoots, H: Arrow) -> Array:
     """M J^-1 (r, r) of dense columns, H = J'J."""
-    r = len(H.T_inverse)
-    return roots.forth(np.zeros((1, 1, 0, r)), H.T_inverse.T[None])[1][0]
+    r = len(H.T)
+    a, c = H.solve_transposed(np.zeros((1, 0, r)), np.eye(r))
+    return roots.forth(a[None], c[None])[1][0]
 
 
 def _log_det_sums(

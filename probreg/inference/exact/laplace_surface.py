@@ -138,10 +138,8 @@ class LaplaceSurface(EvidenceSurface):
         reml = self._integrated
         mode = reml.mode(reml.starts()[0])
         flat = slice(self._inner, reml._inner)
-        complement = mode.H.schur(self._inner)
-        root = solve_triangular(
-            np.linalg.cholesky(complement), np.eye(len(complement)), lower=True
-        ).T
+        corner = mode.H.T[self._inner :, self._inner :]
+        root = solve_triangular(corner, np.eye(len(corner)), lower=True).T
         theta = np.append(mode.theta, np.zeros(len(root)))
         self._last = mode._replace(theta=theta, tol=np.inf)  # a start of later searches
         return mode.x[1][flat, 0], root
@@ -223,7 +221,7 @@ class LaplaceSurface(EvidenceSurface):
         def newton_step(mode: LaplaceMode) -> tuple[Array, bool]:
             H, exact = self._curvature(mode)
             g = mode.gradient
-            step = H.solve(g[: G * K].reshape(G, K, 1), g[G * K :, None], k)
+            step = H.solve(g[: G * K].reshape(G, K, 1), g[G * K :, None])
             return np.concatenate([part.ravel() for part in step]), exact
 
         def slope(x: Array) -> Array:
@@ -411,7 +409,7 @@ class LaplaceSurface(EvidenceSurface):
             self.criterion == "REML" and f
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
             constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
-        return float(mode.value - 0.5 * mode.H.log_det(k) + constant)
+        return float(mode.value - 0.5 * mode.H.log_det() + constant)
 
     def __call__(self, theta: Array) -> EvidencePoint:
         mode = self.mode(theta)
@@ -420,10 +418,10 @@ class LaplaceSurface(EvidenceSurface):
         roots = mode.roots
         gram_of_rows = mode.rows.gram()
         gram = self._with_prior(gram_of_rows, mode)
-        inverse = Inverse(*mode.H.inverse(k))
+        inverse = Inverse(*mode.H.inverse())
         xt, slopes = self._log_det_gradient(mode, inverse)
         # q = H^-1 grad log |H|^(1/2), with zeros for coordinates that are given
-        q = mode.H.solve(*slopes, k)
+        q = mode.H.solve(*slopes)
         q = (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
         # X'v with v = s - t + W X M q
         xs = mode.rows.score
@@ -440,21 +438,21 @@ class LaplaceSurface(EvidenceSurface):
         # with z = X (dM u + M dM's)
         turned, dL_s, z_slopes = roots.fit_changes(mode.x, xs, d)
         of_both = gram.times(*z_slopes)
-        half = mode.H.half(*_one(roots.back(*of_both)), k)
+        half = mode.H.half(*self._integrated_part(roots, of_both))
         curvature = 0.5 * (
             inner_products(half, half) - inner_products(z_slopes, of_both)
         )
         if not self.layout.by_group:
             curvature = self._second_derivatives(mode, inverse.corner)
         if k < self._size:
-            pushed = _one(roots.back(*gram.times(*turned)))
-            a, c = mode.H.solve(dL_s[0] - pushed[0], dL_s[1] - pushed[1], k)
+            pushed = self._integrated_part(roots, gram.times(*turned))
+            a, c = mode.H.solve(dL_s[0] - pushed[0], dL_s[1][:k] - pushed[1])
             c = np.vstack([c, np.zeros((self._size - k, d))])
             follow = _one(roots.forth(a[None], c[None]))
             across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
             # the curvature of max_x log p over the coordinates that are not integrated
             others = gram.cross[..., k:], gram.rest[:, k:]
-            half = mode.H.half(*_one(roots.back(*others)), k)
+            half = mode.H.half(*self._integrated_part(roots, others))
             profile_curvature = gram.rest[k:, k:] - inner_products(half, half)
             root = self._of_outer
             gradient = np.append(gradient, root.T @ xv[1][k:, 0])
@@ -490,16 +488,21 @@ class LaplaceSurface(EvidenceSurface):
     ) -> tuple[Parts, Parts]:
         """X't, and the gradient of log |H|^(1/2) over the integrated coordinates."""
         xt = mode.rows.log_det_slopes(mode.roots, mode.H, inverse)
-        a, c = _one(mode.roots.back(*xt))
+        a, c = self._integrated_part(mode.roots, xt)
         S = np.diagonal(inverse.corner)
         of_priors = self._prior_log_det(mode.x[1], S)[:, None]
-        return xt, (a, c[: self._inner] + of_priors)
+        return xt, (a, c + of_priors)
+
+    def _integrated_part(self, roots: ArrowRoots, parts: Parts) -> Parts:
+        """M' of columns at the one node, over the integrated coordinates."""
+        a, c = _one(roots.back(*parts))
+        return a, c[: self._inner]
 
     def shift(self, mode: LaplaceMode) -> Parts:
         """The first-order difference of mode and mean, in standard deviations: J q with
         H = J'J (Tierney & Kadane 1986)."""
-        inverse = Inverse(*mode.H.inverse(self._inner))
-        return mode.H.half(*self._log_det_gradient(mode, inverse)[1], self._inner)
+        inverse = Inverse(*mode.H.inverse())
+        return mode.H.half(*self._log_det_gradient(mode, inverse)[1])
 
     def factor(self, mode: LaplaceMode) -> Arrow:
         """The factor of H over all coefficients, given outer nuisance parameters."""

@@ -12,7 +12,7 @@ import scipy
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.exact.arrow_roots import ArrowRoots
-from probreg.linalg import SparseArrow, blocks_of
+from probreg.linalg import Arrow, blocks_of
 
 
 def _right(roots: ArrowRoots, r: int) -> Any:
@@ -37,7 +37,7 @@ def _left(roots: ArrowRoots, cross: Any, G: int) -> Any:
 
 def sparse_factor(
     roots: ArrowRoots, gram: ArrowGram, cross: Any, noise: float
-) -> SparseArrow:
+) -> Arrow:
     """The factor of H at the one node, of the curvature times noise."""
     G, K, r = gram.cross.shape
     Lambda = roots.lead[0]
@@ -57,4 +57,4 @@ def sparse_factor(
         blocks = None
     else:
         blocks = (first.repeats, first.size)
-    return SparseArrow(D, E, F, blocks)
+    return Arrow(D, E, F, blocks)
