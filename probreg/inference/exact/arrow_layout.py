@@ -8,7 +8,7 @@ are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every
 predictor has its own u: effect k of predictor a is number k m + a.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -41,12 +41,13 @@ _MOST_SIGNS = 4  # maximal number of sign patterns of the correlations of one ef
 _BY_ROW = 16  # numbers per row while its columns are summed
 
 
-@dataclass(frozen=True, eq=False)
 class ArrowLayout:
     """The columns of the model in arrow order.
 
-    Attributes
+    Parameters
     ----------
+    model : Model
+        The model.
     groups : LatentGroups
         Groups with a latent prior, known or unknown.
     known : tuple of int
@@ -54,40 +55,98 @@ class ArrowLayout:
     by_group : bool
         Whether effects of groups are eliminated by group; if not, every column is one
         of a dense border.
+
+    Attributes
+    ----------
+    blocks : list of LatentBlock
+        The leading blocks, then those of the border: other factors, then diagonal
+        roots.
+    shape : tuple of int
+        G, K of all predictors, and the number of latent border columns.
+    border : int
+        The number of border coefficients of all predictors.
+    places : array (G, K m)
+        The positions of the coefficients of each leading group in vec beta.
+    flat : tuple of int
+        The columns without a latent prior that are not `known`.
+    centre : array (p,)
+        mu of the groups, 0 elsewhere.
     """
 
-    model: Model
-    groups: LatentGroups
-    known: tuple[int, ...] = ()
-    by_group: bool = True
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        known: tuple[int, ...] = (),
+        by_group: bool = True,
+    ) -> None:
+        self.model, self.groups, self.known = model, groups, known
+        self.by_group = by_group
+        p, m = model.shape
+        design = model.design
+        terms = [_repeating_term(model, g) if by_group else None for g in groups.groups]
+        # the terms with a root that repeats by group, by the number of the group
+        self.terms = {i: term for i, term in enumerate(terms) if term is not None}
+        self._columns = dict[int, GroupColumns]()
+        if design.n:
+            for i, term in self.terms.items():
+                self._columns[i] = GroupColumns.of(term, design.inputs[term.key])
+        leading = self._leading_terms()
+        # nested factors are eliminated one after the other
+        order = [i for i in self.terms if i not in leading]
+        order.sort(key=lambda i: -len(groups.groups[i].columns))
+        order += [i for i, term in enumerate(terms) if term is None]
+        self.blocks = list[LatentBlock]()
+        # the blocks of several linear predictors share the place of their columns
+        first = dict[tuple[int, ...], LatentBlock]()
+        ends = {True: 0, False: 0}  # of the leading effects, and of the border
+        G = 1
+        for i in [*leading, *order]:
+            g, hyper = groups.with_hyper[i]
+            leads = i in leading
+            repeats, size = 1, len(g.columns)
+            if i in self.terms:
+                repeats, size = self.terms[i].shape
+            count = m * (size if leads else repeats * size)
+            start = ends[leads]
+            if g.columns in first:
+                start = first[g.columns].start
+            else:
+                ends[leads] += count
+            if leads:
+                G = repeats
+            place = slice(start, start + count)
+            if g.predictor is not None:
+                place = slice(start + g.predictor, start + count, m)
+            width = size * g.width(m)
+            block = LatentBlock(
+                g, hyper, start, place, repeats, width, i in self.terms, leads
+            )
+            self.blocks.append(block)
+            first.setdefault(g.columns, block)
+        self._first = list(first.values())
+        self.shape = G, ends[True], ends[False]
+        inside = {j for columns in first for j in columns}.union(known)
+        self.flat = tuple(j for j in range(p) if j not in inside)
+        self.border = ends[False] + (len(known) + len(self.flat)) * m
+        self.places = np.hstack(
+            [
+                np.zeros((G, 0), dtype=np.intp),
+                *(
+                    vec_entries(b.group.columns, m).reshape(G, -1)
+                    for b in self._first
+                    if b.leads
+                ),
+            ]
+        )
+        self.centre = np.zeros(p)
+        for g, term in zip(groups.groups, terms):
+            if term is None:
+                self.centre[list(g.columns)] = g.base.center(len(g.columns))
 
-    # ---- the order of the columns
-    # ------------------------------------------------------------------------------------
-
-    @cached_property
-    def _terms(self) -> list[GroupedTerm | None]:
-        """The term of varying effects of each group, if its root repeats by group."""
-        if not self.by_group:
-            return [None for _ in self.groups.groups]
-        return [_repeating_term(self.model, g) for g in self.groups.groups]
-
-    @cached_property
-    def _columns(self) -> dict[int, GroupColumns]:
-        design = self.model.design
-        return {
-            i: GroupColumns.of(term, design.inputs[term.key])
-            for i, term in self._repeating_terms.items()
-        }
-
-    @cached_property
-    def _repeating_terms(self) -> dict[int, GroupedTerm]:
-        """The terms with a repeating root, by the number of the group."""
-        return {i: term for i, term in enumerate(self._terms) if term is not None}
-
-    @cached_property
-    def _leading_groups(self) -> list[int]:
-        """The groups of the widest factor, and of the terms with the same groups."""
-        terms = self._repeating_terms
+    def _leading_terms(self) -> list[int]:
+        """The terms of the widest factor, and those with the same groups."""
+        terms = self.terms
         if not terms:
             return []
         widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
@@ -97,124 +156,30 @@ class ArrowLayout:
         same = (terms[widest].factors, terms[widest].levels)
         return [i for i, term in terms.items() if (term.factors, term.levels) == same]
 
-    @cached_property
-    def blocks(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
-        """The leading blocks, and those of the border: other factors, then diagonal
-        roots."""
-        m = self.model.shape[1]
-        leading = list[LatentBlock]()
-        rest = list[LatentBlock]()
-        k = 0
-        r = 0
-        starts: dict[
-            tuple[int, ...], int
-        ] = {}  # of columns, shared by the blocks of linear predictors
-
-        def place(g: LatentGroup, start: int, count: int) -> slice:
-            """The positions of `count` columns of a group; those of one linear
-            predictor are every m-th from its own."""
-            return slice(
-                start + (g.predictor or 0),
-                start + count * m,
-                1 if g.predictor is None else m,
-            )
-
-        order = [i for i in self._repeating_terms if i not in self._leading_groups]
-        order.sort(
-            key=lambda i: -len(self.groups.groups[i].columns)
-        )  # nested factors are eliminated one after the other
-        order += [i for i, term in enumerate(self._terms) if term is None]
-        for i in [*self._leading_groups, *order]:
-            g, hyper = self.groups.with_hyper[i]
-            (G, K), repeats = (1, len(g.columns)), (term := self._terms[i]) is not None
-            if term is not None:
-                G, K = term.shape
-            leads = i in self._leading_groups
-            count = K if leads else G * K
-            if g.columns not in starts:
-                starts[g.columns] = k if leads else r
-                if leads:
-                    k += count * m
-                else:
-                    r += count * m
-            place_of_group = place(g, starts[g.columns], count)
-            block = LatentBlock(
-                g, hyper, place_of_group, G, K * g.width(m), repeats, leads
-            )
-            (leading if leads else rest).append(block)
-        leading.sort(key=lambda b: b.place.stop)
-        rest.sort(key=lambda b: b.place.stop)
-        return leading, rest
-
-    @cached_property
-    def _first(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
-        """The first of the blocks of the same columns in several linear predictors."""
-        lead, behind = (
-            {b.group.columns: b for b in reversed(part)} for part in self.blocks
-        )
-        return list(lead.values())[::-1], list(behind.values())[::-1]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """G, K of all predictors, and the number of latent border columns."""
-        lead, behind = self.blocks
-        q = behind[-1].place.stop if behind else 0
-        if lead:
-            return lead[0].repeats, lead[-1].place.stop, q
-        return 1, 0, q
-
-    @property
-    def border(self) -> int:
-        """The number of border coefficients of all predictors."""
-        others = len(self.known) + len(self.flat)
-        return self.shape[2] + others * self.model.shape[1]
-
-    @cached_property
-    def places(self) -> Array:
-        """(G, K m), the positions of the coefficients of each leading group in vec
-        beta."""
-        m = self.model.shape[1]
-        lead = self._first[0]
-        entries = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
-        return np.hstack(entries) if entries else np.zeros((1, 0), dtype=np.intp)
-
-    @cached_property
-    def flat(self) -> tuple[int, ...]:
-        """The columns without a latent prior that are not `known`."""
-        inside = {j for g in self.groups.groups for j in g.columns} | set(self.known)
-        return tuple(j for j in range(self.model.shape[0]) if j not in inside)
-
     # ---- the columns ------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def centre(self) -> Array:
-        """mu (p,) of the groups, 0 elsewhere."""
-        centre = np.zeros(self.model.shape[0])
-        for g, term in zip(self.groups.groups, self._terms):
-            if term is None:
-                centre[list(g.columns)] = g.base.center(len(g.columns))
-        return centre
 
     @cached_property
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
         design = self.model.design
-        behind = self._first[1]
-        by_group = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
-        first, *others_lead = (by_group[id(b.group)] for b in self._first[0])
-        for beside in others_lead:
-            first = first.beside(beside)
-        repeated = tuple(by_group[id(b.group)] for b in behind if b.repeated)
-        dense = [self._own(b) for b in behind if not b.repeated]
-        last = [design.X[:, list(self.known)], self._standardised]
-        return ArrowColumns(
-            first, repeated, np.ascontiguousarray(np.hstack([*dense, *last]))
-        )
-
-    def _own(self, block: LatentBlock) -> Array:
-        # X L'^-1, L L' the precision at D = I
-        X = self.model.design.X[:, list(block.group.columns)]
-        return np.asarray(solve_triangular(block.group.root, X.T, lower=True).T)
+        by_group = {self.groups.groups[i].columns: c for i, c in self._columns.items()}
+        lead: GroupColumns | None = None
+        others = list[GroupColumns]()
+        dense = list[Array]()
+        for b in self._first:
+            if not b.repeated:  # X L'^-1, L L' the precision at D = I
+                X = design.X[:, list(b.group.columns)]
+                dense.append(solve_triangular(b.group.root, X.T, lower=True).T)
+            elif not b.leads:
+                others.append(by_group[b.group.columns])
+            elif lead is None:
+                lead = by_group[b.group.columns]
+            else:
+                lead = lead.beside(by_group[b.group.columns])
+        assert lead is not None  # by group
+        dense.append(design.X[:, list(self.known)])
+        dense.append(self.frame.rows(np.asarray(design.X[:, list(self.flat)])))
+        return ArrowColumns(lead, tuple(others), np.ascontiguousarray(np.hstack(dense)))
 
     @cached_property
     def map_of_rest(self) -> Any:
@@ -231,7 +196,9 @@ class ArrowLayout:
 
         p = self.model.shape[0]
         parts = list[Any]()
-        for b in self._first[1]:
+        for b in self._first:
+            if b.leads:
+                continue
             columns = np.array(b.group.columns)
             if b.repeated:
                 entry = np.ones(len(columns)), (columns, np.arange(len(columns)))
@@ -276,10 +243,6 @@ class ArrowLayout:
         if rows is None or frame.intercept is None:
             return frame
         return frame.with_mix(np.asarray(rows[:: max(1, len(rows) // 10_000)]))
-
-    @property
-    def _standardised(self) -> Array:
-        return self.frame.rows(np.asarray(self.model.design.X[:, list(self.flat)]))
 
     @cached_property
     def frame_of_all(self) -> Frame:
@@ -359,9 +322,8 @@ class ArrowLayout:
         """Return the roots at nodes theta (S, d), those in units of sigma times sigma
         (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
-        blocks = [*self.blocks[0], *self.blocks[1]]
-        roots = [self._root(b, theta[:, b.hyper], unit) for b in blocks]
-        return ArrowRoots(roots, len(self.groups.priors))
+        roots = [self._root(b, theta[:, b.hyper], unit) for b in self.blocks]
+        return ArrowRoots(roots, self.shape, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group
@@ -389,7 +351,7 @@ class ArrowLayout:
         it may decrease for one sign of a correlation and increase for the other.
         """
         points = []
-        for b in [*self.blocks[0], *self.blocks[1]]:
+        for b in self.blocks:
             hyper = np.arange(b.hyper.start, b.hyper.stop)
             scales = self.groups.scaling[hyper]
             stay = hyper[scales & ~vanished[hyper]]
@@ -430,11 +392,7 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
     memory = has or physical_memory()
     if memory is None or need <= memory:
         return
-    terms = [
-        layout.model.design.recipe.grouped[t.key]
-        for t in layout._repeating_terms.values()
-    ]
-    counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
+    counts = " and ".join(f"{t.counted} in {t.key}" for t in layout.terms.values())
     raise Incompatible(
         f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(memory)}. That is 4 (G K r + r²) numbers and "
         f"{_BY_ROW} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns remain. Group the smaller factors "

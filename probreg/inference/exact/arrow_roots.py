@@ -4,17 +4,16 @@ All are at S nodes. With X'WX = [[A, B], [B', C]] the curvature of u ~ N(0, I) i
 M'X'WX M + blkdiag(I, 0).
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.modes.arrow_rows import Parts
-from probreg.linalg import Arrow
+from probreg.linalg import Arrow, blocks_of
 
 
 class LatentBlock(NamedTuple):
@@ -23,6 +22,7 @@ class LatentBlock(NamedTuple):
 
     group: LatentGroup
     hyper: slice  # of theta
+    start: int  # of its columns, which those of other linear predictors share
     place: slice  # among the K leading effects, or among the border columns
     repeats: int
     size: int
@@ -52,37 +52,28 @@ def inner_products(x: Parts, y: Parts) -> Array:
     return np.asarray(np.tensordot(x[0], y[0], ((0, 1), (0, 1))) + x[1].T @ y[1])
 
 
-@dataclass(frozen=True, eq=False)
 class ArrowRoots:
-    """The roots of the leading blocks and then of the border; d hyperparameters."""
+    """The roots of the leading blocks and then of the border; d hyperparameters.
 
-    roots: list[BlockRoots]
-    d: int
+    `shape` has G, K, and the number of border columns with a root. `lead` (S, K, K) is
+    the root of all leading effects.
+    """
 
-    @property
-    def rest(self) -> list[BlockRoots]:
-        """The roots of the border."""
-        return [root for root in self.roots if not root.block.leads]
-
-    @cached_property
-    def lead(self) -> Array:
-        """(S, K, K) of all leading effects."""
-        leading = [root for root in self.roots if root.block.leads]
-        K = leading[-1].block.place.stop if leading else 0
-        lead = np.zeros((len(self.roots[0].value), K, K))
-        for root in leading:
-            lead[:, root.block.place, root.block.place] = root.value
-        return lead
+    def __init__(
+        self, roots: list[BlockRoots], shape: tuple[int, int, int], d: int
+    ) -> None:
+        self.roots, self.shape, self.d = roots, shape, d
+        self.rest = [root for root in roots if not root.block.leads]
+        _, K, self.latent = shape
+        self.lead = np.zeros((len(roots[0].value), K, K))
+        for root in roots:
+            if root.block.leads:
+                self.lead[:, root.block.place, root.block.place] = root.value
 
     def at(self, nodes: Array) -> "ArrowRoots":
         """The roots at some nodes."""
         roots = [root._replace(value=root.value[nodes]) for root in self.roots]
-        return ArrowRoots(roots, self.d)
-
-    @property
-    def latent(self) -> int:
-        """The number of border columns with a root."""
-        return max((root.block.place.stop for root in self.rest), default=0)
+        return ArrowRoots(roots, self.shape, self.d)
 
     def right(self, B: Array) -> Array:
         """B M (S, x, r) of B (x, r) or (S, x, r), over the border columns."""
@@ -92,14 +83,9 @@ class ArrowRoots:
         """B M' (x, r) of B (x, r), at the first node."""
         return self._through(B.T[None], transpose=False)[0].T
 
-    def _left(self, B: Array) -> Array:
-        """Lambda'B (S, G, K, r) of B (G, K, r)."""
-        G, K, r = B.shape
-        product = B.transpose(0, 2, 1).reshape(G * r, K) @ self.lead
-        return product.reshape(len(self.lead), G, r, K).swapaxes(-1, -2)
-
-    def arrow(self, gram: ArrowGram, noise: Array | None = None) -> Arrow:
-        """The factor of H at each node, with the curvature W times noise (S,)."""
+    def arrow(self, gram: ArrowGram, noise: Array, cross: Any = None) -> Arrow:
+        """The factor of H at each node, with the curvature W times noise (S,); at one
+        node with the border `cross` (G K, r) of the Gram matrix as a sparse array."""
         (G, K, r), S = gram.cross.shape, len(self.lead)
         # Lambda'A Lambda, which is symmetric
         D = (
@@ -108,17 +94,33 @@ class ArrowRoots:
             .swapaxes(-1, -2)
         )
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
-        E = self.right(self._left(gram.cross).reshape(S, G * K, r)).reshape(S, G, K, r)
         F = self.right(self.right(gram.rest).swapaxes(-1, -2))
-        if noise is not None:
-            D, E, F = (
-                noise.reshape(S, *[1] * (part.ndim - 1)) * part for part in (D, E, F)
-            )
+        D = noise[:, None, None, None] * D
+        F = noise[:, None, None] * F
         diagonal = np.arange(K)
         q = np.arange(self.latent)
         D[..., diagonal, diagonal] += 1.0
         F[..., q, q] += 1.0
-        return Arrow(D, E, F)
+        if cross is None:
+            # Lambda'B (S, G, K, r)
+            E = gram.cross.transpose(0, 2, 1).reshape(G * r, K) @ self.lead
+            E = E.reshape(S, G, r, K).swapaxes(-1, -2).reshape(S, G * K, r)
+            E = noise[:, None, None, None] * self.right(E).reshape(S, G, K, r)
+            return Arrow(D, E, F)
+        parts = [
+            blocks_of(np.broadcast_to(root.value[0], (b.repeats, b.size, b.size)))
+            if b.repeated
+            else scipy.sparse.diags_array(root.value[0])
+            for root in self.rest
+            for b in [root.block]
+        ]
+        parts.append(scipy.sparse.eye_array(r - self.latent))
+        M = scipy.sparse.csr_array(scipy.sparse.block_diag(parts))
+        left = blocks_of(np.broadcast_to(self.lead[0].T, (G, K, K)))
+        blocks = None
+        if self.rest and self.rest[0].block.repeated:
+            blocks = self.rest[0].block.repeats, self.rest[0].block.size
+        return Arrow(D[0], float(noise[0]) * (left @ cross @ M), F[0], blocks)
 
     def back(self, a: Array, c: Array) -> Parts:
         """M'a of columns a (G, K, s) and c (r, s), at S nodes."""
@@ -151,53 +153,43 @@ class ArrowRoots:
 
     # ---- slopes, at one node -----------------------------------------------------------------------------------------
 
-    def determinant_slopes(self, lead: Array, corner: Array) -> list[Array]:
-        """The blocks of -X'WX M H^-1, or their diagonals, summed over groups: the slopes
-        of -log |H| / 2 over the roots.
+    def slopes(
+        self, pairs: list[tuple[Parts, Parts]], lead: Array, corner: Array
+    ) -> tuple[Array, float, Array]:
+        """The sum over the roots L of <dL, sum o i' - X'WX M H^-1>, with the sum over
+        pairs (o, i), for each hyperparameter (d,); along log sigma for roots in units of
+        it; and the last term alone (d,).
 
-        With L the root of a block it is -L'^-1 (I - H^-1), because M'X'WX M = H - I
-        there. `lead` (K, K) is the sum of the leading diagonal blocks of H^-1, and
-        `corner` the corner.
+        -X'WX M H^-1 is the slope of -log |H| / 2. It is L'^-1 (H^-1 - I), because
+        M'X'WX M = H - I there. `lead` (K, K) is the sum of the leading diagonal blocks
+        of H^-1, and `corner` the corner.
         """
-        slopes = []
+        slopes = np.zeros(self.d)
+        slopes_of_log_det = np.zeros(self.d)
+        relative = 0.0
         for root in self.roots:
             b = root.block
-            if not b.repeated:
-                value = np.where(root.value[0] == 0.0, 1.0, root.value[0])
-                slopes.append((np.diagonal(corner)[b.place] - 1.0) / value)
-                continue
-            if b.leads:
-                inverse = lead[b.place, b.place]
-            else:
-                shape = (b.repeats, b.size, b.repeats, b.size)
-                blocks = corner[b.place, b.place].reshape(shape)
-                groups = np.arange(b.repeats)
-                inverse = blocks[groups, :, groups].sum(0)
-            slopes.append(_solve_root(root, inverse - b.repeats * np.eye(b.size)))
-        return slopes
-
-    def paired_blocks(self, pairs: list[tuple[Parts, Parts]]) -> list[Array]:
-        """The diagonal blocks of sum o i' over pairs (o, i)."""
-        blocks = []
-        for root in self.roots:
             parts = [(root.part(o), root.part(i)) for o, i in pairs]
-            repeated = root.block.repeated
-            blocks.append(
-                np.sum([o.T @ i if repeated else o * i for o, i in parts], axis=0)
-            )
-        return blocks
-
-    def through(self, pulls: list[Array]) -> tuple[Array, float]:
-        """<d root / d theta_j, pull> (d,), and the same along log sigma for roots in
-        units of it."""
-        slopes = np.zeros(self.d)
-        relative = 0.0
-        for root, pull in zip(self.roots, pulls):
-            slopes[root.block.hyper] = [
-                float((slope * pull).sum()) for slope in root.slopes
-            ]
-            relative += float((root.value[0] * pull).sum()) if root.relative else 0.0
-        return slopes, relative
+            if not b.repeated:
+                of_fit = np.sum([o * i for o, i in parts], axis=0)
+                value = np.where(root.value[0] == 0.0, 1.0, root.value[0])
+                of_log_det = (np.diagonal(corner)[b.place] - 1.0) / value
+            else:
+                of_fit = np.sum([o.T @ i for o, i in parts], axis=0)
+                if b.leads:
+                    inverse = lead[b.place, b.place]
+                else:
+                    shape = (b.repeats, b.size, b.repeats, b.size)
+                    blocks = corner[b.place, b.place].reshape(shape)
+                    groups = np.arange(b.repeats)
+                    inverse = blocks[groups, :, groups].sum(0)
+                of_log_det = _solve_root(root, inverse - b.repeats * np.eye(b.size))
+            axes = tuple(range(1, root.slopes.ndim))
+            slopes_of_log_det[b.hyper] = (root.slopes * of_log_det).sum(axes)
+            slopes[b.hyper] = (root.slopes * (of_fit + of_log_det)).sum(axes)
+            if root.relative:
+                relative += float((root.value[0] * (of_fit + of_log_det)).sum())
+        return slopes, relative, slopes_of_log_det
 
     def fit_changes(self, u: Parts, s: Parts, d: int) -> tuple[Parts, Parts, Parts]:
         """dM u, dM's and dM u + M dM's of each of d hyperparameters, columns (G, K, d)
@@ -227,15 +219,15 @@ class ArrowRoots:
                     behind[b.place, j] = change.ravel()
         return lead, behind
 
-    def settled(self, gram: ArrowGram, pulls: list[Array]) -> Array:
+    def settled(self, gram: ArrowGram, slopes_of_log_det: Array) -> Array:
         """The parameters that each scale adds (d,): <dL, X'WX M H^-1> for independent
-        effects, from `determinant_slopes`.
+        effects, from `slopes`.
 
         A correlated effect may reduce others by more than it adds. Its value, with x_g
         = <dL, X'WX_g dL>, is sum_g x_g / (1 + x_g), the addition of this effect alone,
         which is 0 for a scale of 0.
         """
-        effective = -self.through(pulls)[0]
+        effective = -slopes_of_log_det
         for root in self.roots:
             b = root.block
             if b.repeated and np.count_nonzero(root.value[0]) > np.count_nonzero(

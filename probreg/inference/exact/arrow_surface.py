@@ -37,7 +37,6 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
-from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow
 
@@ -148,10 +147,7 @@ class ArrowSurface(NodesSurface):
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
-        if self._sparse is None:
-            H = roots.arrow(self.moments.gram, noise)
-        else:
-            H = sparse_factor(roots, self.moments.gram, self._sparse, float(noise[0]))
+        H = roots.arrow(self.moments.gram, noise, self._sparse)
         zy, xy, yy = self.moments.of_y
         a, c = roots.back(zy, xy)
         scale = noise[:, None, None]
@@ -232,14 +228,10 @@ class ArrowSurface(NodesSurface):
         u = (nodes.mean[0][0], nodes.mean[1][0])
         s, b = self._scores(nodes.roots, u, noise)
         lead, corner = self._counted(H).inverse_blocks()
-        pulls = nodes.roots.determinant_slopes(lead, corner)
-        of_fit = nodes.roots.through(nodes.roots.paired_blocks([(s, u)]))
-        of_det = nodes.roots.through(pulls)
-        gradient = of_fit[0] + of_det[0]
-        relative = of_fit[1] + of_det[1]
+        gradient, relative, of_log_det = nodes.roots.slopes([(s, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
         settled = nodes.roots.settled(
-            gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls
+            gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), of_log_det
         )
         value = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
         q = self.layout.shape[2]

@@ -333,7 +333,7 @@ class LaplaceSurface(EvidenceSurface):
         for gram, exact in ((mode.rows.gram, True), (mode.rows.concave_gram, False)):
             inner = self._with_prior(gram(), mode).cut(self._inner)
             with suppress(np.linalg.LinAlgError):
-                return mode.roots.arrow(inner).at(0), exact
+                return mode.roots.arrow(inner, np.ones(1)).at(0), exact
         raise NoMode(
             "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
             "nuisance parameters, or give them and the scales proper priors"
@@ -428,12 +428,10 @@ class LaplaceSurface(EvidenceSurface):
         xwq = gram_of_rows.times(*_one(roots.forth(q[0][None], q[1][None])))
         xv = (xs[0] - xt[0] + xwq[0], xs[1] - xt[1] + xwq[1])
         minus = (-xs[0], -xs[1])
-        pulls = roots.determinant_slopes(inverse.own.sum(0), inverse.corner)
-        gradient = (
-            roots.through(pulls)[0]
-            + roots.through(roots.paired_blocks([(xv, mode.x), (minus, q)]))[0]
+        gradient, _, of_log_det = roots.slopes(
+            [(xv, mode.x), (minus, q)], inverse.own.sum(0), inverse.corner
         )
-        settled = roots.settled(gram, pulls)
+        settled = roots.settled(gram, of_log_det)
         # the derivative of the mode: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2
         # with z = X (dM u + M dM's)
         turned, dL_s, z_slopes = roots.fit_changes(mode.x, xs, d)
@@ -510,7 +508,7 @@ class LaplaceSurface(EvidenceSurface):
         if k == self._inner:
             return mode.H
         gram = self._with_prior(mode.rows.gram(), mode)
-        return mode.roots.arrow(gram.cut(k)).at(0)
+        return mode.roots.arrow(gram.cut(k), np.ones(1)).at(0)
 
     def estimate(self, theta: Array) -> CoefficientEstimate:
         mode = self.mode(theta)
