@@ -27,7 +27,7 @@ from probreg.inference.exact.gaussian_surface import (
     LikelihoodCriterion,
 )
 from probreg.inference.exact.joint_covariance import joint_covariance
-from probreg.inference.exact.latent_groups import CoefficientEstimate, NoMode
+from probreg.inference.exact.latent_groups import NoMode
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
@@ -147,35 +147,27 @@ class Evidence(Method):
             return "evidence with criterion='ML' cannot estimate the length of a process with this likelihood: fix it, or use 'REML'"
         if reason is None and self.points > 1:
             reason = points_obstacle(model, self.criterion)
-        if reason is not None or self._by_arrow(model):
+        if reason is not None:
             return reason
+        problem = EvidenceProblem(model, self.per_column)
+        if self._by_arrow(problem):
+            return None
         if (
             self.method == "auto"
             and model.likelihood.least_squares
             and not model.design.recipe.processes
         ):
             return None  # normal priors at known scales with a known sigma have a closed form
-        return self._inner.obstacle(
-            EvidenceProblem(model, self.per_column).starting_model
-        )
+        return self._inner.obstacle(problem.starting_model)
 
-    def _by_arrow(self, model: Model) -> bool:
+    def _by_arrow(self, problem: EvidenceProblem) -> bool:
         """Whether the coefficients at the estimated scales are solved by group, because
         matrices over all of them are large."""
+        model = problem.model
         many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
         large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
-        return (
-            large
-            and mode
-            and not self.per_column
-            and EvidenceProblem(model, False).by_groups
-        )
-
-    def _solver(self, model: Model) -> Method:
-        return METHODS.resolve(
-            "closed_form" if model.likelihood.least_squares else "newton"
-        )
+        return large and mode and not self.per_column and problem.by_groups
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         unidentified = [
@@ -216,12 +208,18 @@ class Evidence(Method):
         else:
             stat = "log_evidence"
         found_scales = problem.found(top)
-        joint = (
-            found_scales is not None and not problem.effects_alone and not top.rising
+        # with Gaussian noise and unknown scales of effects by group alone, errors are
+        # conditional, as in REML
+        effects_alone = (
+            problem.exact
+            and bool(model.design.recipe.grouped)
+            and all(g.prior and g.prior.hyper_labels for g in problem.unknown)
         )
-        joint = joint and inner.method.target == "mode"
-        if found_scales is not None and joint:
-            found_scales = replace(found_scales, joint_of=joint_covariance)
+        joint = False
+        if found_scales is not None and not effects_alone and not top.rising:
+            joint = inner.method.target == "mode"
+            if joint:
+                found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
             notes=(
                 *(important_note(Topic.SCALES, text) for text in unidentified),
@@ -241,9 +239,21 @@ class Evidence(Method):
     ) -> Resolved:
         """Return the model and method at scales theta, with the solution if the surface computed it."""
         model = problem.model_at(theta)
-        if self._by_arrow(problem.model):
-            solution = _solution(problem.model, problem.surface.estimate(theta))
-            return Resolved(model, self._solver(problem.model), solution=solution)
+        if self._by_arrow(problem):
+            beta, scale = problem.surface.estimate(theta)
+            note = routine_note(
+                Topic.STANDARD_ERRORS,
+                "coefficients are estimated group by group, and their covariance is not formed",
+            )
+            solution = Solution(
+                beta,
+                scale,
+                status=Status.CONVERGED,
+                stats={"n": model.design.total},
+                notes=(note,),
+            )
+            solver = METHODS.resolve("closed_form" if problem.exact else "newton")
+            return Resolved(model, solver, solution=solution)
         inner = self._inner.resolve(model, rng)
         if inner.method.target != "mode" or self.criterion == "REML" or problem.exact:
             return inner
@@ -267,21 +277,6 @@ def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
     if resolved.solution is not None:
         return resolved.solution
     return resolved.method.solve(resolved.model, rng)
-
-
-def _solution(model: Model, estimate: CoefficientEstimate) -> Solution:
-    """Return the solution from the arrow estimate only."""
-    note = routine_note(
-        Topic.STANDARD_ERRORS,
-        "coefficients are estimated group by group, and their covariance is not formed",
-    )
-    return Solution(
-        estimate.beta,
-        estimate.scale,
-        status=Status.CONVERGED,
-        stats={"n": model.design.total},
-        notes=(note,),
-    )
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:

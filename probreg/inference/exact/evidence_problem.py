@@ -3,8 +3,9 @@ surface, and the model at its maximum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
-    LatentGroups,
     as_groups,
 )
 from probreg.inference.exact.process_surface import ProcessSurface
@@ -81,16 +81,25 @@ _IN_ROUNDING = 1e-7  # relative to the spread of y: the noise variance is compar
 
 
 def with_kernel(
-    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior,
-    chosen: Mapping[str, float] | None = None,
-) -> Model:  # fmt: skip
+    model: Model,
+    before: Design,
+    group: LatentGroup,
+    values: Mapping[str, float],
+    after: Prior,
+    chosen: Mapping[str, float] | None,
+) -> Model:
     """Rebuild the GP columns of `before` at new hyperparameters, under the prior
     `after`.
 
-    Anchors are selected at the hyperparameters `chosen` (default: the new values).
+    Anchors are selected at the hyperparameters `chosen` (default: the new values); a
+    basis with every row as an anchor selects none.
     """
-    term = before.process_of(columns)
+    term = before.process_of(group.columns)
+    prior = group.prior
     assert term is not None  # a ProcessPrior has a term
+    assert isinstance(prior, ProcessPrior)
+    if prior.basis.kind == "exact":
+        chosen = None
     try:
         basis = prior.basis_at(
             prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
@@ -146,56 +155,86 @@ def _by_columns(model: Model) -> dict[Key, Prior]:
     return mapping_of((b for b in model.joint.blocks if b.stated), model.design.columns)
 
 
-@dataclass(frozen=True, eq=False)
 class EvidenceProblem:
-    """A model with unknown scales, and the map from their values to a model."""
+    """A model with unknown scales, and the map from their values to a model.
 
-    model: Model
-    per_column: bool
-    method: str = "evidence"  # named in its errors
-    criterion: LikelihoodCriterion = "REML"
-    points: int = 1  # of quadrature in each group
+    Parameters
+    ----------
+    model : Model
+        The model.
+    per_column : bool
+        Whether each column has its own scale.
+    method : str
+        The method that its errors name.
+    criterion : {"REML", "ML"}
+        Whether flat columns are integrated.
+    points : int
+        Points of quadrature in each group.
 
-    @cached_property
-    def groups(self) -> LatentGroups:
-        """All informative groups of a Gaussian model, else those of unknown scale."""
-        blocks = self.model.joint.blocks
+    Attributes
+    ----------
+    exact : bool
+        Whether the likelihood is Gaussian.
+    groups : LatentGroups
+        All informative groups of a Gaussian model, else those of unknown scale.
+    unknown : list of LatentGroup
+        The groups of unknown scale.
+    outer : tuple of str
+        Nuisance parameters that are coordinates of the surface after the
+        hyperparameters; others are integrated with the coefficients.
+    noise : bool
+        Whether sigma is a coordinate of the surface.
+    moving : list of tuple
+        The groups of processes with unknown hyperparameters in their columns.
+    jumps : bool
+        Whether the evidence is not continuous.
+    by_groups : bool
+        Whether columns of effects are eliminated by group, from rows in memory or their
+        moments by group.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        per_column: bool,
+        method: str = "evidence",
+        criterion: LikelihoodCriterion = "REML",
+        points: int = 1,
+    ) -> None:
+        self.model, self.per_column, self.method = model, per_column, method
+        self.criterion, self.points = criterion, points
+        likelihood = model.likelihood
+        self.exact = likelihood.least_squares
+        self.jumps = (
+            isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps
+        )
+        blocks = list(model.joint.blocks)
         unknown: dict[int, LatentPrior] = {
             i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)
         }
-        # include the other priors of columns with unknown hyperparameters in one linear
-        # predictor
-        with_unknown = {blocks[i].columns for i in unknown}
-        blocks_of_surface = (
-            blocks
-            if self.exact
-            else [
-                b if b.columns in with_unknown else replace(b, prior=Flat())
-                for b in blocks
-            ]
-        )
-        return as_groups(
-            blocks_of_surface,
-            unknown,
-            self.per_column,
-            variance_left_at_rows(self.model) if self.exact else {},
-        )
-
-    @property
-    def exact(self) -> bool:
-        return self.model.likelihood.least_squares
-
-    @cached_property
-    def unknown(self) -> tuple[LatentGroup, ...]:
-        return tuple(g for g in self.groups.groups if g.prior is not None)
-
-    @property
-    def outer(self) -> tuple[str, ...]:
-        """Nuisance parameters that are coordinates of the surface after the
-        hyperparameters; others are integrated with the coefficients."""
-        if self.method == "integrate" and not self.exact:
-            return ()
-        return self.model.unknown
+        left = dict[int, float]()
+        if self.exact:
+            left = variance_left_at_rows(model)
+        else:
+            # with the other priors of columns with unknown hyperparameters in one
+            # linear predictor
+            columns = {blocks[i].columns for i in unknown}
+            for i, b in enumerate(blocks):
+                if b.columns not in columns:
+                    blocks[i] = replace(b, prior=Flat())
+        self.groups = as_groups(blocks, unknown, per_column, left)
+        self.unknown = [g for g in self.groups.groups if g.prior is not None]
+        self.moving = [
+            (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
+        ]
+        self.noise = self.exact and bool(model.unknown)
+        self.outer = model.unknown if self.exact or method != "integrate" else ()
+        design = model.design
+        self.by_groups = any(key in design.inputs for key in design.recipe.grouped)
+        if not design.n:
+            self.by_groups = (
+                self.exact and not self.moving and design.moments_by_group is not None
+            )
 
     @property
     def ratios_found(self) -> int:
@@ -211,33 +250,6 @@ class EvidenceProblem:
             units = {b.prior.sigma_units for b in blocks}
             return 0 if units == {True} else len(units)
         return n_found if len(blocks) == 1 else max(n_found, 2)
-
-    @cached_property
-    def moving(self) -> tuple[tuple[LatentGroup, UnknownLength], ...]:
-        """The groups of processes with unknown hyperparameters in their columns."""
-        return tuple(
-            (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
-        )
-
-    @property
-    def by_groups(self) -> bool:
-        """Whether columns of effects are eliminated by group, from rows in memory or
-        their moments by group."""
-        design = self.model.design
-        if not design.n:
-            return (
-                self.exact and not self.moving and design.moments_by_group is not None
-            )
-        return any(map(design.inputs.__contains__, design.recipe.grouped))
-
-    @property
-    def effects_alone(self) -> bool:
-        """Whether noise is Gaussian and only effects by group have unknown scales;
-        errors are then conditional, as in REML."""
-        effects = all(
-            g.prior is not None and bool(g.prior.hyper_labels) for g in self.unknown
-        )
-        return self.exact and effects and bool(self.model.design.recipe.grouped)
 
     @cached_property
     def surface(self) -> EvidenceSurface:
@@ -300,13 +312,7 @@ class EvidenceProblem:
                     else Normal(amplitude)
                 )
                 model = with_kernel(
-                    model,
-                    self.model.design,
-                    g.columns,
-                    g.prior,
-                    values_here,
-                    plain,
-                    None if _has_all_rows(g) else values_chosen,
+                    model, self.model.design, g, values_here, plain, values_chosen
                 )
         return EvidenceProblem(
             model, self.per_column, self.method, self.criterion
@@ -372,15 +378,9 @@ class EvidenceProblem:
             max_steps=max_steps,
             secant=self.surface.secant,
             limits=limits,
-            jumps=self._is_discontinuous,
+            jumps=self.jumps,
             upper=upper,
         )
-
-    @property
-    def _is_discontinuous(self) -> bool:
-        """Whether the evidence is not continuous."""
-        likelihood = self.model.likelihood
-        return isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps
 
     def maximise_given(
         self, k: int, value: float, starts: Sequence[Array]
@@ -396,52 +396,16 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""
-        search, top, start = self._search_starts(max_steps)
-        for _ in range(_ROUNDS):
-            if not self.surface.choose_at(top.theta):
-                break
-            repeated = search(top.theta)
-            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
-            top = repeated._replace(ended=repeated.ended or (settled and top.ended))
-            if settled:
-                break
-        unbounded = self._diverging_scales(top, start)
-        if unbounded:
-            return self._fix_diverging(top, unbounded, start)
-        self._require_maximum(top, max_steps)
-        return top
-
-    def _search_starts(
-        self, max_steps: int
-    ) -> tuple[Callable[[Array], EvidenceMaximum], EvidenceMaximum, Array]:
-        """Search from every start; return the search, its best end and the first start."""
         surface = self.surface
+        diverges = isinstance(self.model.likelihood, MayDiverge)
+        search = self._search(max_steps)
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             starts = surface.starts()
-            upper = None
-            if isinstance(self.model.likelihood, MayDiverge):
-                upper = np.where(
-                    self.groups.scaling,
-                    starts[0][: len(self.groups.scaling)] + 2.0 * _FAR_UP,
-                    np.inf,
-                )
-            search = self._search(max_steps, upper=upper)
-            tops = [search(start) for start in starts]
-
-            def is_decided(top: EvidenceMaximum) -> bool:
-                return top.ended or bool(self._diverging_scales(top, starts[0]))
-
-            if upper is not None and not any(map(is_decided, tops)):
-                # the evidence does not increase with the scale that became large
-                ends = [t.theta for t in tops]
-                for theta in ends:
-                    d = len(upper)
-                    theta[:d] = np.where(theta[:d] > upper, starts[0][:d], theta[:d])
-                tops = [search(theta) for theta in ends]
-            if upper is not None and not any(map(is_decided, tops)):
-                search = self._search(max_steps)
+            if diverges:
+                search, tops = self._search_below(starts, max_steps)
+            else:
                 tops = [search(start) for start in starts]
-            top = max(tops, key=lambda t: t.at.value)
+            top = max(tops, key=attrgetter("at.value"))
             tops = [
                 search(start)
                 for start in surface.beyond(top.theta, top.vanished, starts[0])
@@ -449,16 +413,72 @@ class EvidenceProblem:
         top = max(
             [top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any())
         )
-        return search, top, starts[0]
+        for _ in range(_ROUNDS):
+            if not surface.choose_at(top.theta):
+                break
+            repeated = search(top.theta)
+            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
+            top = repeated._replace(ended=repeated.ended or (settled and top.ended))
+            if settled:
+                break
+        if diverges and (rising := self._diverging_scales(top, starts[0])):
+            # the maximum with the diverging scales fixed at a large value
+            theta = top.theta.copy()
+            vanished = top.vanished.copy()
+            theta[list(rising)] = starts[0][list(rising)] + _FAR_UP
+            vanished[list(rising)] = False
+            return EvidenceMaximum(
+                theta,
+                surface(theta),
+                vanished,
+                top.at_limit,
+                top.steps,
+                top.decrement,
+                rising=rising,
+            )
+        self._require_maximum(top, max_steps)
+        return top
+
+    def _search_below(
+        self, starts: list[Array], max_steps: int
+    ) -> tuple[Callable[[Array], EvidenceMaximum], list[EvidenceMaximum]]:
+        """Search from every start up to scales from which they may diverge, and farther
+        only if no search ends; return the last search and its ends."""
+        d = len(self.groups.scaling)
+        upper = np.where(self.groups.scaling, starts[0][:d] + 2.0 * _FAR_UP, np.inf)
+
+        def is_decided(top: EvidenceMaximum) -> bool:
+            return top.ended or bool(self._diverging_scales(top, starts[0]))
+
+        search = self._search(max_steps, upper=upper)
+        tops = [search(start) for start in starts]
+        if not any(map(is_decided, tops)):
+            # the evidence does not increase with the scale that became large
+            ends = [t.theta for t in tops]
+            for theta in ends:
+                theta[:d] = np.where(theta[:d] > upper, starts[0][:d], theta[:d])
+            tops = [search(theta) for theta in ends]
+        if not any(map(is_decided, tops)):
+            search = self._search(max_steps)
+            tops = [search(start) for start in starts]
+        return search, tops
 
     def _require_maximum(self, top: EvidenceMaximum, max_steps: int) -> None:
         """Raise an error if the noise goes to zero, or the search did not converge."""
         name = self.model.likelihood.noise_scale
-        if (
-            name in self.outer
-            and (top.ended or top.steps < max_steps)
-            and self._noiseless(top)
-        ):
+        if name in self.outer and (top.ended or top.steps < max_steps):
+            # Near sigma = 0 f increases without bound, or is flat:
+            # -d^2 f / d (log sigma)^2 is negligible compared with 2 n. Rounding ends
+            # the search on its way down.
+            k = len(self.groups.priors) + self.outer.index(name)
+            smallest = _NO_NOISE if top.ended else _IN_ROUNDING
+            noiseless = (
+                top.theta[k] < np.log(smallest * self.surface.response_scale)
+                or -top.at.hessian[k, k] < 1e-6 * self.model.design.total
+            )
+        else:
+            noiseless = False
+        if noiseless:
             if self.model.noise_prior.proper:
                 give = ""
             else:
@@ -484,8 +504,6 @@ class EvidenceProblem:
     def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
         """Return scales far above their start for which the evidence still increases:
         their function separates the classes."""
-        if not isinstance(self.model.likelihood, MayDiverge):
-            return ()
         # at the limit of double precision an increasing scale may look like a vanished
         # one
         distant = np.flatnonzero(self.groups.scaling)
@@ -513,42 +531,6 @@ class EvidenceProblem:
             ) > low + _RISE and (not top.ended or end > top.at.value)
 
         return tuple(int(j) for j in distant if rises(int(j)))
-
-    def _fix_diverging(
-        self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array
-    ) -> EvidenceMaximum:
-        """Return the maximum with the diverging scales fixed at a large value."""
-        theta = top.theta.copy()
-        vanished = top.vanished.copy()
-        theta[list(rising)] = start[list(rising)] + _FAR_UP
-        vanished[list(rising)] = False
-        return top._replace(
-            theta=theta,
-            at=self.surface(theta),
-            vanished=vanished,
-            ended=True,
-            rising=rising,
-        )
-
-    def _noiseless(self, top: EvidenceMaximum) -> bool:
-        """Whether sigma has diverged, or has no effect any more."""
-        # Near sigma = 0 f increases without bound, or is flat: -d^2 f / d (log sigma)^2
-        # is negligible compared with 2 n.
-        k = len(self.groups.priors) + self.outer.index(self.model.noise_scale)
-        smallest = (
-            _NO_NOISE if top.ended else _IN_ROUNDING
-        )  # where rounding ends the search on its way down
-        is_tiny = top.theta[k] < np.log(smallest * self.surface.response_scale)
-        return bool(is_tiny or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
-
-    @property
-    def noise(self) -> bool:
-        """Whether sigma is a coordinate of the surface."""
-        return self.exact and bool(self.model.unknown)
-
-    def hyper(self, top: EvidenceMaximum) -> Array:
-        """The hyperparameters (d,) at a maximum."""
-        return np.exp(top.theta[: len(self.groups.priors)])
 
     def found(self, top: EvidenceMaximum) -> FoundScales | None:
         """Return the estimates at a maximum for reports; None if each column has its
@@ -585,10 +567,7 @@ class EvidenceProblem:
         `chosen`, by default theta."""
         d = len(self.groups.priors)
         hyper = np.exp(theta[:d])
-        if chosen is None:
-            anchors = None
-        else:
-            anchors = np.exp(chosen[:d])
+        anchors = None if chosen is None else np.exp(chosen[:d])
         outer_values = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         model = replace(
@@ -602,22 +581,13 @@ class EvidenceProblem:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # otherwise each predictor has its own scales of sines
-                hyper_of_group = self.groups.group_of == self.unknown.index(g)
-                values = dict(zip(g.hyper, hyper[hyper_of_group].tolist()))
+                of_group = self.groups.group_of == self.unknown.index(g)
+                values = dict(zip(g.hyper, hyper[of_group].tolist()))
+                held_at = None
                 if anchors is not None:
-                    held_at = dict(zip(g.hyper, anchors[hyper_of_group].tolist()))
-                else:
-                    held_at = None
+                    held_at = dict(zip(g.hyper, anchors[of_group].tolist()))
                 plain = Normal(g.prior.size_at(values))
-                model = with_kernel(
-                    model,
-                    self.model.design,
-                    g.columns,
-                    g.prior,
-                    values,
-                    plain,
-                    None if _has_all_rows(g) else held_at,
-                )
+                model = with_kernel(model, self.model.design, g, values, plain, held_at)
         return model
 
     @cached_property
@@ -655,23 +625,20 @@ class EvidenceProblem:
             blocks.append(replace(b, prior=prior))
         return mapping_of(blocks, self.model.design.columns)
 
-    @property
-    def _value_named(self) -> str:
-        """What the search maximises."""
+    def _value_notes(self, top: EvidenceMaximum) -> list[Note]:
+        """Return notes on what the search maximised, and its value."""
         if self.points > 1:
-            return f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
-        if self.criterion == "ML":
-            return (
+            name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
+        elif self.criterion == "ML":
+            name = (
                 "the likelihood log p(y | scales, flat coefficients at their maximum)"
             )
-        if any(g.left for g in self.groups.groups):
-            return "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
-        if self.exact:
-            return "log p(y | scales)"
-        return "the Laplace approximation of log p(y | scales)"
-
-    def _value_notes(self, top: EvidenceMaximum) -> list[Note]:
-        name = self._value_named
+        elif any(g.left for g in self.groups.groups):
+            name = "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
+        elif self.exact:
+            name = "log p(y | scales)"
+        else:
+            name = "the Laplace approximation of log p(y | scales)"
         # for grouped effects the search started from several points, and from each
         # boundary
         density_text = self._densities_in_maximum(top)
@@ -684,10 +651,10 @@ class EvidenceProblem:
             )
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local_text}"
-        if self._flat and self.criterion == "REML":
+        if self.criterion == "REML" and not self.model.joint.informative.all():
             value += "; flat columns count with density 1"
         notes = [routine_note(Topic.SCALES, value)]
-        if self._is_discontinuous:
+        if self.jumps:
             notes.append(
                 important_note(
                     Topic.SCALES,
@@ -701,7 +668,7 @@ class EvidenceProblem:
 
     def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
         """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
-        hyper = self.hyper(top)
+        hyper = np.exp(top.theta[: len(self.groups.priors)])
         scales = list[str]()
         pruned = list[str]()
         of_processes = list[Note]()
@@ -718,8 +685,13 @@ class EvidenceProblem:
                 texts = ", ".join(f"{name} {v:.6g}" for name, v in values.items())
                 text = f"{self.named(g)}: {texts} at the maximum"
                 of_processes.append(important_note(Topic.SCALES, text))
-                if g.prior.error_at(values) > FAR:
-                    text = self._basis_range_text(g, g.prior.error_at(values))
+                error = g.prior.error_at(values)
+                if error > FAR:
+                    lengths = " and ".join(name for name in g.hyper if is_length(name))
+                    text = (
+                        f"{self.named(g)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): "
+                        "give a prior with quantiles 0.01 to 0.99 that include it"
+                    )
                     of_processes.append(important_note(Topic.SCALES, text))
             else:
                 text = ", ".join(f"{v:.6g}" for v in hyper[own])
@@ -806,14 +778,6 @@ class EvidenceProblem:
             for reason in reasons
         ]
 
-    def _basis_range_text(self, group: LatentGroup, error: float) -> str:
-        """Describe a process whose columns do not approximate it at the estimate."""
-        lengths = " and ".join(name for name in group.hyper if is_length(name))
-        return (
-            f"{self.named(group)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): give a prior "
-            "with quantiles 0.01 to 0.99 that include it"
-        )
-
     def _densities_in_maximum(self, top: EvidenceMaximum) -> str:
         """Describe the parameters with a prior that is not flat in its coordinate,
         which changes the maximum; empty for none."""
@@ -841,10 +805,6 @@ class EvidenceProblem:
         ] * bool(correlations)
         return " and ".join(parts)
 
-    @property
-    def _flat(self) -> bool:
-        return not self.model.joint.informative.all()
-
     def _smooth_prefix(self, group: LatentGroup) -> str:
         """Return a prefix for the scale of a smooth function if its straight lines are
         columns without a prior."""
@@ -865,12 +825,6 @@ class EvidenceProblem:
         if group.predictor is None:
             return ""
         return f"[{self.model.joint.blocks[group.block].outcome}]"
-
-
-def _has_all_rows(group: LatentGroup) -> bool:
-    """Whether the basis of a process has every row as an anchor, so that none are
-    selected."""
-    return isinstance(group.prior, ProcessPrior) and group.prior.basis.kind == "exact"
 
 
 @one_blas_thread()

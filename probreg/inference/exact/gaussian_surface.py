@@ -130,7 +130,7 @@ class NodesSurface(EvidenceSurface):
         ]
         values = np.nan_to_num(self.values(np.array(points)), nan=-np.inf)
         best = points[int(np.argmax(values))]
-        has_one_scale = self.groups.scales == 1 and len(self.groups.priors) == 1
+        has_one_scale = self.groups.scaling.sum() == 1 and len(self.groups.priors) == 1
         if has_one_scale or not self.model.unknown or self.has_sparse_border:
             return [best]
         # among the points nearest to this noise, take the best

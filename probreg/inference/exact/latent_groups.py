@@ -96,68 +96,47 @@ class LatentGroup:
         return self.prior.log_scales_at(logs, q)
 
 
-@dataclass(frozen=True)
 class LatentGroups:
-    """All groups, the unknown ones first."""
+    """All groups, the unknown ones first.
 
-    groups: tuple[LatentGroup, ...]
+    Attributes
+    ----------
+    priors : list of AuxPrior
+        The priors of the hyperparameters, in the order of theta.
+    with_hyper : list of tuple
+        Each group with the places of its hyperparameters in theta.
+    of : array (q,)
+        The group of each coordinate.
+    group_of : array (d,)
+        The group of each hyperparameter.
+    sizes : array (d,)
+        Coordinates of the group if the hyperparameter may go to zero; 0 otherwise.
+    scaling : array (d,)
+        Whether a hyperparameter is a scale.
+    scalar : bool
+        Whether there is only one group with one scale.
+    """
 
-    @cached_property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters, in the order of theta."""
-        return [prior for g in self.groups for prior in g.hyper.values()]
-
-    @cached_property
-    def with_hyper(self) -> list[tuple[LatentGroup, slice]]:
-        """Each group with the places of its hyperparameters in theta."""
-        ends = np.cumsum([len(g.hyper) for g in self.groups]).tolist()
-        return [
-            (g, slice(end - len(g.hyper), end)) for g, end in zip(self.groups, ends)
-        ]
-
-    @cached_property
-    def of(self) -> Array:
-        """(q,) the group of each coordinate."""
-        return np.repeat(
-            np.arange(len(self.groups)), [len(g.columns) for g in self.groups]
-        )
-
-    def repeats(self, m: int) -> Array:
-        """(q,) the number of linear predictors, of m, for each coordinate."""
-        return np.array([g.width(m) for g in self.groups], dtype=int)[self.of]
-
-    @cached_property
-    def group_of(self) -> Array:
-        """(d,) the group of each hyperparameter."""
-        return np.repeat(
-            np.arange(len(self.groups)), [len(g.hyper) for g in self.groups]
-        )
-
-    @cached_property
-    def sizes(self) -> Array:
-        """(d,) coordinates of the group if the hyperparameter may go to zero; 0
-        otherwise."""
-        return np.array(
-            [
-                float(len(g.columns)) * may
-                for g in self.groups
-                if g.prior
-                for may in g.prior.may_vanish
-            ]
-        )
-
-    @cached_property
-    def scaling(self) -> Array:
-        """(d,) bool: hyperparameters that are scales."""
-        return np.array(
-            [scale for g in self.groups if g.prior for scale in g.prior.scales],
-            dtype=bool,
-        )
-
-    @property
-    def scales(self) -> int:
-        """The number of hyperparameters that are scales."""
-        return int(self.scaling.sum())
+    def __init__(self, groups: Sequence[LatentGroup]) -> None:
+        self.groups = tuple(groups)
+        self.priors = list[AuxPrior]()
+        self.with_hyper = list[tuple[LatentGroup, slice]]()
+        sizes = list[float]()
+        scaling = list[bool]()
+        for g in self.groups:
+            start = len(self.priors)
+            self.priors += g.hyper.values()
+            self.with_hyper.append((g, slice(start, len(self.priors))))
+            if g.prior is not None:
+                sizes += [float(len(g.columns)) * may for may in g.prior.may_vanish]
+                scaling += g.prior.scales
+        numbers = np.arange(len(self.groups))
+        self.of = np.repeat(numbers, [len(g.columns) for g in self.groups])
+        self.group_of = np.repeat(numbers, [len(g.hyper) for g in self.groups])
+        self.sizes = np.array(sizes)
+        self.scaling = np.array(scaling, dtype=bool)
+        first = self.groups[0].prior if self.groups else None
+        self.scalar = len(self.groups) == 1 and (first is None or first.scalar)
 
     def starts(self) -> list[Array]:
         """Return starts of a search as logs (d,), with scales at 1: every combination
@@ -208,13 +187,6 @@ class LatentGroups:
                     point[cors] = np.multiply(size, signs)
                     points.append(point)
         return points
-
-    @property
-    def scalar(self) -> bool:
-        """Whether there is only one group with one scale."""
-        return len(self.groups) == 1 and (
-            self.groups[0].prior is None or self.groups[0].prior.scalar
-        )
 
     def log_scales(self, logs: Array) -> LogScales:
         """log D of all coordinates (q,) at the logs (d,) of the hyperparameters, with two derivatives."""
@@ -483,7 +455,7 @@ def as_groups(
                     b.columns, base, prior, i, variance_left.get(i, 0.0), b.predictor
                 )
             )
-    return LatentGroups((*first, *known_groups))
+    return LatentGroups([*first, *known_groups])
 
 
 def one(base: Prior, a: int) -> Prior:

@@ -395,7 +395,7 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
         top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):
         return None
-    hyper = problem.hyper(top)
+    hyper = np.exp(top.theta[: len(problem.groups.priors)])
     group_of = problem.groups.group_of
     # gamma_k / n_k, the share of the block's coefficients determined by the data
     # (MacKay 1992).
