@@ -140,8 +140,8 @@ class ArrowLayout:
             ]
         )
         self.centre = np.zeros(p)
-        for g, term in zip(groups.groups, terms):
-            if term is None:
+        for i, g in enumerate(groups.groups):
+            if i not in self.terms:
                 self.centre[list(g.columns)] = g.base.center(len(g.columns))
 
     def _leading_terms(self) -> list[int]:
