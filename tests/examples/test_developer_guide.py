@@ -31,10 +31,10 @@ ADDITIONS = [
 
 
 def laws_of(page: str) -> list[str]:
-    """The files that a page names under "What tests it"."""
+    """The files that a page names under "Tests"."""
     return list(
         dict.fromkeys(
-            re.findall(r"`(tests/[\w/]+\.py)`", page.partition("**What tests it.**")[2])
+            re.findall(r"`(tests/[\w/]+\.py)`", page.partition("**Tests.**")[2])
         )
     )
 
@@ -87,6 +87,6 @@ def test_every_page_that_adds_is_here_or_registers_nothing() -> None:
     adds = {
         p.stem
         for p in (ROOT / "docs" / "developer").glob("*.md")
-        if "**What tests it.**" in p.read_text()
+        if "**Tests.**" in p.read_text()
     }
     assert adds == {name for name, *_ in ADDITIONS} | {"picture", "data-set"}
