@@ -433,12 +433,11 @@ def test_a_normal_likelihood_of_two_classes_is_questioned_on_the_standard_error(
 
 def test_data_sets_are_written_as_they_are_read(folder):
     (folder / "again.csv").write_text(well("datasets", "penguins", "--csv"))
-    pd.testing.assert_frame_equal(
-        read_file("again.csv"),
-        pr.load_dataset("penguins"),
-        check_dtype=False,
-        check_categorical=False,
-    )
+    found, expected = read_file("again.csv"), pr.load_dataset("penguins")
+    assert list(found) == list(expected)
+    for name in found:
+        assert (found[name].isna() == expected[name].isna()).all()
+        assert found[name].dropna().tolist() == expected[name].dropna().tolist()
     assert all(d.name in well("datasets") for d in pr.list_datasets())
 
 

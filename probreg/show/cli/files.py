@@ -7,11 +7,9 @@ import re
 import sys
 import warnings
 import zlib
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probreg.data.formula.columns import EXACT
 from probreg.datasets import list_datasets, load_dataset
 from probreg.errors import DataError
 from probreg.system.disk import require_plain
@@ -92,18 +90,6 @@ def _read_text(
 ) -> "pd.DataFrame":
     import pandas as pd
 
-    def read(**settings: Any) -> pd.DataFrame:
-        return pd.read_csv(
-            io.StringIO(text),
-            sep=separator,
-            decimal=decimal or ".",
-            keep_default_na=False,
-            na_values=list(MISSING),
-            index_col=False,
-            skip_blank_lines=len(head) > 1,  # in one column a blank line is a value
-            **settings,
-        )
-
     try:
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
@@ -113,7 +99,16 @@ def _read_text(
         with warnings.catch_warnings():
             # pandas would cut rows that are longer than the heading
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            rows = _with_exact_numbers(read(), read)
+            rows = pd.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                decimal=decimal or ".",
+                keep_default_na=False,
+                na_values=list(MISSING),
+                index_col=False,
+                skip_blank_lines=len(head) > 1,  # in one column a blank line is a value
+                dtype_backend="numpy_nullable",  # floats would round large whole numbers beside missing values
+            )
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
@@ -125,21 +120,6 @@ def _read_text(
     if rows.empty:
         raise DataError(f"{name} has a heading and no rows")
     return rows
-
-
-def _with_exact_numbers(rows: "pd.DataFrame", read: Any) -> "pd.DataFrame":
-    """Read columns with large whole numbers and missing values again, because floats round them."""
-    rounded = [
-        name
-        for name in rows
-        if rows[name].dtype.kind == "f"
-        and rows[name].isna().any()
-        and rows[name].abs().max() > EXACT
-    ]
-    if not rounded:
-        return rows
-    exact = read(dtype_backend="numpy_nullable")
-    return rows.assign(**{name: exact[name] for name in rounded})
 
 
 def _check_head(head: list[str], name: str) -> None:
@@ -176,6 +156,6 @@ def _check_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
 
 def _read_columns(path: Path, read: Any) -> "pd.DataFrame":
     try:
-        return _with_exact_numbers(read(path), partial(read, path))
+        return read(path, dtype_backend="numpy_nullable")
     except (OSError, ValueError) as error:
         raise DataError(f"{path.name!r} cannot be read as a table: {error}") from None
