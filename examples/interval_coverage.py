@@ -43,7 +43,7 @@ assert (
     few.failures["wald"]["separated"] > 0
 )  # some data sets like these have no estimate at all
 assert (
-    few.table.loc[("temperature", "wald"), "held"] > 0.95
+    few.table.loc[("temperature", "wald"), "covered"] > 0.95
 )  # Wald says less than it could
 assert abs(some.off["temperature", "profile"]) < 3
 assert (many.off.abs() < 4).all()

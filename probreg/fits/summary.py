@@ -42,6 +42,8 @@ from probreg.inference.varying import (
     describe_groups,
     held_scales,
 )
+from probreg.likelihoods import CountLikelihood, Likelihood
+from probreg.likelihoods.links import LOG
 from probreg.model.prior_words import prior_line
 from probreg.system.terminal import (
     cut_text,
@@ -180,8 +182,20 @@ def _table_attributes(
         elif options.df is not None:
             attrs["df"] = options.df
     if options.exp:
-        attrs["ratio"] = fit.model.likelihood.link.ratio
+        attrs["ratio"] = ratio_name(fit.model.likelihood)
     return attrs
+
+
+def ratio_name(likelihood: Likelihood) -> str:
+    """Return the name of exp(coefficient): a log link of counts has rate ratios, of other responses ratios of means.
+
+    >>> from probreg.likelihoods import Bernoulli, Poisson
+    >>> ratio_name(Poisson()), ratio_name(Bernoulli())
+    ('rate ratio', 'odds ratio')
+    """
+    if likelihood.link is LOG and isinstance(likelihood, CountLikelihood):
+        return "rate ratio"
+    return likelihood.link.ratio
 
 
 def two_sided(t: Array, df: Array | float | None) -> Array:
@@ -356,7 +370,9 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
     elif "covariance" in attrs and attrs["kind"] in ("t", "wald"):
         text += f", {attrs['covariance']} covariance"
     if "ratio" in attrs:
-        text += f"; {attrs['ratio']}s, exp of the coefficients"
+        text += (
+            f"; {attrs['ratio'].replace('ratio', 'ratios')}, exp of the coefficients"
+        )
     tested = "statistic" in attrs and table["statistic"].notna().any()
     if tested and not is_saturated(fit):
         df = attrs.get("df")
@@ -500,10 +516,10 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         if "r_hat" in row:
             text += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(text)
-    held = {**held_scales(fit.stated_model), **fit.model.fixed}
-    for name, value in held.items():
+    fixed = {**held_scales(fit.stated_model), **fit.model.fixed}
+    for name, value in fixed.items():
         if name not in fit.solution.hyper:
-            lines.append(f"{name} {value:.5g}, held")
+            lines.append(f"{name} {value:.5g}, fixed")
     return lines
 
 

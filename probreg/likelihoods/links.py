@@ -51,7 +51,7 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
 
 
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
-LOG = Link("log", np.log, _exp, _exp, _exp, "rate ratio")
+LOG = Link("log", np.log, _exp, _exp, _exp, "ratio of means")
 # expit'' = expit' (1 - 2 expit) = -expit' tanh(eta / 2).
 LOGIT = Link(
     "logit",

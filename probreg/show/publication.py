@@ -21,7 +21,6 @@ from probreg.fits.goodness import (
     estimate_name,
     exact_fit,
     is_density,
-    statistic_or_nan,
 )
 from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
@@ -34,15 +33,11 @@ from probreg.tables.formats import format_p_value, format_rounded
 Beneath = Literal["se", "interval", "p"]
 Cell = tuple[str, str]  # a number, and its error or interval
 Row = Mapping[str, float]  # of a summary, with "value" and "error"
+# names in `glance`
 _STATISTICS = {
-    "nobs": "N", "r_squared": "R²", "adjusted_r_squared": "adjusted R²", "residual_sd": "sigma",
-    "log_likelihood": "log-likelihood", "aic": "AIC", "bic": "BIC",
+    "nobs": "N", "r.squared": "R²", "adj.r.squared": "adjusted R²", "sigma": "sigma", "r2.marginal": "R² marginal",
+    "r2.conditional": "R² conditional", "icc": "ICC", "REMLcrit": "REML criterion", "logLik": "log-likelihood", "AIC": "AIC", "BIC": "BIC",
 }  # fmt: skip
-_SHARES = {
-    "R² marginal": "r2.marginal",
-    "R² conditional": "r2.conditional",
-    "ICC": "icc",
-}
 _ORDER = (
     "R²", "adjusted R²", "R² (deviance)", "McFadden's R²", "sigma", "scale", "alpha", "log-likelihood", "AIC", "BIC",
 )  # fmt: skip
@@ -96,7 +91,7 @@ def table(
     covariance : str or DataArray, or mapping from names of fits to these, optional
         Where standard errors come from; one for all is for all point estimates.
     exp : bool
-        Whether coefficients are odds or rate ratios, as in `Fit.summary`.
+        Whether coefficients are odds ratios, rate ratios or ratios of means, as in `Fit.summary`.
     digits : int
         Significant digits of the smallest standard error in a line, by which the whole line is rounded; of each number where
         they are ratios.
@@ -219,45 +214,36 @@ def _fit_column(
 def _statistics(fit: Fit) -> dict[str, str]:
     """The statistics of a fit as texts; R² under the name of its kind."""
     likelihood = fit.model.likelihood
-    aux = {a: _significant(v, 4) for a, v in fit.aux.items()}
+    row = fit.glance().iloc[0].to_dict()
+    statistics = {a: _significant(v, 4) for a, v in fit.aux.items()}
     if has_effects(fit.model):
-        names = {name: _STATISTICS[name] for name in ("nobs", "aic", "bic")}
-        statistics = _group_statistics(fit) | aux
+        scales = fit.solution.effect_scales
+        found = {name: _significant(v, 4) for name, v in fit.hyper.items()}
+        fixed = {
+            name: f"{_significant(v, 4)} (fixed)"
+            for name, v in held_scales(fit.stated_model).items()
+        }
+        statistics = fixed | found | statistics
+        absent = {"r.squared", "adj.r.squared", "sigma"}
+        if scales is None or scales.criterion == "REML":
+            absent.add("logLik")
     else:
-        names = _STATISTICS
-        statistics = {a: v for a, v in aux.items() if a != likelihood.noise_scale}
-    for name, label in names.items():
-        value = statistic_or_nan(fit, name)
-        rounding = exact_fit(fit) and name in ("residual_sd", "log_likelihood")
-        if rounding or not np.isfinite(value):
+        statistics.pop(likelihood.noise_scale, None)
+        absent = {"sigma"} if exact_fit(fit) else set()
+    for name, label in _STATISTICS.items():
+        value = row.get(name, np.nan)
+        if name in absent or not np.isfinite(value):
             continue
-        if name == "r_squared" and not likelihood.least_squares:
+        if name == "r.squared" and not likelihood.least_squares:
             label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
-        if name == "residual_sd":
+        if name == "sigma":
             label = str(likelihood.noise_scale)
         if name == "nobs":
-            statistics[label] = f"{value:d}"
-        elif "R²" in label:
+            statistics[label] = f"{value:.0f}"
+        elif "R²" in label or label == "ICC":
             statistics[label] = f"{value:.3f}"
         else:
             statistics[label] = _significant(value, 4)
-    return statistics
-
-
-def _group_statistics(fit: Fit) -> dict[str, str]:
-    """Standard deviations and correlations of effects, R² of groups, and the criterion."""
-    row = fit.glance().iloc[0]
-    statistics = {name: _significant(v, 4) for name, v in fit.hyper.items()}
-    for name, v in held_scales(fit.stated_model).items():
-        statistics.setdefault(name, f"{_significant(v, 4)} (held)")
-    for label, name in _SHARES.items():
-        if np.isfinite(row[name]):
-            statistics[label] = f"{row[name]:.3f}"
-    scales = fit.solution.effect_scales
-    if scales is not None and scales.criterion == "REML":
-        statistics["REML criterion"] = _significant(-2.0 * scales.value, 4)
-    elif scales is not None:
-        statistics["log-likelihood"] = _significant(scales.value, 4)
     return statistics
 
 
@@ -397,11 +383,10 @@ def _table_notes(
         notes.append("No standard errors.")
     if in_brackets:
         notes.append(f"{100 * prob:g} % intervals in brackets.")
-    ratios = dict.fromkeys(
-        f"{c.attrs['ratio']}s" for c in columns if "ratio" in c.attrs
-    )
+    ratios = dict.fromkeys(c.attrs["ratio"] for c in columns if "ratio" in c.attrs)
     if ratios:
-        notes.append(f"Coefficients are {' and '.join(ratios)}.")
+        names = " and ".join(ratios).replace("ratio", "ratios")
+        notes.append(f"Coefficients are {names}.")
     notes += [_describe_fit(c, beneath) for c in columns]
     models = {c.name: c.fit.described["models"] for c in columns}
     if len({*models.values()}) == 1:
@@ -419,7 +404,7 @@ def _noise_scale(fit: Fit) -> str:
             return f"at the maximum of {scales.criterion}"
         return "at the maximum, under priors of scales"
     if fit.model.noise_held is not None:
-        return "held"
+        return "fixed"
     if fit.target == "posterior":
         return "posterior mean"
     if not fit.model.flat:

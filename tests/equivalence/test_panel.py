@@ -152,10 +152,14 @@ def test_the_share_is_that_of_a_plain_loop():
         half = stats.t.ppf(0.9, 9) * np.sqrt(((y - X @ b) ** 2).sum() / 9 * np.diag(V))
         held.append(np.abs(b - beta) <= half)
     found = coverage(model, TRUE, kinds=["t"], reps=60, prob=0.8, seed=7)
-    np.testing.assert_allclose(found.table["held"], np.mean(held, axis=0), atol=1e-12)
-    share = found.table["held"].values
+    np.testing.assert_allclose(
+        found.table["covered"], np.mean(held, axis=0), atol=1e-12
+    )
+    share = found.table["covered"].values
     np.testing.assert_allclose(found.table["mcse"], np.sqrt(share * (1 - share) / 60))
-    np.testing.assert_allclose(found.table[["held", "above", "below"]].sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        found.table[["covered", "above", "below"]].sum(axis=1), 1.0
+    )
 
 
 def test_workers_change_nothing_and_seeds_do():
@@ -247,7 +251,7 @@ def test_posteriors_and_methods_of_ones_own():
 def judged(found: Coverage, kind: str, expected: float, coef: str = "x1") -> None:
     """Within four Monte Carlo errors of the expected share."""
     row = found.table.loc[(coef, kind)]
-    assert row["held"] == pytest.approx(
+    assert row["covered"] == pytest.approx(
         expected, abs=4 * np.sqrt(expected * (1 - expected) / row["count"])
     )
 
@@ -263,7 +267,7 @@ def test_what_gaussian_intervals_reach():
     judged(found, "t", 0.95)
     judged(found, "eti", 0.95)
     judged(found, "wald", float(2 * stats.t.cdf(stats.norm.ppf(0.975), n - 3) - 1))
-    assert abs(found.table.loc[("x1", "HC3"), "held"] - 0.95) < 0.02 + 4 * 0.011
+    assert abs(found.table.loc[("x1", "HC3"), "covered"] - 0.95) < 0.02 + 4 * 0.011
     few = coverage(gaussian(n), TRUE, kinds=["profile", "score"], reps=40, seed=4)
     assert (few.off.abs() < 4).all()
 
@@ -295,4 +299,4 @@ def test_what_intervals_of_odds_reach(n, reps):
     )
     error = np.sqrt(0.95 * 0.05 / reps)
     slack = 0.045 if n == 30 else 0.01
-    assert (np.abs(found.table["held"] - 0.95) < slack + 4 * error).all()
+    assert (np.abs(found.table["covered"] - 0.95) < slack + 4 * error).all()

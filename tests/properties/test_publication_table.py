@@ -114,7 +114,7 @@ def test_sigma_is_called_what_it_is():
         "ML": "sqrt(RSS / df)",
         "mode": "joint mode with the coefficients",
         "post": "posterior mean",
-        "held": "held",
+        "held": "fixed",
     }.items():
         (note,) = (n for n in pr.table(fits).notes if n.startswith(f"{name}: "))
         assert f"; sigma {estimate}" in note

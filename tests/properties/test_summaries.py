@@ -2,6 +2,7 @@
 
 import pickle
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.fits.fitted import has_working_errors
+from probreg.fits.summary import ratio_name
 from probreg.inference.base import reported_estimate
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 from tests.properties.cases import (
@@ -128,7 +130,7 @@ def test_ratios_are_exp_of_what_has_a_logarithm(likelihood):
         ratio["std_error"], ratio["estimate"] * plain["std_error"]
     )
     assert ratio["p_value"].equals(plain["p_value"])
-    assert likelihood.link.ratio in repr(fit.summary(exp=True))
+    assert ratio_name(likelihood) in repr(fit.summary(exp=True))
 
 
 @pytest.mark.parametrize(
@@ -578,3 +580,10 @@ def test_what_a_fit_explains_does_not_depend_on_the_unit_of_the_response(unit):
         [other.residual_sd, other.deviance**0.5],
         np.array([one.residual_sd, one.deviance**0.5]) * unit,
     )
+
+
+def test_a_log_link_has_rate_ratios_for_counts_and_ratios_of_means_otherwise():
+    model = pr.Model.from_arrays([0.0, 1.0, 2.0], [1, 2, 4], likelihood="poisson")
+    assert "rate ratios, exp of" in repr(pr.fit(model).summary(exp=True))
+    other = SimpleNamespace(link=pr.likelihoods.Poisson.link)
+    assert ratio_name(other) == "ratio of means"

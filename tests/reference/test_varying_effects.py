@@ -63,7 +63,7 @@ def test_scales_are_estimates_of_the_fit(ml):
     )
     assert ml.aic == pytest.approx(1752.0032551410 + 2 * 5, rel=1e-9)
     assert ml.bic == pytest.approx(1752.0032551410 + 5 * np.log(180), rel=1e-9)
-    assert "held" not in str(ml)
+    assert ", fixed" not in str(ml)
 
 
 def test_profile_intervals_of_ml(ml):
@@ -207,7 +207,7 @@ def test_comparisons_name_why_ml_reml_and_a_posterior_differ(ml, reml, posterior
         "prior of the standard deviations",
         "degrees of freedom of the mean",
     ]
-    assert "held" not in str(found)
+    assert ", fixed" not in str(found)
     told = pr.compare({"REML": reml, "posterior": posterior}, apart=0.05)
     assert list(told.causes.query("param == 'Days'")["cause"])[:2] == [
         "uncertainty of the standard deviations", "prior of the standard deviations",

@@ -40,7 +40,7 @@ Ends = Mapping[
 class Coverage(PrintsTable):
     """The simulated coverage of each interval; the result of `coverage`.
 
-    `table` has a row per (coefficient, kind) with `held`, the share of intervals that contain the truth among the
+    `table` has a row per (coefficient, kind) with `covered`, the share of intervals that contain the truth among the
     data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares with the truth above or below,
     the median `width`, and `count`, the data sets with an interval. `failures` count the others, by kind and cause."""
 
@@ -53,9 +53,9 @@ class Coverage(PrintsTable):
 
     @property
     def off(self) -> Any:
-        """(held - prob) in Monte Carlo errors of the claimed share, a Series as the table."""
+        """(covered - prob) in Monte Carlo errors of the claimed share, a Series as the table."""
         error = np.sqrt(self.prob * (1 - self.prob) / self.table["count"].clip(lower=1))
-        return (self.table["held"] - self.prob) / error
+        return (self.table["covered"] - self.prob) / error
 
     @property
     def _display_table(self) -> Table:
@@ -123,7 +123,7 @@ def coverage(
     Returns
     -------
     Coverage
-        `table` with `held`, the share, and its error, over (param, kind).
+        `table` with `covered`, the share, and its error, over (param, kind).
 
     Raises
     ------
@@ -137,7 +137,7 @@ def coverage(
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays(np.arange(8.0), [0.0, 1.0, 1.0, 3.0, 4.0, 4.0, 7.0, 7.0], columns=["x"])
     >>> found = coverage(model, {"Intercept": 0.0, "x": 1.0, "sigma": 0.5}, kinds=["t", "wald"], reps=200)
-    >>> bool(found.table.loc[("x", "wald"), "held"] < found.table.loc[("x", "t"), "held"])
+    >>> bool(found.table.loc[("x", "wald"), "covered"] < found.table.loc[("x", "t"), "covered"])
     True
     """
     refuse_sampling(model.design.weight_kind, "coverage")
@@ -271,7 +271,7 @@ def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -
         count = len(low)
         frame = pd.DataFrame(
             {
-                "held": pd.DataFrame(
+                "covered": pd.DataFrame(
                     (low <= value) & (value <= high), columns=names
                 ).mean(),
                 "above": pd.DataFrame(value > high, columns=names).mean(),
@@ -280,7 +280,7 @@ def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -
                 "count": count,
             }
         )
-        mcse = np.sqrt(frame["held"] * (1.0 - frame["held"]) / count)
+        mcse = np.sqrt(frame["covered"] * (1.0 - frame["covered"]) / count)
         frame.insert(1, "mcse", mcse)
         frames[kind] = frame.rename_axis("coef")
     table = pd.concat(frames, names=["kind"]).swaplevel()
