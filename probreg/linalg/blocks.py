@@ -1,5 +1,6 @@
 """Rows in blocks that stay in cache and are shared by the cores, and the weighted Gram matrix of tall arrays."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -81,21 +82,8 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 
 def _add(parts: Iterable[Sums]) -> Sums:
-    total: Sums = ()
-    is_copy = False  # whether the arrays are our own copies
-    for part in parts:
-        if not total:
-            total = tuple(np.asarray(a) for a in part)
-            total = tuple(a if a.base is None else a.copy() for a in total)
-        elif not is_copy:
-            total = tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True))
-            is_copy = True
-        else:
-            for a, b in zip(total, part, strict=True):
-                np.add(
-                    a, b, out=a
-                )  # in place: a new array for every block would cost more than the addition
-    return total
+    total = functools.reduce(lambda a, b: tuple(map(np.add, a, b)), parts)
+    return tuple(map(np.asarray, total))
 
 
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from probreg.linalg.blocks import one_blas_thread
@@ -63,13 +63,6 @@ def inverse_upper(R: Array) -> Array:
     return np.triu(lapack.dtrtri(R)[0])
 
 
-def to_float(A: ArrayLike) -> Array:
-    A = np.asarray(A)
-    if A.dtype == np.longdouble:
-        return A
-    return A.astype(float, copy=False)
-
-
 def norms(F: Array) -> Array:
     norms = np.sqrt(np.einsum("ij,ij->j", F, F))
     return np.where(norms > 0, norms, 1)
@@ -80,19 +73,17 @@ def positive_diagonal(F: Array) -> Array:
 
 
 def factor_of(A: Array) -> Array:
-    """The factor of A by Householder QR, square even when A has fewer rows than columns."""
+    """The factor of A by Householder QR, square even when A has fewer rows than columns; in extended precision for a small `longdouble`."""
     q = A.shape[1]
-    if A.dtype == np.longdouble and A.size * q <= EXTENDED:
-        return householder(A)
-    R = np.linalg.qr(A.astype(float, copy=False), mode="r")
-    return positive_diagonal(np.vstack([R, np.zeros((q - len(R), q))]))
-
-
-def householder(A: Array) -> Array:
-    """Return the factor by Householder QR in longdouble, which LAPACK lacks; columns are stored as rows for contiguous memory."""
-    q = A.shape[1]
-    T = np.array(A.T, dtype=np.longdouble, order="C")
-    for j in range(min(q, len(A))):
+    F = np.zeros((q, q), dtype=A.dtype)
+    rows = min(q, len(A))
+    if A.dtype != np.longdouble or A.size * q > EXTENDED:
+        F = F.astype(float)
+        F[:rows] = np.linalg.qr(A.astype(float, copy=False), mode="r")
+        return positive_diagonal(F)
+    # LAPACK has no longdouble; columns are stored as rows for contiguous memory
+    T = np.array(A.T, order="C")
+    for j in range(rows):
         v = T[j, j:].copy()
         norm = np.sqrt(v @ v)
         if norm == 0:
@@ -101,15 +92,8 @@ def householder(A: Array) -> Array:
         # v = a + sign(a_1) |a| e_1: the reflection 1 - 2 v v'/v'v takes a to -sign(a_1) |a| e_1, without cancellation.
         v[0] += np.copysign(norm, v[0])
         T[j + 1 :, j:] -= (T[j + 1 :, j:] @ v * (2 / (v @ v)))[:, None] * v
-    F = np.zeros((q, q), dtype=np.longdouble)
-    F[: min(q, len(A))] = T.T[:q]
+    F[:rows] = T.T[:rows]
     return positive_diagonal(np.triu(F))
-
-
-def extended_root(A: Array, w: Array | None) -> Array:
-    return householder(
-        A if w is None else A * np.sqrt(w.astype(np.longdouble))[:, None]
-    )
 
 
 def condition_of(R: Array) -> float:
@@ -197,29 +181,22 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
 
 
 def _first_dependent(S: Array, tol: float) -> int | None:
-    if S.dtype == np.longdouble and _plainly_independent(S, tol):
+    """Return the first column that is a combination of earlier ones up to `tol`; columns have unit norm."""
+    if not S.size:
         return None
-    tiny = np.sign(np.diag(S)) * 1e-30 + (np.diag(S) == 0) * 1e-30
-    T = (
-        S
-        - np.diag(np.diag(S))
-        + np.diag(np.where(np.abs(np.diag(S)) < 1e-30, tiny, np.diag(S)))
-    )
+    inverse, info = lapack.dtrtri(S.astype(float))
+    # an inverse in double precision has two digits here, at half the time of an extended one
+    plain = _PLAIN / tol if S.dtype == np.longdouble else 0.0
+    if info == 0 and (np.abs(np.triu(inverse)).sum(axis=0) < plain).all():
+        return None
+    T = S.copy()
+    diagonal = np.diag(S)
+    np.fill_diagonal(T, np.where(np.abs(diagonal) < 1e-30, 1e-30, diagonal))
     with np.errstate(all="ignore"):
         # |R^-1 e_j|_1 = (1 + sum_k |b_k|) / |R_jj|, as column j of R^-1 is (-b, 1) / R_jj.
-        norms = np.abs(inverse_upper(T)).sum(axis=0)
-    bad = np.flatnonzero(~(norms < 1 / tol))
+        lengths = np.abs(inverse_upper(T)).sum(axis=0)
+    bad = np.flatnonzero(~(lengths < 1 / tol))
     return int(bad[0]) if bad.size else None
-
-
-def _plainly_independent(S: Array, tol: float) -> bool:
-    """Whether no column is nearly dependent, judged by an inverse in double precision where it has digits: half the time of an extended one."""
-    if not S.size:
-        return True
-    inverse, info = lapack.dtrtri(S.astype(float))
-    return info == 0 and bool(
-        (np.abs(np.triu(inverse)).sum(axis=0) < _PLAIN / tol).all()
-    )
 
 
 def _combination(S: Array, retained: list[int], dropped: list[int]) -> Array:

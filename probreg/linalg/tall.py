@@ -10,12 +10,11 @@ from scipy.linalg import cholesky, lapack
 from probreg.linalg.blocks import map_blocks, one_blas_thread, row_blocks
 from probreg.linalg.factors import (
     EXTENDED,
-    extended_root,
+    factor_of,
     inverse_upper,
     positive_diagonal,
     semidefinite,
     solve_upper,
-    to_float,
 )
 
 Array = NDArray[Any]
@@ -79,23 +78,19 @@ def reduce_rows(
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
     """
-    X = to_float(X)
-    Y = None if y is None else to_float(y)
-    if Y is None:
-        Y = np.empty((len(X), 0))
-    else:
-        Y = Y.reshape(len(X), -1)
-    if weights is None:
-        w = None
-    else:
-        w = np.asarray(weights, dtype=float)
+    X = np.asarray(X)
+    Y = np.empty((len(X), 0)) if y is None else np.asarray(y).reshape(len(X), -1)
+    w = None if weights is None else np.asarray(weights, dtype=float)
     total = float(len(X)) if w is None else float(w.sum())
     q = X.shape[1] + Y.shape[1]
     with np.errstate(
         all="ignore"
     ):  # values that are not finite come out in F, where the caller finds them
         if len(X) * q * q <= EXTENDED:
-            root = extended_root(np.hstack([X, Y]), w)
+            A = np.hstack([X, Y]).astype(np.longdouble)
+            if w is not None:
+                A *= np.sqrt(w.astype(np.longdouble))[:, None]
+            root = factor_of(A)
         else:
             X = X.astype(float, copy=False)
             Y = Y.astype(float, copy=False)
@@ -104,7 +99,10 @@ def reduce_rows(
                 if reduction is not None:
                     return reduction
             root = _tsqr(X, Y, w)
-        return Reduction(root, *_centre(X, Y, w, total), total)
+        ones = np.ones(len(X)) if w is None else w
+        sums = [(ones @ V, np.einsum("i,ij,ij->j", ones, V, V)) for V in (X, Y)]
+        mean, square = (np.concatenate(parts) / total for parts in zip(*sums))
+        return Reduction(root, *_centre(X, Y, w, mean, square, total, 1.0), total)
 
 
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
@@ -153,7 +151,7 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
     )
     return Reduction(
         F,
-        *_centre_gram(
+        *_centre(
             X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total
         ),
         total,
@@ -257,39 +255,20 @@ def _condition_2(R: Array) -> float:
     )
 
 
-# ---------------------------------------------------------------------------- means and standard deviations
-def _centre(X: Array, Y: Array, w: Array | None, total: float) -> tuple[Array, Array]:
-    blocks = row_blocks(*X.shape)
-
-    def weigh(rows: slice) -> Array:
-        if w is None:
-            return np.ones(rows.stop - rows.start)
-        return w[rows]
-
-    mean = (
-        map_blocks(
-            lambda rows: (dot(weigh(rows), np.hstack([X[rows], Y[rows]])),), blocks
-        )[0]
-        / total
-    )
-    square = map_blocks(
-        lambda rows: (dot(weigh(rows), (np.hstack([X[rows], Y[rows]]) - mean) ** 2),),
-        blocks,
-    )[0]
-    return mean.astype(float), np.sqrt(square / total).astype(float)
+# ---- means and standard deviations ----
 
 
-def _centre_gram(
-    X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float
-) -> tuple[Array, Array]:
-    """Return means and standard deviations from sums of squares; columns that vary little get a second, centred pass."""
-    # E[a^2] - E[a]^2 loses its digits if it is a small part of E[a^2]: those columns are centred first.
+def _centre(
+    X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float, limit: float = 1e-4
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return means and standard deviations from means of squares; columns that vary by less than `limit` of these get a centred pass."""
+    # E[a^2] - E[a]^2 loses its digits if it is a small part of E[a^2]
     variance = np.maximum(square - mean**2, 0)
-    for j in np.flatnonzero(variance < 1e-4 * square):
+    for j in np.flatnonzero(variance <= limit * square):
         a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]
         if variance[j] < 1e-12 * square[j] and np.ptp(a[:: max(len(a) // 64, 1)]) == 0:
             variance[j] = 0  # the intercept: a constant column needs no second pass
             continue
         e = (a - mean[j]) ** 2
         variance[j] = (e.sum() if w is None else w @ e) / total
-    return mean, np.sqrt(variance)
+    return mean.astype(float), np.sqrt(variance).astype(float)
