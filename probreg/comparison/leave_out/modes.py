@@ -23,9 +23,9 @@ from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import separation
 from probreg.inference.penalized.degrees import smooth_prior_curvature
+from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
-from probreg.inference.penalized.standard_rows import LeftOutParts
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import between_outcomes
@@ -218,7 +218,7 @@ def _refit_at_once(
         parts = LeftOutParts.of(model, part, np.maximum(weight - 1.0, 0.0))
         if parts is None:
             return
-        modes, _ = parts.without(model, parts.rows.point(beta, aux))
+        modes, _ = parts.without(model, parts.point(beta, aux))
         eta[block] = np.where(modes.good[:, None], modes.eta, np.nan)
         for name, values in modes.aux.items():
             deleted_aux[name][block] = values

@@ -24,7 +24,7 @@ from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, such_rows
 from probreg.inference import PathSolution
-from probreg.inference.penalized.standard_rows import LeftOutParts
+from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
 from probreg.system.progress import each_of, progress_bar
@@ -161,7 +161,7 @@ def _by_shared_curvature(
     path: PathSolution, parts: LeftOutParts, loss: PredictionLoss, losses: Array
 ) -> Array:
     """Fill in the losses (S, n) and return the folds (S, K) in doubt."""
-    model = parts.rows.model
+    model = parts.model
     missing = None
     doubt = np.ones((len(path.scales), len(parts.slices)), bool)
     fold = np.repeat(
@@ -169,7 +169,7 @@ def _by_shared_curvature(
     )
     with progress_bar("scales", len(path.scales)) as bar:
         for i in bar.over(np.flatnonzero(found_modes(path)).tolist()):
-            point = parts.rows.point(path.beta[i], estimated_aux_at(path, i))
+            point = parts.point(path.beta[i], estimated_aux_at(path, i))
             deleted, missing = parts.without(path.model(i), point, missing)
             doubt[i] = ~deleted.good
             good = deleted.good[fold]

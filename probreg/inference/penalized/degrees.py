@@ -195,7 +195,7 @@ def information_of(
     aux_values = {**model.fixed, **aux}
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
-    if likelihood.least_squares and not model.design.n:
+    if likelihood.least_squares and not 0 < model.design.n < model.shape[0]:
         R = np.asarray(
             model.design.moments.R
             if columns is None

@@ -15,33 +15,32 @@ thousand times this scale; for others over the eigenvalues of the information.
 
 PathSolution has plain arrays over the S scales: beta (S, p, m) on the raw columns, aux
 (name -> (S,)), kkt (distance of zero from the subdifferential in conditional standard
-errors; zero for a closed form, the decrement for Newton's method), gap (duality gap in
-nats given aux, or nan), df (degrees of freedom of the fit given aux), log_lik, and
-`status`; `model(i)` is the model with the i-th prior and the mode beta[i].
+errors; zero for a closed form, the decrement for Newton's method), df (degrees of
+freedom of the fit given aux), log_lik, and `status`; `model(i)` is the model with the
+i-th prior and the mode beta[i].
 
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.inference.base import Array, Solution, Status
+from probreg.inference.base import Array, Status
 from probreg.inference.modes.closed_form import ClosedForm, least_norm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.penalized.coordinate_descent import (
     CoordinateDescent,
-    Joint,
     Lasso,
     solve_joint,
     status_of,
 )
 from probreg.inference.penalized.degrees import (
     degrees_of_freedom,
-    diagonal_of_shrinkage,
     information_of,
     smooth_prior_curvature,
 )
@@ -54,14 +53,9 @@ from probreg.inference.penalized.nonsmooth import (
 )
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
-from probreg.inference.penalized.standard_rows import (
-    NextMode,
-    PriorAt,
-    StandardRows,
-    next_mode,
-)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
+from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, Prior
 from probreg.priors.joint import mapping_of
@@ -73,38 +67,13 @@ class Step(NamedTuple):
 
     beta: Array  # (p, m)
     aux: dict[str, float]
-    log_lik: float
     kkt: float
-    gap: float
-    df: float
     status: Status
 
 
-def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
-    """Modes under normal priors, from one decomposition."""
-    model = ridge.model
-    noise = ridge.sigma(scales)
-    beta = ridge.beta(scales)
-    rss = ridge.rss(scales)
-    df = ridge.df(scales)
-    return [
-        Step(
-            beta[i][:, None],
-            {model.noise_scale: float(noise[i])} if model.unknown else {},
-            _log_lik(model, float(rss[i]), float(noise[i])),
-            0.0,
-            np.nan,
-            float(df[i]),
-            Status.EXACT if ridge.linear else Status.CONVERGED,
-        )
-        for i in range(len(scales))
-    ]
-
-
-def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
-    """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
+def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[Step]:
+    """Yield modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base = Lasso.of(model)
-    steps = []
     start = base.start()
     sigma = None
     for s in scales:
@@ -115,45 +84,7 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
         sigma = joint.sigma if model.unknown else None
         aux = dict.fromkeys(model.unknown, joint.sigma)
         status = status_of(lasso, joint, tol)
-        log_lik = _log_lik(model, joint.given.rss, joint.sigma)
-        df = _degrees(lasso, joint)
-        steps.append(
-            Step(
-                lasso.beta(start.r),
-                aux,
-                log_lik,
-                joint.kkt,
-                joint.given.gap,
-                df,
-                status,
-            )
-        )
-    return steps
-
-
-def _log_lik(model: Model, rss: float, sigma: float) -> float:
-    # log p(y | beta) = sum_i w_i log(precision_i) / 2 - (n / 2) log(2 pi sigma^2) - RSS / (2 sigma^2)
-    design = model.design
-    return float(
-        0.5 * design.log_precision
-        - 0.5 * design.total * np.log(2 * np.pi * sigma**2)
-        - 0.5 * rss / sigma**2
-    )
-
-
-def _degrees(lasso: Lasso, joint: Joint) -> float:
-    """Return trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature
-    of the penalty there, plus the flat columns."""
-    parts = lasso.parts
-    penalty = lasso.penalty_at(joint.sigma)
-    r = joint.given.r
-    free = np.flatnonzero(~penalty.at_kink(r))
-    P = penalty.curvature_among(r, free)
-    if P is None:
-        degrees = float(len(free))
-    else:
-        degrees = float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
-    return degrees + len(parts.flat)
+        yield Step(lasso.beta(start.r), aux, joint.kkt, status)
 
 
 _DECADES = 3.0  # a path of a kinked prior ends at a thousand times its first scale
@@ -169,7 +100,6 @@ class PathSolution:
     beta: Array
     aux: Mapping[str, Array]
     kkt: Array
-    gap: Array
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
@@ -236,37 +166,51 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     if rotated is not None:
         path = mode_path(rotated.model, grid, tol=tol)
         return replace(path, base=model, beta=rotated.beta(path.beta), seen=path)
-    order = np.argsort(grid)
-    if _is_ridge(model):
-        ridge = RidgeModes.of(model, grid)
+    ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
+    closed = ridge or JointRidgeModes.solve_all(model, grid)
+    if closed is not None:
+        beta = closed.beta(grid)[:, :, None]
+        sigma = closed.sigma(grid)
+        aux = dict.fromkeys(model.unknown, sigma)
+        kkt = np.zeros(len(grid))
+        df = closed.df(grid)
+        status = [Status.EXACT if closed.linear else Status.CONVERGED] * len(grid)
     else:
-        ridge = None
-    modes = ridge or JointRidgeModes.solve_all(model, grid)
-    if modes is None:
+        order = np.argsort(grid)
         with progress_bar("modes", len(grid)) as bar:
-            steps = _walk(model)(model, bar.over(grid[order]), tol)
+            walk = _walk(model)(model, bar.over(grid[order]), tol)
+            steps = sorted(zip(order, walk), key=itemgetter(0))
+        beta = np.stack([step.beta for _, step in steps])
+        aux = {a: np.array([step.aux[a] for _, step in steps]) for a in model.unknown}
+        kkt = np.array([step.kkt for _, step in steps])
+        df = np.array(
+            [
+                degrees_of_freedom(rescale_model(model, s), step.beta, **step.aux)
+                for s, (_, step) in zip(grid, steps)
+            ]
+        )
+        status = [step.status for _, step in steps]
+    if model.likelihood.least_squares and not 0 < model.design.n < model.shape[0]:
+        log_lik = log_lik_of_moments(
+            model.design.moments, beta, np.asarray(model.noise(aux))
+        )
     else:
-        steps = ridge_steps(modes, grid[order])
-    sorted_steps = [steps[i] for i in np.argsort(order)]
-    beta = np.stack([s.beta for s in sorted_steps])
+        log_lik = model.log_lik(beta, **aux)
     open_ = open_directions(model)
-    status = tuple(s.status for s in sorted_steps)
     if open_ is not None:
         beta = least_norm(beta, open_.directions)
-        status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
-    aux = {a: np.array([s.aux[a] for s in sorted_steps]) for a in model.unknown}
+        status = [Status.NOT_IDENTIFIED if v.good else v for v in status]
     return PathSolution(
         base=model,
         scales=grid,
         beta=beta,
         aux=aux,
-        kkt=np.array([s.kkt for s in sorted_steps]),
-        gap=np.array([s.gap for s in sorted_steps]),
-        df=np.array([s.df for s in sorted_steps]),
-        log_lik=np.array([s.log_lik for s in sorted_steps]),
-        status=status,
+        kkt=kkt,
+        df=df,
+        log_lik=log_lik,
+        status=tuple(status),
         ridge=ridge,
-        closed=modes is not None,
+        closed=closed is not None,
     )
 
 
@@ -290,7 +234,7 @@ def _check_scales(model: Model, scales: Any) -> Array:
     return grid
 
 
-Walk = Callable[[Model, Iterable[float], float], list[Step]]
+Walk = Callable[[Model, Iterable[float], float], Iterator[Step]]
 
 
 def _walk(model: Model) -> Walk:
@@ -322,63 +266,28 @@ def _is_ridge(model: Model) -> bool:
     return model.joint.gaussian and ClosedForm().obstacle(model) is None
 
 
-def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
-    steps: list[Step] = []
-    rows = StandardRows.of(model)
-    mode = None
+def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[Step]:
+    start = None
     for s in scales:
-        scaled_model = rescale_model(model, float(s))
-        if rows is None or mode is None:
-            mode = None
-        else:
-            mode = next_mode(rows, scaled_model, mode.point, mode.likelihood)
-        if rows is not None and mode is not None:
-            steps.append(_step_near(rows, scaled_model, mode))
-            continue
-        if steps:
-            start = tuple(map(tuple, steps[-1].beta))
-        else:
-            start = None
-        solution = Newton(start=start).solve(scaled_model, np.random.default_rng(0))
-        steps.append(_step(scaled_model, solution, solution.stats["decrement"]))
-        if rows is not None and solution.status is Status.CONVERGED:
-            point = rows.point(solution.beta, solution.aux)
-            mode = NextMode(point, rows.local(point), 0.0)
-    return steps
+        newton = Newton(start=start)
+        solution = newton.solve(
+            rescale_model(model, float(s)), np.random.default_rng(0)
+        )
+        start = tuple(map(tuple, solution.beta))
+        kkt = solution.stats["decrement"]
+        yield Step(solution.beta, dict(solution.aux), kkt, solution.status)
 
 
-def _step_near(rows: StandardRows, model: Model, mode: NextMode) -> Step:
-    k = rows.model.shape[0] * rows.model.shape[1]
-    # tr (H + P)^-1 H, H the information: the same on standardised columns
-    df = float(
-        diagonal_of_shrinkage(
-            rows.information(mode.point),
-            PriorAt(rows, model).local(mode.point).curvature[:k, :k],
-        ).sum()
-    )
-    log_lik = mode.likelihood.value
-    aux = {name: float(v) for name, v in rows.aux(mode.point).items()}
-    return Step(
-        rows.beta(mode.point),
-        aux,
-        log_lik,
-        mode.decrement,
-        np.nan,
-        df,
-        Status.CONVERGED,
-    )
-
-
-def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
+def _proximal_steps(
+    model: Model, scales: Iterable[float], tol: float
+) -> Iterator[Step]:
     """Start from the mode before; if there may be several modes, from the ridge
     solution at each scale, as in a single fit."""
-    steps: list[Step] = []
+    step = None
     for s in scales:
         search = SearchCoordinates(rescale_model(model, float(s)))
-        if steps and search.nonsmooth.convex:
-            x = search.x(
-                steps[-1].beta, np.log([steps[-1].aux[a] for a in model.unknown])
-            )
+        if step is not None and search.nonsmooth.convex:
+            x = search.x(step.beta, np.log([step.aux[a] for a in model.unknown]))
         else:
             x = start_of(search, None)
         result = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
@@ -388,23 +297,8 @@ def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[S
         solution = kinked_solution(
             search.model, beta, aux, result.status, stats=stats, notes=()
         )
-        steps.append(_step(search.model, solution, result.kkt))
-    return steps
-
-
-def _step(model: Model, solution: Solution, kkt: float) -> Step:
-    aux = dict(solution.aux)
-    df = degrees_of_freedom(model, solution.beta, **aux)
-    log_lik = float(model.log_lik(solution.beta, **aux))
-    return Step(
-        solution.beta,
-        aux,
-        log_lik,
-        float(kkt),
-        float(solution.stats.get("gap", np.nan)),
-        df,
-        solution.status,
-    )
+        step = Step(solution.beta, dict(solution.aux), result.kkt, solution.status)
+        yield step
 
 
 def default_scales(model: Model, n: int = 100) -> Array:
