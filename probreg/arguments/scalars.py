@@ -15,7 +15,6 @@ import functools
 import inspect
 import math
 import reprlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real as RealNumber
@@ -30,7 +29,6 @@ from typing import (
     get_args,
     get_origin,
 )
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -43,29 +41,23 @@ from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _OF_SIZES = f"between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
-# limit of counts: larger values are typing errors and would exhaust memory
-_MOST = 10**9
 _MADE = {
     "Model": "; make one with Model.from_formula or Model.from_arrays",
     "Fit": "; make one with fit(model)",
     "CovarianceFunction": "; of a function f(x, z) it is pr.kernels.CustomFunction(f)",
 }
-_OWN = frozenset({int, float, bool, str, tuple, type(None)})
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
 
-class ArgumentKind(ABC):
-    """A kind of argument: its description, and how to read a value."""
+class ArgumentKind:
+    """A kind of argument: its description `words`, such as "a finite number", and `read`.
 
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """ "a positive finite number"."""
+    `read` returns a value without NumPy scalars as Python number, text or tuple; it raises ValueError, with or without a message,
+    if the value is invalid.
+    """
 
-    @abstractmethod
-    def read(self, value: Any) -> Any:
-        """Return the value as a Python number, bool or str; raise ValueError, with or without a message, if it is invalid."""
+    words: str
 
     def __repr__(self) -> str:
         return self.words
@@ -73,171 +65,80 @@ class ArgumentKind(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Number(ArgumentKind):
-    """A real number between `low` and `high`, or one of the allowed `ends`; infinity is allowed only as such an end."""
+    """A real number between `low` and `high`, or one of the allowed `ends`; infinity is allowed only as such an end.
+
+    `whole`: only whole numbers. `per_column`: also a sequence of one number per column, which becomes a tuple.
+    """
 
     low: float = -math.inf
     high: float = math.inf
     ends: tuple[float, ...] = ()
     words: str = "a finite number"
     advice: str = ""
+    whole: bool = False
+    per_column: bool = False
 
-    def read(self, value: Any) -> float:
-        value = _to_python_scalar(value)
-        if not isinstance(value, RealNumber) or isinstance(value, bool):
+    def read(self, value: Any) -> Any:
+        if self.per_column and not isinstance(value, RealNumber):
+            entries = np.asarray(value)
+            if entries.dtype.kind not in "fiu" or entries.ndim != 1 or not entries.size:
+                raise ValueError
+            least = _LEAST if self.low == 0.0 else -_LARGEST
+            valid = (entries >= least) & (entries <= _LARGEST)
+            if not valid.all():
+                i = int(np.argmin(valid))
+                raise ValueError(
+                    f"{self.words} {_OF_SIZES}, where entry {i} is {entries[i]}"
+                )
+            return tuple(entries.astype(float).tolist())
+        numbers = Integral if self.whole else RealNumber
+        if not isinstance(value, numbers) or isinstance(value, bool):
             raise ValueError
-        try:
-            number = float(value)
-        except (OverflowError, ValueError):
-            raise ValueError from None
+        number = int(value) if isinstance(value, Integral) else float(value)
         if number in self.ends:
-            return number
+            return number if self.whole else float(number)
+        if self.whole and number > self.high:
+            raise ValueError(f"a whole number of at most {self.high:,}")
         if not self.low < number < self.high:  # true of nan
             raise ValueError
-        # sizes without an upper bound, whose squares and inverses must stay finite
         too_large = self.high == math.inf and abs(number) > _LARGEST
         too_small = self.low == 0.0 and 0.0 not in self.ends and number < _LEAST
         if too_large or too_small:
             raise ValueError(f"{self.words} {_OF_SIZES}")
-        if isinstance(value, int):
-            return value
-        return number
+        return float(number) if self.per_column else number
 
 
-_POSITIVE = Number(0.0, words="a positive finite number")
-
-
-@dataclass(frozen=True, repr=False)
-class Whole(ArgumentKind):
-    """A whole number from `least` to `most`."""
-
-    least: int = 0
-    most: int = _MOST
-
-    @property
-    def words(self) -> str:
-        return f"a whole number of at least {self.least}"
-
-    def read(self, value: Any) -> int:
-        value = _to_python_scalar(value)
-        if (
-            not isinstance(value, Integral)
-            or isinstance(value, bool)
-            or int(value) < self.least
-        ):
-            raise ValueError
-        if int(value) > self.most:
-            raise ValueError(f"a whole number of at most {self.most:,}")
-        return int(value)
+def whole_number(least: int, most: int = 10**9) -> Number:
+    """Return the kind of whole numbers from `least` to `most`; larger counts are typing errors and would exhaust memory."""
+    words = f"a whole number of at least {least}"
+    return Number(least, most, (least, most), words, whole=True)
 
 
 @dataclass(frozen=True, repr=False)
-class Switch(ArgumentKind):
-    """Exactly True or False."""
+class Name(ArgumentKind):
+    """Any text, such as a name that the function checks itself; or `several` names."""
 
-    words = "True or False"
-
-    def read(self, value: Any) -> bool:
-        value = _to_python_scalar(value)
-        if not isinstance(value, bool):
-            raise ValueError
-        return value
-
-
-@dataclass(frozen=True, repr=False)
-class OneOf(ArgumentKind):
-    """One of several texts."""
-
-    options: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        *first, last = map(repr, self.options)
-        if first:
-            return f"{', '.join(first)} or {last}"
-        return last
-
-    def read(self, value: Any) -> str:
-        if not isinstance(value, str) or value not in self.options:
-            raise ValueError
-        return str(value)
-
-
-@dataclass(frozen=True, repr=False)
-class Text(ArgumentKind):
-    """Any text, such as a name that the function checks itself."""
-
-    words = "text"
-
-    def read(self, value: Any) -> str:
-        value = _to_python_scalar(value)
-        if not isinstance(value, str):
-            raise ValueError
-        return value
-
-
-@dataclass(frozen=True)
-class RegistryName:
-    """Marker for the names of a registry, for editors only: any text passes, because the registry checks names itself."""
-
-
-@dataclass(frozen=True, repr=False)
-class Listed(ArgumentKind):
-    """A name, or several."""
-
-    words = "a name or a list of names"
+    words: str = "text"
+    several: bool = False
 
     def read(self, value: Any) -> str | tuple[str, ...]:
-        value = _to_python_scalar(value)
         if isinstance(value, str):
             return value
-        if isinstance(value, bytes | Mapping) or getattr(value, "ndim", 1) != 1:
+        if not self.several or isinstance(value, bytes | Mapping):
             raise ValueError
-        try:
-            several = tuple(value)
-        except TypeError:
-            raise ValueError from None
-        if not all(isinstance(entry, str) for entry in several):
+        if getattr(value, "ndim", 1) != 1 or not hasattr(value, "__iter__"):
             raise ValueError
-        return several
-
-
-@dataclass(frozen=True, repr=False)
-class Columns(ArgumentKind):
-    """One number for all columns, or a tuple of one per column."""
-
-    positive: bool = False
-
-    @property
-    def _element_kind(self) -> Number:
-        return _POSITIVE if self.positive else Number()
-
-    @property
-    def words(self) -> str:
-        return f"{self._element_kind.words} (or one per column)"
-
-    def read(self, value: Any) -> float | tuple[float, ...]:
-        value = _to_python_scalar(value)
-        if isinstance(value, RealNumber):
-            return float(self._element_kind.read(value))
-        entries = np.asarray(value)
-        if entries.dtype.kind not in "fiu" or entries.ndim != 1 or not entries.size:
+        names = tuple(value)
+        if not all(isinstance(name, str) for name in names):
             raise ValueError
-        valid = np.abs(entries) <= _LARGEST
-        if self.positive:
-            valid &= entries >= _LEAST
-        if not valid.all():
-            i = int(np.argmin(valid))
-            raise ValueError(
-                f"{self.words} {_OF_SIZES}, where entry {i} is {entries[i]}"
-            )
-        return tuple(entries.astype(float).tolist())
+        return names
 
 
 @dataclass(frozen=True, repr=False)
 class NumberTable(ArgumentKind):
     """Finite numbers in rows and columns; one number per row is a table of one column."""
 
-    words = "an array of finite numbers (rows, columns)"
+    words: str = "an array of finite numbers (rows, columns)"
 
     def read(self, value: Any) -> tuple[tuple[float, ...], ...]:
         try:
@@ -255,10 +156,23 @@ class NumberTable(ArgumentKind):
         )
 
 
+@dataclass(frozen=True)
+class RegistryName:
+    """Marker for the names of a registry, for editors only: any text passes, because the registry checks names itself."""
+
+
 Real = Annotated[float, Number()]
-Positive = Annotated[float, _POSITIVE]
+Positive = Annotated[float, Number(0.0, words="a positive finite number")]
 NonNegative = Annotated[
     float, Number(0.0, ends=(0.0,), words="a non-negative finite number")
+]
+PerColumn = Annotated[
+    float | tuple[float, ...],
+    Number(words="a finite number (or one per column)", per_column=True),
+]
+PositivePerColumn = Annotated[
+    float | tuple[float, ...],
+    Number(0.0, words="a positive finite number (or one per column)", per_column=True),
 ]
 # positive, or infinite for none
 Limit = Annotated[float, Number(0.0, ends=(math.inf,), words="a positive number")]
@@ -269,132 +183,122 @@ Probability = Annotated[
     float,
     Number(0.0, 1.0, (), "a number between 0 and 1", "; for 95 % write {name}=0.95"),
 ]
-Count = Annotated[int, Whole(1)]
-Several = Annotated[int, Whole(2)]
-Workers = Annotated[int, Whole(1, 1024)]
-Natural = Annotated[int, Whole(0)]
-Seed = Annotated[int, Whole(0, 2**63 - 1)]
-Flag = Annotated[bool, Switch()]
-Word = Annotated[str, Text()]
-Names = Annotated[str | Sequence[str], Listed()]
+Count = Annotated[int, whole_number(1)]
+Several = Annotated[int, whole_number(2)]
+Workers = Annotated[int, whole_number(1, 1024)]
+Natural = Annotated[int, whole_number(0)]
+Seed = Annotated[int, whole_number(0, 2**63 - 1)]
+Flag = Annotated[bool, Literal[True, False]]
+Word = Annotated[str, Name()]
+Names = Annotated[str | Sequence[str], Name("a name or a list of names", several=True)]
 Matrix = Annotated[tuple[tuple[float, ...], ...], NumberTable()]
 
 
 class Declared(NamedTuple):
     """The parsed annotation of an argument."""
 
-    kinds: tuple[ArgumentKind, ...]
+    kinds: tuple[Any, ...]
+    options: tuple[tuple[type, Any], ...]  # allowed values, each with its type
     classes: tuple[type, ...]  # classes of values that the function reads itself
-    own: bool  # whether one of them is a class of this package, so that other objects are invalid
-
-    @property
-    def reader_of_text(self) -> Callable[[str], Any] | None:
-        """Return the function that builds one of the classes from text, or None."""
-        return next(
-            (c.from_text for c in self.classes if hasattr(c, "from_text")), None
-        )
+    reader: Callable[[str], Any] | None  # builds one of the classes from text
 
     @property
     def words(self) -> str:
-        class_words = (_describe_class(c) for c in self.classes if c is not type(None))
-        return " or ".join(
-            dict.fromkeys([*(k.words for k in self.kinds), *class_words])
-        )
+        common = {
+            "str": "a name",
+            "Mapping": "a mapping",
+            "Sequence": "a sequence",
+            "AuxPrior": "a prior such as HalfNormal(1.0)",
+        }
+        options = ", ".join(repr(option) for _, option in self.options)
+        first, comma, last = options.rpartition(", ")
+        words = [
+            f"{first} or {last}" if comma else last,
+            *(k.words for k in self.kinds),
+        ]
+        names = [c.__name__ for c in self.classes if c is not type(None)]
+        words += [common.get(name, with_article(name)) for name in names]
+        return " or ".join(dict.fromkeys(filter(None, words)))
 
 
-def _describe_class(cls: type) -> str:
-    common = {
-        "str": "a name",
-        "Mapping": "a mapping",
-        "Sequence": "a sequence",
-        "AuxPrior": "a prior such as HalfNormal(1.0)",
-    }
-    return common.get(
-        cls.__name__, f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
-    )
-
-
+@functools.cache
 def parse_annotation(annotation: Any) -> Declared | None:
     """Return the kinds and classes of an annotation; None if it accepts everything."""
     kinds: list[ArgumentKind] = []
+    options: list[tuple[type, Any]] = []
     classes: list[type] = []
     for part in _union_members(annotation):
         if isinstance(part, ArgumentKind):
             kinds.append(part)
+        elif get_origin(part) is Literal:
+            values = get_args(part)
+            options += [(type(v), v) for v in values if v is not None]
+            classes += [type(None)] * (None in values)
         elif part is None or part is type(None):
             classes.append(type(None))
         elif isinstance(part, type) and part not in (object, Any):
             classes.append(part)
         else:
             return None  # Any, a type variable, a name not yet known
-    if kinds:
-        texts = (
-            (str, Sequence) if any(isinstance(k, Text | Listed) for k in kinds) else ()
-        )
+    package = __name__.split(".")[0]
+    if kinds or options:
+        texts = (str, Sequence) if any(isinstance(k, Name) for k in kinds) else ()
         classes = [c for c in classes if c not in (float, int, bool, tuple, *texts)]
-    is_ours = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
-    if kinds or is_ours:
-        return Declared(tuple(kinds), tuple(classes), is_ours)
-    return None
+    elif all(c.__module__.split(".")[0] != package for c in classes):
+        return None
+    readers = [c.from_text for c in classes if hasattr(c, "from_text")]
+    reader = readers[0] if readers else None
+    return Declared(tuple(kinds), tuple(options), tuple(classes), reader)
 
 
 def _union_members(annotation: Any) -> list[Any]:
-    """Return the members of a union, including kinds; a generic becomes its class."""
+    """Return the members of a union, including kinds and literals; a generic becomes its class."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *metadata = get_args(annotation)
         if any(isinstance(m, RegistryName) for m in metadata):
             return [str]
-        return [
-            *_union_members(base),
-            *(m for m in metadata if isinstance(m, ArgumentKind)),
-        ]
+        kinds = [m for m in metadata if isinstance(m, ArgumentKind) or get_origin(m)]
+        return [*_union_members(base), *kinds]
     if origin in (Union, UnionType):
         return [p for part in get_args(annotation) for p in _union_members(part)]
-    if origin is Literal:
-        words = tuple(v for v in get_args(annotation) if v is not None)
-        return [OneOf(words), *([None] * (len(words) < len(get_args(annotation))))]
-    return [annotation if origin is None else origin]
+    return [annotation if origin in (None, Literal) else origin]
 
 
-def read_argument(name: str, value: Any, annotation: Any) -> Any:
-    """Return the value as the annotated type. DataError for a wrong value, Incompatible for an object of a wrong class."""
-    declared = _declared_once(annotation)
-    if declared is None:
+def read_argument(name: str, value: Any, annotation: Any, owner: str = "") -> Any:
+    """Return the value as the annotated type. DataError for a wrong value, Incompatible for an object of a wrong class.
+
+    `annotation` may be parsed already; `owner` stands before the name if the class is wrong.
+    """
+    declared = annotation
+    if not isinstance(annotation, Declared):
+        declared = parse_annotation(annotation)
+    if declared is None or isinstance(value, declared.classes):
         return value
-    return _read_argument(name, value, declared)
-
-
-_declared_once = functools.cache(parse_annotation)
-
-
-def _read_argument(name: str, value: Any, declared: Declared, owner: str = "") -> Any:
-    if isinstance(value, declared.classes):
-        return value
-    if isinstance(value, str) and (reader := declared.reader_of_text) is not None:
+    scalar = value
+    if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0:
+        scalar = value.item()
+    if (type(scalar), scalar) in declared.options:
+        return scalar
+    reason, advice = "", ""
+    if isinstance(scalar, str) and declared.reader is not None:
         try:
-            return reader(value)
+            return declared.reader(scalar)
         except ProbregError as error:
             raise DataError(
                 f"{name} is {declared.words}, got {shown_value(value)}: {error}"
             ) from None
-    expected, advice = "", ""
     for kind in declared.kinds:
         try:
-            return kind.read(value)
-        except ValueError as better:
-            expected = str(better) or expected
-            advice = getattr(kind, "advice", "")
-    if declared.kinds:
-        raise DataError(
-            f"{name} is {expected or declared.words}, got {shown_value(value)}{advice.format(name=name)}"
-        )
-    hint = next(
-        (_MADE[c.__name__] for c in declared.classes if c.__name__ in _MADE), ""
-    )
-    raise Incompatible(
-        f"{owner}{name} is {declared.words}, got {shown_value(value)}{hint}"
-    )
+            return kind.read(scalar)
+        except (ValueError, OverflowError) as error:
+            reason = str(error) or reason
+            advice = getattr(kind, "advice", "").format(name=name)
+    problem = f"{name} is {reason or declared.words}, got {shown_value(value)}"
+    if declared.kinds or declared.options:
+        raise DataError(f"{problem}{advice}")
+    hints = [_MADE[c.__name__] for c in declared.classes if c.__name__ in _MADE]
+    raise Incompatible(f"{owner}{problem}{''.join(hints[:1])}")
 
 
 def check_prob(prob: Any) -> float:
@@ -414,14 +318,6 @@ def shown_value(value: Any) -> str:
     if isinstance(shape, tuple) and shape:
         return f"{type(value).__name__} of shape {shape}"
     return _SHORT.repr(value)
-
-
-def _to_python_scalar(value: Any) -> Any:
-    """Convert a NumPy scalar or a 0-d array to a Python scalar."""
-    if type(value) in _OWN:
-        return value
-    alone = isinstance(value, np.generic) or getattr(value, "ndim", None) == 0
-    return value.item() if alone else value
 
 
 def check_arguments[F: Callable[..., Any]](fn: F) -> F:
@@ -449,7 +345,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
             ) from None
         for name, value in bound.arguments.items():
             if name in declared:
-                bound.arguments[name] = _read_argument(
+                bound.arguments[name] = read_argument(
                     name, value, declared[name], f"{fn.__name__}: "
                 )
         return fn(*bound.args, **bound.kwargs)
@@ -457,13 +353,23 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
+@functools.cache
+def declared_fields(cls: type) -> Mapping[str, Declared]:
+    """Return the parsed annotations of the fields of a dataclass."""
+    return {
+        f.name: declared
+        for f in fields(cls)
+        if (declared := parse_annotation(f.type)) is not None  # type: ignore[arg-type]
+    }
+
+
 def check_fields(thing: Any, *only: str) -> None:
     """Validate the annotated fields of a dataclass, or `only` these, and store them as Python types."""
-    for name, declared in declared_fields(type(thing)).items():
-        if name in (only or (name,)):
-            value = _read_argument(
-                f"{type(thing).__name__} {name}", getattr(thing, name), declared
-            )
+    declared_by_name = declared_fields(type(thing))  # type: ignore[arg-type]
+    for name, declared in declared_by_name.items():
+        if not only or name in only:
+            label = f"{type(thing).__name__} {name}"
+            value = read_argument(label, getattr(thing, name), declared)
             object.__setattr__(thing, name, value)
 
 
@@ -476,32 +382,16 @@ class NamedSettings:
     probreg.errors.Incompatible: Normal: only scale may be given by position; give the others by name: location, precision_matrix, sigma_units, scaled
     """
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+    __post_init__ = check_fields
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
-        if len(args) <= 1:
-            return super().__new__(cls)
-        init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
-        by_name = [f.name for f in init if f.kw_only]
-        by_position = [f.name for f in init if not f.kw_only]
-        if len(args) > len(by_position):
-            raise Incompatible(
-                f"{cls.__name__}: only {' and '.join(by_position) or 'no argument'} may be given by position; "
-                f"give the others by name: {', '.join(by_name)}"
-            )
+        if len(args) > 1:
+            init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
+            by_name = [f.name for f in init if f.kw_only]
+            by_position = [f.name for f in init if not f.kw_only]
+            if len(args) > len(by_position):
+                raise Incompatible(
+                    f"{cls.__name__}: only {' and '.join(by_position) or 'no argument'} may be given by position; "
+                    f"give the others by name: {', '.join(by_name)}"
+                )
         return super().__new__(cls)
-
-
-def declared_fields(cls: type) -> Mapping[str, Declared]:
-    """Return the parsed annotations of the fields of a dataclass, once for each class."""
-    if cls not in _FIELDS:
-        _FIELDS[cls] = {
-            f.name: declared
-            for f in fields(cls)
-            if (declared := parse_annotation(f.type)) is not None
-        }
-    return _FIELDS[cls]
-
-
-_FIELDS: WeakKeyDictionary[type, dict[str, Declared]] = WeakKeyDictionary()

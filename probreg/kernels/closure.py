@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.arguments.scalars import Number, Whole, check_fields, shown_value
+from probreg.arguments.scalars import Number, check_fields, shown_value, whole_number
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
@@ -228,7 +228,7 @@ class Power(Composite):
     """
 
     parts: Parts = field()
-    power: Annotated[int, Whole(1, 100)] = 2
+    power: Annotated[int, whole_number(1, 100)] = 2
 
     name = "power"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Number, Whole, shown_value
+from probreg.arguments.scalars import Number, shown_value, whole_number
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.definite import refuse_indefinite
@@ -16,7 +16,7 @@ from probreg.kernels.pairs import Array, RowPairs
 
 _CHECKED = 2000  # rows whose matrix is checked for its least eigenvalue: a second or two of work
 
-Degree = Annotated[int, Whole(1, 50)]
+Degree = Annotated[int, whole_number(1, 50)]
 Offset = Annotated[
     float,
     Number(

@@ -7,17 +7,16 @@ Where a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr a
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Columns, Flag, Positive
+from probreg.arguments.scalars import Flag, Positive, PositivePerColumn as Length
 from probreg.errors import DataError
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.special import gammaln
 
-Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)
 
 

@@ -16,9 +16,9 @@ from scipy.special import expit
 from probreg.arguments.scalars import (
     NonNegative,
     Real,
-    Whole,
     check_arguments,
     check_fields,
+    whole_number,
 )
 
 Array = NDArray[np.float64]
@@ -125,7 +125,7 @@ class Loss:
     labels: Labels = field(default=REAL, repr=False)
     c: Real = 0.0
     derivative: Real = 1.0
-    code: Annotated[int, Whole(-1, 100)] = field(default=-1, repr=False)
+    code: Annotated[int, whole_number(-1, 100)] = field(default=-1, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -57,7 +57,7 @@ class Rate:
 
     step: scalars.Positive
     power: scalars.NonNegative = 0.0
-    kind: Annotated[int, scalars.Whole(PLAIN, IMPLICIT)] = PLAIN
+    kind: Annotated[int, scalars.whole_number(PLAIN, IMPLICIT)] = PLAIN
     eps: scalars.NonNegative = 0.0
 
     def __post_init__(self) -> None:

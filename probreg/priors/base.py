@@ -13,12 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator as Generator
 
-from probreg.arguments.scalars import Columns, NamedSettings
+from probreg.arguments.scalars import (
+    NamedSettings,
+    PerColumn as PerColumn,
+    PositivePerColumn as PositivePerColumn,
+)
 from probreg.errors import DataError
 from probreg.kernels import KERNELS, KernelBasis
 from probreg.linalg.vec import map_of_columns
@@ -32,9 +36,7 @@ PRIORS: Registry["Prior"] = Registry(
 
 Array = np.ndarray
 Shape = tuple[int, ...]
-PerColumn = Annotated[float | tuple[float, ...], Columns()]
-PositivePerColumn = Annotated[float | tuple[float, ...], Columns(positive=True)]
-Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
+Scale = PositivePerColumn | AuxPrior
 
 
 @dataclass(frozen=True, eq=False)

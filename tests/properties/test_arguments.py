@@ -17,15 +17,9 @@ import pytest
 import probreg as pr
 from probreg.arguments import scalars
 from probreg.arguments.scalars import (
-    Columns,
     Declared,
-    Listed,
     Number,
     NumberTable,
-    OneOf,
-    Switch,
-    Text,
-    Whole,
     parse_annotation,
 )
 from probreg.comparison.tuning import RegularisationPath
@@ -59,9 +53,9 @@ NO_NUMBER = [
     np.array("x"),
     int,
 ]
-WRONG: dict[type, list[Any]] = {
-    Number: [*NO_NUMBER, [1.0, 2.0], np.ones((2, 2)), HUGE, LONG, -HUGE],
-    Whole: [
+WRONG: dict[str, list[Any]] = {
+    "number": [*NO_NUMBER, [1.0, 2.0], np.ones((2, 2)), HUGE, LONG, -HUGE],
+    "whole number": [
         *NO_NUMBER,
         [1, 2],
         2.5,
@@ -73,7 +67,7 @@ WRONG: dict[type, list[Any]] = {
         LONG,
         float("inf"),
     ],
-    Switch: [
+    "flag": [
         "yes",
         "",
         0,
@@ -86,7 +80,7 @@ WRONG: dict[type, list[Any]] = {
         np.array([True, False]),
         object(),
     ],
-    OneOf: [
+    "option": [
         "nothing like it",
         "",
         3,
@@ -97,7 +91,7 @@ WRONG: dict[type, list[Any]] = {
         True,
         object(),
     ],
-    Text: [
+    "name": [
         1,
         2.5,
         None,
@@ -111,7 +105,7 @@ WRONG: dict[type, list[Any]] = {
         object(),
         HUGE,
     ],
-    Listed: [
+    "names": [
         1,
         2.5,
         None,
@@ -124,7 +118,7 @@ WRONG: dict[type, list[Any]] = {
         object(),
         HUGE,
     ],
-    Columns: [
+    "per column": [
         *NO_NUMBER,
         HUGE,
         np.ones((2, 2)),
@@ -134,7 +128,7 @@ WRONG: dict[type, list[Any]] = {
         (1.0, float("nan")),
         [True],
     ],
-    NumberTable: [
+    "table": [
         "a",
         1.0,
         {},
@@ -149,23 +143,39 @@ WRONG: dict[type, list[Any]] = {
 }
 
 
+def label_of(kind: Any) -> str:
+    if isinstance(kind, Number):
+        if kind.per_column:
+            return "per column"
+        return "whole number" if kind.whole else "number"
+    if isinstance(kind, NumberTable):
+        return "table"
+    return "names" if kind.several else "name"
+
+
 def wrong(known: Declared) -> Iterator[Any]:
     """Values that no kind of the argument lets pass."""
+    if known.options:
+        assert not known.kinds
+        label = "flag" if (bool, True) in known.options else "option"
+        yield from (v for v in WRONG[label] if not isinstance(v, known.classes))
+        return
     kind, *others = known.kinds
     assert not others
-    values = list(WRONG[type(kind)])
-    if isinstance(kind, Number):
+    values = list(WRONG[label_of(kind)])
+    if isinstance(kind, Number) and kind.per_column:
+        if kind.low == 0.0:
+            values += [0.0, -1.0, float("inf"), (1.0, -2.0), np.array([0.0, 1.0])]
+    elif isinstance(kind, Number) and kind.whole:
+        values += [int(kind.low) - 1, int(kind.high) + 1]
+    elif isinstance(kind, Number):
         values += [kind.low - 1.0, kind.high + 1.0, kind.low, kind.high, np.inf]
         values = [v for v in values if not (type(v) is float and v in kind.ends)]
-    elif isinstance(kind, Columns) and kind.positive:
-        values += [0.0, -1.0, float("inf"), (1.0, -2.0), np.array([0.0, 1.0])]
-    elif isinstance(kind, Whole):
-        values += [kind.least - 1, kind.most + 1]
     for value in values:
         code = (
             type(value) is int
-            and isinstance(kind, Whole)
-            and kind.least <= value <= kind.most
+            and label_of(kind) == "whole number"
+            and kind.low <= value <= kind.high
         )  # -1 is a code
         if not isinstance(value, known.classes) and not code:
             yield value
@@ -344,7 +354,8 @@ DECLARED = [
     (name, parameter.name)
     for name, (_, signature) in SIGNATURES.items()
     for parameter in signature.parameters.values()
-    if (known := parse_annotation(parameter.annotation)) is not None and known.kinds
+    if (known := parse_annotation(parameter.annotation)) is not None
+    and (known.kinds or known.options)
 ]
 
 
@@ -407,7 +418,8 @@ def test_what_is_no_model_fit_or_prior_is_named():
         (name, p.name)
         for name, (_, signature) in SIGNATURES.items()
         for p in signature.parameters.values()
-        if (known := parse_annotation(p.annotation)) is not None and not known.kinds
+        if (known := parse_annotation(p.annotation)) is not None
+        and not (known.kinds or known.options)
     ]
     assert asked
     for name, argument in asked:
