@@ -132,11 +132,7 @@ class ThinPlate(SmoothBasis):
         centre = knots.mean(0)
         scale = float(np.abs(knots - centre).max()) or 1.0
         A = (knots - centre) / scale
-        E = _radial(A, A, m)
-        values, U = np.linalg.eigh(E)
-        first = np.argsort(-np.abs(values))[:k]
-        D = values[first]
-        U = U[:, first]
+        D, U = _leading_eigenpairs(_radial(A, A, m), k)
         # Z spans the null space of T'U_k, so that delta = U_k Z g is orthogonal to the polynomials.
         Q, _ = np.linalg.qr((_polynomials(A, m).T @ U).T, mode="complete")
         Z = Q[:, null:]
@@ -196,6 +192,20 @@ class ThinPlate(SmoothBasis):
 
         map_blocks(fill, [slice(i, i + step) for i in range(0, len(x), step)])
         return np.column_stack([_polynomials(standardised, self.degree)[:, 1:], range_])
+
+
+def _leading_eigenpairs(E: Array, k: int) -> tuple[Array, Array]:
+    """Return the k eigenvalues of largest size of a symmetric matrix, in this order, and their vectors."""
+    # The whole decomposition takes 20 ms for 500 points, and is more accurate for most of the vectors.
+    if len(E) < max(500, 10 * k):
+        values, vectors = np.linalg.eigh(E)
+    else:
+        from scipy.sparse.linalg import eigsh
+
+        start = np.random.default_rng(0).normal(size=len(E))
+        values, vectors = eigsh(E, k, v0=start)
+    first = np.argsort(-np.abs(values))[:k]
+    return values[first], vectors[:, first]
 
 
 def _polynomials(x: Array, m: int) -> Array:
