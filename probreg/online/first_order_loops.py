@@ -101,53 +101,23 @@ def _round(
 
 
 @compiled
-def plain_step(
-    X: Array, y: Array, w: Array, t: int, s: Setup, arrays: RoundArrays
-) -> int:
-    """w += -step slope x and nothing else: least mean squares, perceptron, online logistic.
-
-    One loop takes the step of a round and the products of the next: a loop for each would wait for w to be written and read again.
-    """
-    prediction, losses, slopes, squares, total = arrays
-    last = y.size - 1
-    f, q = _dot_and_square(w, X, 0) if y.size else (0.0, 0.0)
-    for i in range(y.size):
-        value, slope, a = _round(f, q, y[i], t + i + 1, s)
-        if not abs(value) <= HUGE:
-            return i
-        prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
-        after = min(i + 1, last)
-        f, q = 0.0, 0.0
-        for j in range(w.size):
-            total[j] += w[j]
-            # w <- w - a l'(f) x, then f = w'x and q = x'x of the next row
-            u = w[j] - a * X[i, j]
-            v = X[after, j]
-            w[j] = u
-            f += u * v
-            q += v * v
-    return y.size
-
-
-@compiled
 def euclid(
     X: Array, y: Array, w: Array, pending: Array, t: int, s: Setup, arrays: RoundArrays
 ) -> int:
-    """Gradient steps in batches or within a ball."""
+    """Gradient steps, in batches or within a ball where there are these."""
     prediction, losses, slopes, squares, total = arrays
     batch = s[0][2]
     radius = s[1][4]
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)
-        value, slope, _ = _round(f, q, y[i], t + i + 1, s)
+        value, slope, a = _round(f, q, y[i], t + i + 1, s)
         if not abs(value) <= HUGE:
             return i
-        a = _step_size(s, t + i + 1, q)
         prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
         for j in range(w.size):
             total[j] += w[j]
             # w moves by the sum of a l'(f) x over a batch
-            pending[j] += a * (slope * X[i, j])
+            pending[j] += a * X[i, j]
         if (t + i + 1) % batch == 0:
             for j in range(w.size):
                 w[j] -= pending[j]

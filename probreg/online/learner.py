@@ -269,9 +269,7 @@ class Gradient(Learner):
         w = np.array(state.w)
         setup = self._setup()
         memory = {name: np.array(a) for name, a in state.memory.items()}
-        if self.bare:
-            n_steps = loops.plain_step(X, y, w, state.t, setup, tuple(arrays))
-        elif isinstance(self.geometry, Euclid):
+        if isinstance(self.geometry, Euclid):
             pending = memory.get("pending", np.zeros_like(w))
             n_steps = loops.euclid(X, y, w, pending, state.t, setup, tuple(arrays))
         else:

@@ -92,7 +92,6 @@ def test_more_columns_than_rows_and_moments_alone(tmp_path):
     )
     assert fit.method.name == "coordinate_descent"
     assert off_kkt(fit.model, fit, groups, 0.02) < 1e-6
-    assert 0 <= fit.solution.stats["gap"] < 1e-8
     X, y, groups = rows(60, (3, 2, 2), active=1)
     fit = pr.fit(
         pr.Model.from_arrays(
@@ -143,23 +142,6 @@ def test_a_certificate_is_the_distance_from_the_subdifferential():
     few = R.among(np.array([0, 1, 3]))
     assert few.value(x[[0, 1, 3]]) == pytest.approx(
         R.value(x) - R.value(np.array([0.1, 0.1, 0.1, 0.1, -0.2])), rel=1e-12
-    )
-
-
-def test_the_conjugate_of_norms_of_groups():
-    """R*(g) = sup g'x - R(x): 0 where |D^-1 g| <= 1 without a ridge, by a grid where there is one."""
-    D, ridge = np.array([2.0, 0.5, 3.0, 0.0]), np.array([0.0, 0.0, 0.2, 0.4])
-    R = KinkedPenalty(D, np.ones(4), ridge, np.zeros(4), np.array([0, 0, 2, 3]))
-    r, g = np.array([0.3, -0.8, 0.5, -0.4]), np.array([1.6, 0.6, 4.0, 0.7])
-    t = R.feasible(g)
-    assert np.linalg.norm(t * g[:2] / D[:2]) == pytest.approx(1.0, rel=1e-12)
-    grid = np.linspace(-40, 40, 160_001)
-    conjugate = [
-        np.max(t * g[2] * grid - 3 * np.abs(grid) - 0.1 * grid**2),
-        np.max(t * g[3] * grid - 0.2 * grid**2),
-    ]
-    assert R.fenchel(r, t * g) == pytest.approx(
-        R.value(r) + sum(conjugate) - t * g @ r, abs=1e-6
     )
 
 

@@ -21,7 +21,6 @@ from probreg.inference.base import (
     Solution,
     Status,
     bounded_aux,
-    sigma_note,
     unsupported_kinds,
 )
 from probreg.inference.modes.normal_columns import normal_columns
@@ -30,18 +29,11 @@ from probreg.inference.modes.reduced_squares import (
     WholeGram,
     partial_out,
 )
-from probreg.inference.notes import (
-    JOINT_SIGMA,
-    Note,
-    Topic,
-    important_note,
-    routine_note,
-)
+from probreg.inference.notes import Note, Topic, important_note
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
 from probreg.inference.penalized.proximal_newton import (
     kinked_solution,
-    local_notes,
     without_kinks,
 )
 from probreg.likelihoods import Gaussian
@@ -67,7 +59,6 @@ class ModeGivenSigma(NamedTuple):
     gradient: Array  # (k,), minus the gradient of RSS / 2 over r: the correlations with the residuals
     rss: float
     kkt: float  # in conditional standard errors
-    gap: float  # in nats
     rounds: int
 
 
@@ -127,7 +118,7 @@ class Lasso:
 
     def start(self) -> ModeGivenSigma:
         """The start of a search, beta = center."""
-        return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, np.inf, 0)
+        return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, 0)
 
     def mode_given_sigma(
         self, sigma: float, start: ModeGivenSigma, tol: float
@@ -169,9 +160,7 @@ class Lasso:
             if best is None or kkt < best.kkt:
                 # |y - X r|^2 = y'y - r'(2 c - G r) = y'y - r'(c + g).
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
-                best = ModeGivenSigma(
-                    r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds
-                )
+                best = ModeGivenSigma(r, g, rss, kkt, rounds)
             fresh = (distance > tol) & ~work
             if kkt <= tol or not (fresh.any() or quick):
                 break
@@ -194,17 +183,6 @@ class Lasso:
             mode.rss + squares,
             penalty.value(r) - 0.5 * squares,
         )
-
-
-def _gap(penalty: KinkedPenalty, r: Array, g: Array, rss: float) -> float:
-    """Return the duality gap of ||y - X r||^2 / 2 + R(r), with the residual scaled
-    until it is feasible.
-
-    With the scale t <= 1 it is (1 - t)^2 RSS / 2 + R(r) + R*(t g) - t g'r, a sum of
-    nonnegative parts.
-    """
-    t = penalty.feasible(g)
-    return float(0.5 * (1 - t) ** 2 * rss + penalty.fenchel(r, t * g))
 
 
 class Joint(NamedTuple):
@@ -325,10 +303,9 @@ class CoordinateDescent(Method):
     """The mode argmin ||y - X beta||^2 / (2 sigma^2) - log p(beta): lasso, elastic net and group lasso.
 
     It needs a Gaussian likelihood with Laplace, elastic-net, group Laplace, diagonal normal and flat priors, and uses rows
-    or moments; flat columns are unpenalised. Given sigma the problem is convex. `stats` contains the duality gap in nats ("gap")
-    and the distance of zero from the subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are
-    exactly zero. An unknown sigma is estimated jointly on its log scale; "gap" is then conditional on sigma. A mode at a kink
-    has no curvature: the covariance is nan.
+    or moments; flat columns are unpenalised. Given sigma the problem is convex. `stats` contains the distance of zero from the
+    subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are exactly zero. An unknown sigma is estimated
+    jointly on its log scale. A mode at a kink has no curvature: the covariance is nan.
 
     Parameters
     ----------
@@ -371,7 +348,16 @@ class CoordinateDescent(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         lasso = Lasso.of(model)
         joint = solve_joint(lasso, model, lasso.start(), sigma=None, tol=self.tol)
-        return solution_of(lasso, model, joint)
+        in_raw_units = not lasso.units[lasso.penalty.has_kink].all()
+        return kinked_solution(
+            model,
+            lasso.beta(joint.given.r),
+            dict.fromkeys(model.unknown, joint.sigma),
+            status_of(lasso, joint, max(self.tol, 1e-8)),
+            kkt=joint.kkt,
+            steps=joint.given.rounds,
+            notes=_local_mode_notes(model) if model.unknown and in_raw_units else (),
+        )
 
 
 def status_of(lasso: Lasso, joint: Joint, tol: float) -> Status:
@@ -382,48 +368,16 @@ def status_of(lasso: Lasso, joint: Joint, tol: float) -> Status:
     return Status.STEP_LIMIT
 
 
-def solution_of(
-    lasso: Lasso, model: Model, joint: Joint, tol: float = 1e-8
-) -> Solution:
-    """Return the mode as a solution with its certificates."""
-    status = status_of(lasso, joint, tol)
-    stats = {
-        "n": lasso.parts.weight,
-        "rss": joint.given.rss,
-        "gap": joint.given.gap,
-        "kkt": joint.kkt,
-        "steps": float(joint.given.rounds),
-    }
-    has_raw_units = (
-        bool(model.unknown) and not lasso.units[lasso.penalty.has_kink].all()
-    )
-    notes = (
-        *sigma_note(model, JOINT_SIGMA),
-        routine_note(
-            Topic.CONVERGENCE,
-            "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {gap:.1e}",
-            kkt=joint.kkt,
-            gap=joint.given.gap,
-        ),
-        *((_local_mode_note(model),) if has_raw_units else ()),
-        *local_notes(model),
-    )
-    aux = dict.fromkeys(model.unknown, joint.sigma)
-    solution = kinked_solution(
-        model, lasso.beta(joint.given.r), aux, status, stats=stats, notes=notes
-    )
-    return replace(solution, stats=stats)
-
-
-def _local_mode_note(model: Model) -> Note:
+def _local_mode_notes(model: Model) -> tuple[Note, ...]:
     """Return the note that a prior in raw units with sigma unknown can have several modes."""
     wide = 0 < model.design.count <= model.shape[0]
     if wide:
         rises = " With as many columns as rows the density increases without bound as sigma goes to 0."
     else:
         rises = ""
-    return important_note(
+    note = important_note(
         Topic.MODES,
         "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, found from sd(y) down, may be "
         f"one of several.{rises} With sigma_units=True there is only one",
     )
+    return (note,)

@@ -291,11 +291,13 @@ def _proximal_steps(
         else:
             x = start_of(search, None)
         result = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
-        stats = {"kkt": result.kkt, "steps": float(result.steps)}
-        beta = search.beta(result.at.x)
-        aux = search.aux(result.at.x)
         solution = kinked_solution(
-            search.model, beta, aux, result.status, stats=stats, notes=()
+            search.model,
+            search.beta(result.at.x),
+            search.aux(result.at.x),
+            result.status,
+            kkt=result.kkt,
+            steps=result.steps,
         )
         step = Step(solution.beta, dict(solution.aux), result.kkt, solution.status)
         yield step

@@ -179,21 +179,6 @@ class KinkedPenalty:
         remainder = np.where(self.exponent < 1, 0.0, remainder)
         return np.where(at_kink, remainder * g, g)
 
-    def feasible(self, g: Array) -> float:
-        """The largest t <= 1 with finite R*(t g), about a center of 0 and for exponents of 1."""
-        # t |D^-1 g| <= 1 for every group without a ridge.
-        bare = self.has_kink & ~self.whole(self.ridge > 0)
-        largest = float(self.norm(self.in_metric(g))[bare].max(initial=0.0))
-        return 1.0 / max(largest, 1.0)
-
-    def fenchel(self, r: Array, g: Array) -> float:
-        """R(r) + R*(g) - g'r of a feasible g, about a center of 0; a group of several columns has no ridge."""
-        # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
-        beyond = np.where(self.ridge > 0, np.maximum(np.abs(g) - self.metric, 0.0), 0.0)
-        smooth = 0.5 * (self.ridge * r * r + _quotient(beyond**2, self.ridge)) - g * r
-        gaps = np.sqrt(np.bincount(self.label, (self.metric * r) ** 2))
-        return float(np.maximum(gaps + np.bincount(self.label, smooth), 0.0).sum())
-
     def descend(
         self, G: Array, q: Array, r: Array, J: Array, passes: int, tol: float
     ) -> bool:

@@ -100,25 +100,13 @@ class ProximalNewton(Method):
         result = minimise_nonsmooth(
             search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps
         )
-        beta = search.beta(result.at.x)
-        aux = search.aux(result.at.x)
-        stats = {
-            "n": model.design.total,
-            "kkt": result.kkt,
-            "steps": float(result.steps),
-        }
-        notes = (
-            *sigma_note(model, JOINT_SIGMA),
-            routine_note(
-                Topic.CONVERGENCE,
-                "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors, after {steps} steps",
-                kkt=result.kkt,
-                steps=result.steps,
-            ),
-            *local_notes(model),
-        )
         return kinked_solution(
-            model, beta, aux, result.status, stats=stats, notes=notes
+            model,
+            search.beta(result.at.x),
+            search.aux(result.at.x),
+            result.status,
+            kkt=result.kkt,
+            steps=result.steps,
         )
 
 
@@ -156,28 +144,39 @@ def kinked_solution(
     aux: dict[str, float],
     status: Status,
     *,
-    stats: dict[str, float],
-    notes: tuple[Note, ...],
+    kkt: float,
+    steps: int,
+    notes: tuple[Note, ...] = (),
 ) -> Solution:
     """Return a mode under a prior with kinks as a solution without covariance, with
     unidentified flat columns marked."""
     cause: Separation | Divergence | None
-    is_regular = status is Status.CONVERGED and stats.get("steps", 0.0) < 15
+    is_regular = status is Status.CONVERGED and steps < 15
     cause, _ = find_separation(model, beta, is_regular=is_regular)
     if cause is None:
         cause = _find_divergence(model, beta, aux)
     verdict = verdict_on(model, status, cause, open_directions(model))
-    if verdict.status is Status.SADDLE and stats["kkt"] < 1e-5:
+    if verdict.status is Status.SADDLE and kkt < 1e-5:
         raise NotConverged(
-            f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than tol: raise tol"
+            f"no step lowers the objective, and zero is {kkt:.1e} from the subdifferential, more than tol: raise tol"
         )
     return Solution(
         beta=least_norm(beta, verdict.null_space),
         scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
         aux=at_limits(aux, cause),
         **verdict._asdict(),
-        stats=stats,
-        notes=notes,
+        stats={"n": model.design.total, "kkt": kkt, "steps": float(steps)},
+        notes=(
+            *sigma_note(model, JOINT_SIGMA),
+            routine_note(
+                Topic.CONVERGENCE,
+                "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors, after {steps} steps",
+                kkt=kkt,
+                steps=steps,
+            ),
+            *notes,
+            *local_notes(model),
+        ),
     )
 
 
