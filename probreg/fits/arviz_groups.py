@@ -3,8 +3,9 @@
 The numbers are the same as in `fit.tree`; the groups `prior` and `prior_predictive` are drawn here.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables
 from probreg.fits.inference_data import (
     Array,
-    coefficient_dims,
+    draws_dataset,
     integer_response,
     lazy,
-    model_coordinates,
     observation_rows,
 )
 from probreg.inference import Solution
@@ -31,7 +31,7 @@ from probreg.model.term_variables import (
     response_name,
     term_variables,
 )
-from probreg.priors import BlockPrior, HierarchicalPrior
+from probreg.priors import BlockPrior, JointPrior
 from probreg.system.terminal import few_names
 
 
@@ -147,30 +147,24 @@ def _prior_groups(model: Model, draws: int, seed: int) -> tuple[dict[str, Any], 
         raise DataError(
             f"prior=True draws from proper priors, and no coefficient has one: {few_names(flat)}"
         )
-    variables: dict[str, Any] = {
-        "beta": (
-            ("chain", "draw", *coefficient_dims(model)),
-            reported_coefficients(model, beta),
-        )
-    }
+    variables: dict[str, Any] = {}
     if has_effects(model):
         effects = effect_variables(model, {"effects": beta}, ("chain", "draw"))
-        variables |= {k: v for k, v in effects.items() if not v.isnull().any()}
+        variables = {k: v for k, v in effects.items() if not v.isnull().any()}
     variables |= {
-        k: (("chain", "draw"), np.asarray(v)[None])
+        k: np.asarray(v)[None]
         for k, v in {**prior_draws.aux, **prior_draws.hyper}.items()
         if k not in model.fixed
     }
-    draw_coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
-    groups = {"prior": xr.Dataset(variables, model_coordinates(model) | draw_coords)}
+    reported = reported_coefficients(model, beta)
+    groups = {"prior": draws_dataset(model, reported, variables)}
     if prior_draws.y is not None:
-        coords = draw_coords | {"obs": np.arange(prior_draws.y.shape[1])}
-        if prior_draws.y.ndim == 3:
+        y = integer_response(model, prior_draws.y)[None]
+        coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
+        coords["obs"] = np.arange(y.shape[2])
+        if y.ndim == 4:
             coords["level"] = [str(v) for v in model.likelihood.levels]
-        groups["prior_predictive"] = xr.Dataset(
-            {"y": (tuple(coords), integer_response(model, prior_draws.y)[None])},
-            coords,
-        )
+        groups["prior_predictive"] = xr.Dataset({"y": (tuple(coords), y)}, coords)
     return groups, "; ".join(prior_draws.notes)
 
 
@@ -190,65 +184,51 @@ def _log_prior_by_term(
     """
     import xarray as xr
 
-    dims = ("chain", "draw")
     shape = draws["beta"].shape[:2]
     by_column = {j: t.name for t in terms for j in t.columns}
-    parts: dict[str, list[Callable[[], Array]]] = {}
+    noise = np.asarray(model.noise(draws))
+    parts: dict[str, list[tuple[int, BlockPrior]]] = {}
     for i in sorted(blocks):
-        for name, density in _densities(
-            model, i, model.joint.blocks[i], draws, by_column
-        ).items():
-            parts.setdefault(name, []).append(density)
-    variables: dict[str, Any] = {
-        name: lazy(
-            dims,
-            shape,
-            lambda densities=densities: np.sum(  # type: ignore[misc]
-                [np.broadcast_to(density(), shape) for density in densities], axis=0
-            ),
-        )
-        for name, densities in parts.items()
+        for name, part in _parts_of_block(model, model.joint.blocks[i], by_column):
+            parts.setdefault(name, []).append((i, part))
+
+    def density(name: str) -> Array:
+        numbers, priors = zip(*parts[name])
+        hyper = {
+            k: hyper_at(model.joint, model.design, i, draws)
+            for k, i in enumerate(numbers)
+            if i in needed_hyper(model)
+        }
+        joint = JointPrior(priors)
+        total = joint.log_prob_given(draws["beta"], hyper, noise)
+        return np.broadcast_to(total, shape)
+
+    variables = {
+        name: lazy(("chain", "draw"), shape, partial(density, name)) for name in parts
     }
     return xr.Dataset(
         {**variables, **log_prior.drop_vars("beta").data_vars}, log_prior.coords
     )
 
 
-def _densities(
-    model: Model,
-    i: int,
-    block: BlockPrior,
-    draws: Mapping[str, Array],
-    by_column: Mapping[int, str],
-) -> dict[str, Callable[[], Array]]:
-    """Return by variable name the log density of the coefficients of a block that the variable contains."""
-    unit = np.asarray(model.noise(draws)) if block.prior.sigma_units else 1.0
+def _parts_of_block(
+    model: Model, block: BlockPrior, by_column: Mapping[int, str]
+) -> list[tuple[str, BlockPrior]]:
+    """Split a block into the marginal priors of the variables that it has; it stays whole if its density does not factor."""
     prior = block.prior
-    beta = draws["beta"]
     term = model.design.grouped_of(block.columns)
-    if term is not None or not prior.known:
-        if term is None:
-            name = by_column[block.columns[0]]
-        else:
-            name = f"effects[{term.group}]"
-        if i in needed_hyper(model) and isinstance(prior, HierarchicalPrior):
-            hyper = hyper_at(model.joint, model.design, i, draws)
-            return {name: lambda: prior.log_prob_given(block.take(beta), hyper, unit)}
-        return {name: lambda: prior.log_prob(block.take(beta), unit)}
+    if term is not None:
+        return [(f"effects[{term.group}]", block)]
     names = [by_column[j] for j in block.columns]
-    if len(set(names)) > 1 and prior.part((0,)) is None:
+    if not prior.known or len(set(names)) == 1:
+        return [(names[0], block)]
+    if prior.part((0,)) is None:
         columns = [model.design.columns[j] for j in block.columns]
-        return {
-            plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(
-                block.take(beta), unit
-            )
-        }
-    densities: dict[str, Callable[[], Array]] = {}
+        return [(plain_name(f"beta[{columns[0]}..{columns[-1]}]"), block)]
+    parts = []
     for name in dict.fromkeys(names):
         places = [k for k, variable in enumerate(names) if variable == name]
-        marginal = prior if len(places) == len(names) else prior.part(places)
-        entries = replace(block, columns=tuple(block.columns[k] for k in places))
-        densities[name] = lambda marginal=marginal, entries=entries: marginal.log_prob(
-            entries.take(beta), unit
-        )  # type: ignore[misc]
-    return densities
+        columns_of = tuple(block.columns[k] for k in places)
+        part = replace(block, prior=prior.part(places), columns=columns_of)
+        parts.append((name, part))
+    return parts

@@ -40,11 +40,11 @@ from probreg.fits.inference_data import (
     covariance_array,
     covariance_values,
     label_coefficients,
+    labelled_tree,
+    left_out,
     model_coordinates,
     reported_covariance,
     row_labels,
-    to_inference_data,
-    to_save,
 )
 from probreg.fits.leave_one_out import posterior_loo
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
@@ -1167,8 +1167,17 @@ class Fit(FitStatistics):
     @cached_property
     def tree(self) -> DataTree:
         """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
-        return to_inference_data(
-            self.model, self.method, self.solution, self.seed, self._attrs()
+        design = self.model.design
+        s = self.solution
+        return labelled_tree(
+            self.model,
+            s,
+            seed=self.seed,
+            attrs=self._attrs() | left_out(self.model, s),
+            rows=bool(design.n),
+            density=design.has_rows,
+            sampling=s.not_estimable is None and self.method.probabilities,
+            repeat=True,
         )
 
     @check_arguments
@@ -1293,13 +1302,13 @@ class Fit(FitStatistics):
         notes = (*self.notes, *self.solution.notes)
         # xarray and h5py run many destructors, in which Python can lose an interrupt
         with Interrupts() as interrupts:
-            tree = to_save(
+            tree = labelled_tree(
                 self.model,
                 self.solution,
                 seed=self.seed,
                 attrs=self._attrs(),
                 rows=rows,
-                by_row=log_likelihood,
+                density=log_likelihood,
             )
             write_fit(
                 path,

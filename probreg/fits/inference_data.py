@@ -15,7 +15,7 @@ from probreg.data import Block, Design
 from probreg.data.rows import own_labels, plus_offset
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
-from probreg.inference import Draws, Method, Solution
+from probreg.inference import Draws, Solution
 from probreg.inference.base import (
     has_effects,
     reported_coefficients as reported_coefficients,
@@ -233,65 +233,41 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     return labelled_numbers(variables, model_coordinates(model))
 
 
-def to_save(
+def labelled_tree(
     model: Model,
     solution: Solution,
     *,
     seed: int,
     attrs: Mapping[str, Any],
     rows: bool,
-    by_row: bool,
+    density: bool,
+    sampling: bool = False,
+    repeat: bool = False,
 ) -> Any:
-    """Return the tree of a file: with `by_row` the groups that take a pass over rows and draws."""
+    """Return the groups of a fit with `attrs` at the root: with `rows` the data, with `density` the groups that take a pass over rows
+    and draws, with `sampling` draws of a point estimate; with `repeat` a row of weight k is k observations."""
     import xarray as xr
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
-    if solution.draws is not None:
-        groups |= _draws_groups(model, solution.draws, density=by_row)
-    if solution.draws is not None and by_row:
-        row_groups = _row_groups(model, solution.draws.values, seed, repeat=False)
-        if not rows:  # row labels are saved with the rows only
-            row_groups = {
-                k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
-                for k, v in row_groups.items()
-            }
-        groups |= row_groups
+    draws = solution.draws
+    if draws is not None:
+        groups |= _draws_groups(model, draws, density=density)
+        if density and model.design.n:
+            row_groups = _row_groups(model, draws.values, seed, repeat=repeat)
+            if not rows:  # row labels are saved with the rows only
+                row_groups = {
+                    k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
+                    for k, v in row_groups.items()
+                }
+            groups |= row_groups
+    elif sampling and solution.replicates is not None:
+        groups["sampling"] = _replicates_group(model, solution)
+    elif sampling and solution.scale.has_errors:
+        groups["sampling"] = _sampling_group(model, solution, seed)
     if rows:
-        groups |= data_groups(model, repeat=False)
+        groups |= data_groups(model, repeat=repeat)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(attrs)
-    return tree
-
-
-def to_inference_data(
-    model: Model,
-    method: Method,
-    solution: Solution,
-    seed: int,
-    attrs: Mapping[str, Any],
-) -> Any:
-    """Return the whole tree; its root has `attrs`, and lists the groups that are left out because rows are missing."""
-    import xarray as xr
-
-    groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
-    if solution.draws is not None:
-        groups |= _draws_groups(model, solution.draws, density=model.design.has_rows)
-        if model.design.n:
-            groups |= _row_groups(model, solution.draws.values, seed)
-    elif (
-        solution.not_estimable is None
-        and method.probabilities
-        and (solution.scale.has_errors or solution.replicates is not None)
-    ):
-        if solution.replicates is None:
-            group = _sampling_group(model, solution, seed)
-        else:
-            group = _replicates_group(model, solution)
-        groups["sampling"] = group
-    if model.design.n:
-        groups |= data_groups(model)
-    tree = xr.DataTree.from_dict(groups)
-    tree.attrs.update({**attrs, **left_out(model, solution)})
     return tree
 
 
@@ -321,40 +297,37 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
 
 def _replicates_group(model: Model, solution: Solution) -> Any:
     """Return bootstrap replicates of a point estimate, as one chain; nan if a replicate has no estimate."""
-    import xarray as xr
-
     replicates = solution.replicates or {}
-    if model.likelihood.outcomes:
-        coef = replicates["coef"]
-    else:
-        coef = replicates["coef"][..., 0]
-    beta = np.where(np.isfinite(coef), coef, np.nan)[None]
-    variables: dict[str, Any] = {
-        "beta": (("chain", "draw", *coefficient_dims(model)), beta)
-    }
-    variables |= {a: (("chain", "draw"), replicates[a][None]) for a in model.unknown}
-    return xr.Dataset(
-        variables,
-        model_coordinates(model) | _draw_coordinates({"beta": beta}),
-        {"replicates": "bootstrap"},
-    )
+    coef = replicates["coef"][None]
+    beta = np.where(np.isfinite(coef), coef, np.nan)
+    if not model.likelihood.outcomes:
+        beta = beta[..., 0]
+    aux = {a: replicates[a][None] for a in model.unknown}
+    return draws_dataset(model, beta, aux).assign_attrs(replicates="bootstrap")
 
 
 def draws_group(
     model: Model, draws: Mapping[str, Array], *, effects: bool = True
 ) -> Any:
+    """Return draws of the reported coefficients, the random effects and all other parameters."""
+    variables: dict[str, Any] = {k: v for k, v in draws.items() if k != "beta"}
+    if effects and has_effects(model):
+        by_group = {"effects": draws["beta"]}
+        variables = effect_variables(model, by_group, ("chain", "draw")) | variables
+    return draws_dataset(model, reported_coefficients(model, draws["beta"]), variables)
+
+
+def draws_dataset(model: Model, beta: Array, others: Mapping[str, Any]) -> Any:
+    """Return reported coefficients (chain, draw, coef[, outcome]) and other variables: scalars (chain, draw) or DataArrays."""
     import xarray as xr
 
-    beta = reported_coefficients(model, draws["beta"])
-    variables: dict[str, Any] = {
-        "beta": (("chain", "draw", *coefficient_dims(model)), beta)
+    dims = ("chain", "draw")
+    variables: dict[str, Any] = {"beta": ((*dims, *coefficient_dims(model)), beta)}
+    variables |= {
+        k: (dims, v) if isinstance(v, np.ndarray) else v for k, v in others.items()
     }
-    if effects and has_effects(model):
-        variables |= effect_variables(
-            model, {"effects": draws["beta"]}, ("chain", "draw")
-        )
-    variables |= {k: (("chain", "draw"), v) for k, v in draws.items() if k != "beta"}
-    return xr.Dataset(variables, model_coordinates(model) | _draw_coordinates(draws))
+    coords = model_coordinates(model) | _draw_coordinates({"beta": beta})
+    return xr.Dataset(variables, coords)
 
 
 def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
