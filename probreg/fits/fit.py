@@ -47,7 +47,7 @@ from probreg.fits.inference_data import (
     row_labels,
 )
 from probreg.fits.leave_one_out import posterior_loo
-from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
+from probreg.fits.prediction import predict, predictive, require_predictive
 from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
@@ -834,13 +834,13 @@ class Fit(FitStatistics):
         import xarray as xr
 
         design = self._design(data, offset, weights, trials, groups)
-        prediction: Prediction = predict(
+        arrays, kind = predict(
             self.model, self.solution, self.method, design, prob=prob, seed=self.seed
         )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
-        if prediction.mean.ndim == 2:
+        if arrays["mean"].ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
-        attrs = {"prob": prob, "kind": prediction.kind, "method": self.method.name}
+        attrs = {"prob": prob, "kind": kind, "method": self.method.name}
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
         if self.model.design.recipe.grouped:
@@ -854,9 +854,8 @@ class Fit(FitStatistics):
                     f"; without {', '.join(alone)} each row is of a group of its own"
                 )
             attrs["groups"] = said_of
-        arrays = prediction.arrays(
-            "mean_std_error" if self.target == "mode" else "mean_sd"
-        )
+        error = "mean_std_error" if self.target == "mode" else "mean_sd"
+        arrays = {error if k == "error" else k: v for k, v in arrays.items()}
         dataset = xr.Dataset(
             {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
             coords,

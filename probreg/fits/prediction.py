@@ -12,7 +12,7 @@ groups.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,39 +65,32 @@ _TOL = 1e-7  # tolerance of the interval of a new observation, in probability
 _IN_SPACE = 1e-9  # relative to |x| |N|: below it, a row is a combination of the training rows up to rounding
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """Arrays over rows (n,), or rows and classes (n, K); the last pair is (n,), or None for unordered classes."""
+class Prediction(NamedTuple):
+    """Arrays over rows (n,), or rows and classes (n, K), by name, and a description of the intervals.
 
-    mean: Array
-    mean_error: Array  # the standard deviation of the mean in a posterior, the standard error of an estimate
-    mean_interval: tuple[Array, Array] | None = None  # None without a probability
-    new_interval: tuple[Array, Array] | None = None
-    # (n, K) bool: the smallest set of classes with total probability at least prob
-    likely: Array | None = None
-    kind: str = _UNASKED  # a description of the intervals
+    The names are mean, error (the standard deviation of the mean in a posterior, the standard error of an estimate), and with a
+    probability mean_lower, mean_upper, and new_lower, new_upper or, for unordered classes, likely (the smallest set of classes with
+    total probability at least prob).
+    """
 
-    @property
-    def arrays_and_pairs(self) -> tuple[Any, ...]:
-        """Return the fields that have an entry for each row."""
-        return (
-            self.mean,
-            self.mean_error,
-            self.mean_interval,
-            self.new_interval,
-            self.likely,
-        )
+    arrays: dict[str, Array]
+    kind: str = _UNASKED
 
-    def arrays(self, error: str) -> dict[str, Array]:
-        """Return the available arrays by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
-        arrays = {"mean": self.mean, error: self.mean_error}
-        if self.mean_interval is not None:
-            arrays |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
-        if self.new_interval is not None:
-            arrays |= dict(zip(("new_lower", "new_upper"), self.new_interval))
-        if self.likely is None:
-            return arrays
-        return arrays | {"likely": self.likely}
+    @classmethod
+    def of(
+        cls,
+        mean: Array,
+        error: Array,
+        interval: tuple[Array, Array],
+        new: tuple[Array, Array] | None,
+        kind: str,
+    ) -> "Prediction":
+        """Return the prediction with the intervals of the mean and, if there is one, of a new observation."""
+        arrays = {"mean": mean, "error": error}
+        arrays |= dict(zip(("mean_lower", "mean_upper"), interval))
+        if new is not None:
+            arrays |= dict(zip(("new_lower", "new_upper"), new))
+        return cls(arrays, kind)
 
 
 def require_predictive(solution: Solution, method: Method) -> None:
@@ -323,9 +316,13 @@ def predict(
         prediction = _predict_by_blocks(model, solution, design, prob, seed)
     if prob is None:
         return prediction
-    return replace(
-        prediction, kind=prediction.kind + _describe_process_variance(model, solution)
-    )
+    arrays, kind = prediction
+    if not isinstance(model.likelihood, UnivariateLikelihood):
+        arrays["likely"] = _likely(arrays["mean"], prob)
+    terms = ", ".join(model.design.recipe.processes)
+    if terms:
+        kind += f"; what the columns of {terms} leave of the process is counted"
+    return Prediction(arrays, kind)
 
 
 def _predict_by_blocks(
@@ -354,17 +351,8 @@ def _predict_by_blocks(
     in_parallel = atoms is not None and atoms.off is None
     map_slices: Any = on_all_cores if in_parallel else map
     parts = list(map_slices(predict_rows, row_slices(design.n, size)))
-    values = zip(*(p.arrays_and_pairs for p in parts))
-    return Prediction(*map(_concatenate, values), kind=parts[0].kind)  # type: ignore[misc]
-
-
-def _concatenate(parts: tuple[Any, ...]) -> Any:
-    """Concatenate arrays, or pairs of arrays; None stays None."""
-    if parts[0] is None:
-        return None
-    if isinstance(parts[0], tuple):
-        return tuple(map(_concatenate, zip(*parts)))
-    return np.concatenate(parts)
+    arrays = {k: np.concatenate([p.arrays[k] for p in parts]) for k in parts[0].arrays}
+    return Prediction(arrays, parts[0].kind)
 
 
 def _has_exact_predictive(model: Model, solution: Solution) -> bool:
@@ -399,24 +387,20 @@ def _exact_prediction(
     variance = variance if extra_variance is None else variance + extra_variance
     error = closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
-        return Prediction(mean, error)
+        return Prediction({"mean": mean, "error": error})
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
-    if df is not None:
-        point = "least squares"
-    else:
-        point = "the estimate, sigma given"
-    if solution.draws is None:
-        source = point
-    else:
+    source = "least squares"
+    if solution.draws is not None:
         source = "the posterior, no draws needed"
+    elif df is None:
+        source = "the estimate, sigma given"
     kind = f"{'normal' if df is None else 'Student-t'} intervals of {source}"
+    new: tuple[Array, Array] | None = (mean - wide, mean + wide)
     if solution.sandwich:
+        new = None
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
-        return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
-    return Prediction(
-        mean, error, (mean - half, mean + half), (mean - wide, mean + wide), None, kind
-    )
+    return Prediction.of(mean, error, (mean - half, mean + half), new, kind)
 
 
 def closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
@@ -486,7 +470,7 @@ def _of_nodes(
     ).any():  # the variance is infinite, but nodes over a finite range would give a finite one
         error[(design.X[:, dropped] != 0.0).any(1)] = np.inf
     if prob is None:
-        return Prediction(mean, error)
+        return Prediction({"mean": mean, "error": error})
     noise = model.likelihood.at_rows(
         {model.noise_scale: sigma[:, None]}, design.precision
     )[model.noise_scale]
@@ -499,7 +483,7 @@ def _of_nodes(
     kind = (
         "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed"
     )
-    return Prediction(mean, error, ends[0], ends[1], kind=kind)
+    return Prediction.of(mean, error, ends[0], ends[1], kind)
 
 
 def _of_draws(
@@ -507,31 +491,24 @@ def _of_draws(
 ) -> Prediction:
     p = _mixture(model, atoms, design)
     means = p.means()
-    mean, error, *ends = _moments_and_ends(means, prob)
+    mean, error = mean_and_sd(means)
     is_linear = model.likelihood.link is IDENTITY
     if atoms.off is None and is_linear and np.array_equal(means, p.eta[..., 0]):
         # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
         mean = _eta(design, solution.beta)[:, 0]
     if prob is None:
-        return Prediction(mean, error)
-    interval = (ends[0], ends[1])
+        return Prediction({"mean": mean, "error": error})
+    interval = equal_tail(means, prob)
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
-        return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
+        return Prediction.of(mean, error, interval, None, kind)
     loaded = means.size >= FEW  # compiled code, for the interval of the mean
     source = f"posterior predictive of at most {_ATOMS} draws"
     new, new_kind = _new(model, p, prob, source, compiled=loaded)
     kind = (
         f"equal-tailed posterior interval of the {model.likelihood.centre}; {new_kind}"
     )
-    return Prediction(mean, error, interval, new, None, kind)
-
-
-def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
-    """Return mean and standard deviation over the draws (the first axis), and with a probability the equal-tailed interval."""
-    if prob is None:
-        return mean_and_sd(means)
-    return (*mean_and_sd(means), *equal_tail(means, prob))
+    return Prediction.of(mean, error, interval, new, kind)
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
@@ -596,7 +573,7 @@ def _of_point(
     likelihood = model.likelihood
     if _errorless(model, solution):
         error = np.full(mean.shape, np.nan)
-        interval: tuple[Array, Array] | None = (error, error)
+        interval = (error, error)
         kind = f"no interval of the {likelihood.centre}: {_why_errorless(model)}"
         source = "that of a new observation is of the noise alone, the estimate taken as the truth"
     else:
@@ -606,14 +583,13 @@ def _of_point(
         )
         source = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
     if prob is None:
-        return Prediction(mean, error)
-    likely = None
-    if not isinstance(likelihood, UnivariateLikelihood):
-        likely = _likely(mean, prob)
-    if atoms is None:
-        return Prediction(mean, error, interval, None, likely, kind)
-    new, new_kind = _new(model, _mixture(model, atoms, design), prob, source)
-    return Prediction(mean, error, interval, new, None, f"{kind}; {new_kind}")
+        return Prediction({"mean": mean, "error": error})
+    new = None
+    if atoms is not None:
+        p = _mixture(model, atoms, design)
+        new, new_kind = _new(model, p, prob, source)
+        kind = f"{kind}; {new_kind}"
+    return Prediction.of(mean, error, interval, new, kind)
 
 
 def _new(
@@ -678,8 +654,8 @@ def few_rows(rows: Array) -> str:
 
 def _error_and_interval(
     model: Model, solution: Solution, design: Design, prob: float | None
-) -> tuple[Array, tuple[Array, Array] | None]:
-    """Return the standard error of the mean by the delta method, and with a probability its Wald interval on the link scale."""
+) -> tuple[Array, tuple[Array, Array]]:
+    """Return the standard error of the mean by the delta method, and its Wald interval on the link scale, nan without a probability."""
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     variance = _variance(design.X, solution.scale, J)
     extra_variance = _residual_variance(model, solution, design)
@@ -702,25 +678,11 @@ def _error_and_interval(
     with np.errstate(over="ignore"):  # exp of more than 709 is inf
         # sd(mean) = |d mean / d link(mean)| sd(link(mean))
         error = flat(np.abs(link.slope(centre)) * sd)
-        if prob is None:
-            return error, None
-        half = quantile(prob, solution.df) * sd
+        half = np.nan if prob is None else quantile(prob, solution.df) * sd
         return error, (
             flat(link.inverse(centre - half)),
             flat(link.inverse(centre + half)),
         )
-
-
-def _describe_process_variance(model: Model, solution: Solution) -> str:
-    """Describe which variance of the model's processes is included, as the end of a sentence; "" without any process."""
-    if not model.design.recipe.processes:
-        return ""
-    terms = ", ".join(model.design.recipe.processes)
-    if model.shape[1] > 1 and solution.draws is None:
-        points = "; the mean over it by 1,024 points"
-    else:
-        points = ""
-    return f"; what the columns of {terms} leave of the process is counted{points}"
 
 
 def _residual_variance(

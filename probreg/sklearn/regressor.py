@@ -221,10 +221,10 @@ class Regressor(RegressorMixin, ModelEstimator):
         )
         variance = np.concatenate([*parts])
         if is_point:
-            predicted = predict(
+            arrays, _ = predict(
                 model, solution, self.fit_.method, design, prob=None, seed=self.seed
             )
-            variance += predicted.mean_error**2
+            variance += arrays["error"] ** 2
         return variance
 
     def likelihood_for(self, response: Array) -> Likelihood:
