@@ -187,7 +187,7 @@ class ArrowLayout:
         return self._map_of_border(self.T)
 
     @cached_property
-    def _map_to_frame(self) -> Any:
+    def map_to_frame(self) -> Any:
         """The same map to the frame of all columns."""
         return self._map_of_border(np.eye(len(self.flat)))
 
@@ -269,7 +269,7 @@ class ArrowLayout:
 
     def coordinates(self, a: Array, c: Array) -> Array:
         """The same in the frame of all columns."""
-        return self._place(self._map_to_frame, a, c)
+        return self._place(self.map_to_frame, a, c)
 
     def _place(self, map_of_border: Any, a: Array, c: Array) -> Array:
         p, m = self.model.shape

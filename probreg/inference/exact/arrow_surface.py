@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
@@ -33,12 +32,19 @@ from probreg.inference.exact.gaussian_surface import NodesSurface
 from probreg.inference.exact.latent_groups import (
     CoefficientEstimate,
     EvidencePoint,
+    LatentGroups,
+    LikelihoodCriterion,
     NodeMixture,
     with_priors,
 )
-from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
+from probreg.inference.exact.layout_sums import (
+    LayoutSums,
+    sums_of_moments,
+    sums_of_rows,
+)
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow
+from probreg.model.model import Model
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of factors in memory at once
@@ -68,7 +74,6 @@ class ArrowNodes:
         return self.factor.solve_transposed(*self.half)
 
 
-@dataclass(frozen=True, eq=False)
 class ArrowSurface(NodesSurface):
     """f from moments by group, where effects vary by a group."""
 
@@ -78,23 +83,22 @@ class ArrowSurface(NodesSurface):
 
     # ---- the rows ---------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def layout(self) -> ArrowLayout:
-        return ArrowLayout(self.model, self.groups)
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        criterion: LikelihoodCriterion = "REML",
+    ) -> None:
+        super().__init__(model, groups, criterion)
+        self.layout = ArrowLayout(model, groups)
 
     @cached_property
-    def _response(self) -> tuple[ArrowSums, Array]:
-        """The sums of y minus its fit by flat columns, and their coefficients (f,) on
-        standardised columns."""
+    def moments(self) -> LayoutSums:
+        """The sums of the columns in layout order, and of y minus its fit by flat
+        columns."""
         if self.model.design.n:
             return sums_of_rows(self.layout)
         return sums_of_moments(self.layout)
-
-    @property
-    def moments(self) -> ArrowSums:
-        """The sums of the columns in layout order, and of y minus its fit by flat
-        columns."""
-        return self._response[0]
 
     @cached_property
     def _sparse(self) -> Any:
@@ -117,16 +121,9 @@ class ArrowSurface(NodesSurface):
         ), cross.T @ flat + gram.rest @ c
 
     @property
-    def fitted(self) -> Array:
-        """(f,), the first fit of flat columns, on standardised columns."""
-        return self._response[1]
-
-    @property
     def response_scale(self) -> float:
         """The standard deviation of the response minus its fit by flat columns."""
-        return (
-            float(np.sqrt(self.moments.of_y[2] / max(self.moments.weight, 1.0))) or 1.0
-        )
+        return float(np.sqrt(self.moments.yy / max(self.moments.weight, 1.0))) or 1.0
 
     @property
     def dear(self) -> bool:
@@ -148,13 +145,12 @@ class ArrowSurface(NodesSurface):
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
         H = roots.arrow(self.moments.gram, noise, self._sparse)
-        zy, xy, yy = self.moments.of_y
-        a, c = roots.back(zy, xy)
+        a, c = roots.back(self.moments.zy, self.moments.xy)
         scale = noise[:, None, None]
         half = H.half(scale[..., None] * a, scale * c)
         # min over (u, b) of noise |y - X M (u, b)|^2 + |u|^2 = noise y'y - |H^(-1/2) noise M'X'y|^2
         penalised = (
-            noise * yy
+            noise * self.moments.yy
             - np.square(half[0]).sum((1, 2, 3))
             - np.square(half[1]).sum((1, 2))
         )
@@ -204,7 +200,7 @@ class ArrowSurface(NodesSurface):
             )
             + layout.centre[:, None]
         )
-        beta[list(layout.flat)] += (layout.T @ self.fitted)[:, None]
+        beta[list(layout.flat)] += (layout.T @ self.moments.fitted)[:, None]
         return beta[..., None]
 
     # ---- the slopes ---------------------------------------------------------------------------------------------------
@@ -233,7 +229,7 @@ class ArrowSurface(NodesSurface):
         settled = nodes.roots.settled(
             gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), of_log_det
         )
-        value = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
+        value = float(self._evidence(nodes)[0])
         q = self.layout.shape[2]
         if self.model.unknown:
             # d f / d log sigma = -W + noise RSS + (columns counted) - tr (H^-1)_uu
@@ -256,7 +252,7 @@ class ArrowSurface(NodesSurface):
     def _scores(self, roots: ArrowRoots, u: Parts, noise: float) -> tuple[Parts, Parts]:
         """X's with s = noise (y - X b), and the coefficients b = M u."""
         a, c = roots.forth(u[0][None], u[1][None])
-        zy, xy, _ = self.moments.of_y
+        zy, xy = self.moments.zy, self.moments.xy
         of_fit = self._gram_times(a[0], c[0])
         return (noise * (zy - of_fit[0]), noise * (xy - of_fit[1])), (a[0], c[0])
 
@@ -281,7 +277,7 @@ class ArrowSurface(NodesSurface):
             c[:, -1] -= 2.0 * b[1][:, 0]
             y[0, -1] = 2.0
         # z = X (a, c) + y: X'W z and z'W z
-        zy, xy, yy = self.moments.of_y
+        zy, xy, yy = self.moments.zy, self.moments.xy, self.moments.yy
         lead_products, border_products = self._gram_times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
         square = (
@@ -300,7 +296,7 @@ class ArrowSurface(NodesSurface):
     # -------------------------------------------------------------------------------------------
 
     @property
-    def has_sparse_border(self) -> bool:
+    def has_sparse_border(self) -> bool:  # type: ignore[override]
         return self._sparse is not None
 
     def _balance(self, other_hyper: Array) -> Array:

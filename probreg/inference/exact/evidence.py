@@ -23,11 +23,8 @@ from probreg.inference.base import (
     with_found_scales,
 )
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import (
-    LikelihoodCriterion,
-)
 from probreg.inference.exact.joint_covariance import joint_covariance
-from probreg.inference.exact.latent_groups import NoMode
+from probreg.inference.exact.latent_groups import LikelihoodCriterion, NoMode
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified

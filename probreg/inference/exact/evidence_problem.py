@@ -14,15 +14,13 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_surface import ArrowSurface
-from probreg.inference.exact.gaussian_surface import (
-    GaussianSurface,
-    LikelihoodCriterion,
-)
+from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
+    LikelihoodCriterion,
     as_groups,
 )
 from probreg.inference.exact.process_surface import ProcessSurface

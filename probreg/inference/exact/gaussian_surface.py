@@ -18,19 +18,20 @@ eliminated.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance, root_of_square
+from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    LikelihoodCriterion,
     NodeMixture,
     log_prior_of_logs,
     with_priors,
@@ -39,7 +40,6 @@ from probreg.kernels.ridge import DIGITS
 from probreg.linalg import inverse_upper, solve_upper
 from probreg.model.model import Model
 
-LikelihoodCriterion = Literal["REML", "ML"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 16 * 2**20  # bytes of factors in memory at once
 _SAME_NOISE = 0.05  # difference of two logs of noise scales
@@ -71,19 +71,15 @@ class GaussianNodes(NamedTuple):
     size: Array  # (S,) |m|^2
 
 
-@dataclass(frozen=True, eq=False)
 class NodesSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma) of a Gaussian likelihood, with the last one if
-    sigma is unknown, at many nodes together."""
+    sigma is unknown, at many nodes together.
 
-    model: Model
-    groups: LatentGroups
-    criterion: LikelihoodCriterion = "REML"
+    `has_sparse_border` is whether each node takes long, so that a search has few
+    starts.
+    """
 
-    @property
-    def has_sparse_border(self) -> bool:
-        """Whether each node takes long, so that a search has few starts."""
-        return False
+    has_sparse_border = False
 
     @abstractmethod
     def blocks_of(self, theta: Array) -> list[Array]:
@@ -153,7 +149,6 @@ class NodesSurface(EvidenceSurface):
         return np.append(at_scales(log_sigma), log_sigma)
 
 
-@dataclass(frozen=True, eq=False)
 class GaussianSurface(NodesSurface):
     """f from moments of all columns."""
 
@@ -161,62 +156,52 @@ class GaussianSurface(NodesSurface):
     secant = False
     dear = False
 
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        criterion: LikelihoodCriterion = "REML",
+    ) -> None:
+        super().__init__(model, groups, criterion)
+        self.layout = ArrowLayout(model, groups, by_group=False)
+        # (q,) 1 for coordinates with a scale in units of sigma, else 0
+        self._relative = np.array([float(g.base.sigma_units) for g in groups.groups])[
+            groups.of
+        ]
+
     @property
     def response_scale(self) -> float:
         return self.model.design.moments.y_scale or 1.0
 
     @cached_property
-    def inside(self) -> list[int]:
-        """The columns of the groups."""
-        return [j for g in self.groups.groups for j in g.columns]
-
-    @cached_property
-    def flat(self) -> list[int]:
-        """The columns with a flat prior."""
-        inside = set(self.inside)
-        return [j for j in range(self.model.design.moments.p) if j not in inside]
+    def _factors(self) -> tuple[Array, Array, Array]:
+        """F A of the columns X A with L'(beta - mu) as coefficients, F of the flat
+        columns, and F (y - X mu), with F'F the moments."""
+        F = np.asarray(self.model.design.moments.factor, dtype=float)
+        p = F.shape[1] - 1
+        in_layout = F[:, :p] @ self.layout.map_to_frame
+        q = len(self.groups.of)
+        return (
+            in_layout[:, :q],
+            in_layout[:, q:],
+            F[:, p] - F[:, :p] @ self.layout.centre,
+        )
 
     @cached_property
     def _reduced(self) -> _Reduced:
-        moments = self.model.design.moments
-        F = np.asarray(moments.factor, dtype=float)
-        p = moments.p
-        k = len(self.flat)
+        inside, flat, y = self._factors
+        k = flat.shape[1]
         # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
-        order = [*self.flat, *self.inside, p]
-        if order == list(range(p + 1)):
-            R = F
-        else:
-            R = np.linalg.qr(F[:, order], mode="r")
-        log_det = float(np.log(np.abs(np.diagonal(R)[:k])).sum())
-        W = R[k:p, k:p]
-        z = R[k:p, p]
-        # b_i = mu + L'^-1 gamma: z <- z - W mu, and W <- W L'^-1 group by group.
-        mu = np.concatenate([g.base.center(len(g.columns)) for g in self.groups.groups])
-        residual = float(R[p, p] ** 2)
-        n = moments.weight - k
+        R = np.linalg.qr(np.column_stack([flat, inside, y]), mode="r")
         return _Reduced(
-            self._scale_columns(W),
-            z - W @ mu,
-            residual,
-            n,
-            log_det,
+            R[k:-1, k:-1],
+            R[k:-1, -1],
+            float(R[-1, -1] ** 2),
+            self.model.design.moments.weight - k,
+            float(np.log(np.abs(np.diagonal(R)[:k])).sum()),
             R[:k, :k],
-            R[:k, k:p],
-            R[:k, p],
-        )
-
-    def _scale_columns(self, W: Array) -> Array:
-        """W L'^-1, by group."""
-        ends = np.cumsum([len(g.columns) for g in self.groups.groups])
-        parts = [W[:, e - len(g.columns) : e] for g, e in zip(self.groups.groups, ends)]
-        sd = [g.base.independent(len(g.columns)) for g in self.groups.groups]
-        by_group = zip(self.groups.groups, parts, sd)
-        return np.hstack(
-            [
-                w * s if s is not None else solve_triangular(g.root, w.T, lower=True).T
-                for g, w, s in by_group
-            ]
+            R[:k, k:-1],
+            R[:k, -1],
         )
 
     @cached_property
@@ -233,39 +218,22 @@ class GaussianSurface(NodesSurface):
     @cached_property
     def _before(self) -> Array:
         """W of the columns before flat ones are eliminated, or its singular values."""
-        moments = self.model.design.moments
-        W = self._scale_columns(
-            np.linalg.qr(
-                np.asarray(moments.factor, dtype=float)[:, self.inside], mode="r"
-            )
-        )
+        W = np.linalg.qr(self._factors[0], mode="r")
         if self.groups.scalar:
             return np.linalg.svd(W, compute_uv=False)
         return W
 
-    @property
-    def hypers(self) -> int:
-        """The number of hyperparameters, without sigma."""
-        return len(self.groups.priors)
-
-    @cached_property
-    def _relative(self) -> Array:
-        """(q,) 1 for coordinates with a scale in units of sigma, else 0."""
-        return np.array([float(g.base.sigma_units) for g in self.groups.groups])[
-            self.groups.of
-        ]
-
     def _log_scales(self, theta: Array) -> Array:
         """log D (S, q) at theta (S, d), including units of sigma."""
         return (
-            self.groups.values(theta[:, : self.hypers])
+            self.groups.values(theta[:, : len(self.groups.priors)])
             - 0.5 * self.log_noise(theta)[:, None] * self._relative
         )
 
     def __call__(self, theta: Array) -> EvidencePoint:
         nodes = self.at_nodes(theta[None])
         log_noise = float(self.log_noise(theta[None])[0])
-        _, J, curvature = self.groups.log_scales(theta[: self.hypers])
+        _, J, curvature = self.groups.log_scales(theta[: len(self.groups.priors)])
         D = nodes.D[0]
         T = nodes.T[0] / (D[:, None] if nodes.T.ndim == 3 else D)
         m = nodes.mean[0] / D
@@ -274,7 +242,7 @@ class GaussianSurface(NodesSurface):
             S_before = S
         else:
             S_before = self._inverse_before(D, np.exp(log_noise))
-        evidence = float((self._evidence(nodes) - self.left_bound(theta[None]))[0])
+        evidence = float(self._evidence(nodes)[0])
         rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced.rest))
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
         gradient, hessian = derivatives.through(
@@ -287,7 +255,7 @@ class GaussianSurface(NodesSurface):
 
     @property
     def _residual_weight(self) -> float:
-        return self._reduced.n + len(self.flat) * (self.criterion == "ML")
+        return self._reduced.n + len(self.layout.flat) * (self.criterion == "ML")
 
     def _inverse_before(self, D: Array, noise: float) -> Array:
         """(noise D W'W D + I)^-1 of the columns before flat ones are eliminated, or its diagonal."""
@@ -418,35 +386,14 @@ class GaussianSurface(NodesSurface):
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
         r = self._reduced
-        p = self.model.design.moments.p
-        flat = self.flat
         V = self._coordinates[2]
-        c = np.zeros(p)
-        G = np.zeros((p, len(self.inside)))
-        F = np.zeros((p, len(flat)))
-        start = 0
-        for g in (
-            self.groups.groups
-        ):  # b_i = mu + L'^-1 gamma, gamma = V times the coordinates
-            q = len(g.columns)
-            columns = list(g.columns)
-            sd = g.base.independent(len(g.columns))
-            rows = V[start : start + q]
-            c[columns] = g.base.center(q)
-            if sd is not None:
-                G[columns] = sd[:, None] * rows
-            else:
-                G[columns] = solve_triangular(g.root, rows, lower=True, trans="T")
-            start += q
+        c = self.layout.centre.copy()
+        G = self.layout.map_to_frame[:, : len(V)] @ V
+        flat = list(self.layout.flat)
+        F = np.zeros((len(c), len(flat)))
         if flat:
-            # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
-            right = np.column_stack(
-                [
-                    r.z_flat - r.across @ c[self.inside],
-                    -r.across @ G[self.inside],
-                    np.eye(len(flat)),
-                ]
-            )
+            # b_f = R^-1 (z_f - across gamma) + sigma R^-1 z
+            right = np.column_stack([r.z_flat, -r.across @ V, np.eye(len(flat))])
             solved = solve_upper(r.R, right)
             c[flat], G[flat], F[flat] = (
                 solved[:, 0],

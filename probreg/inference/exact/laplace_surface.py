@@ -30,16 +30,14 @@ from probreg.data.rows import plus_offset
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
-from probreg.inference.exact.gaussian_surface import (
-    LikelihoodCriterion,
-    log_scale_derivatives,
-)
+from probreg.inference.exact.gaussian_surface import log_scale_derivatives
 from probreg.inference.exact.laplace_rows import DenseRows, DerivativeSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
     CoefficientEstimate,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    LikelihoodCriterion,
     NoMode,
     log_prior_of_logs,
     with_priors,
@@ -95,8 +93,7 @@ class LaplaceSurface(EvidenceSurface):
         *,
         by_group: bool = True,
     ) -> None:
-        self.model, self.groups, self.criterion = model, groups, criterion
-        self._outer = model.unknown if outer is None else outer
+        super().__init__(model, groups, criterion, outer)
         self.tol = 1e-6 if by_group else 1e-4
         inside = {j for g in groups.groups for j in g.columns}
         with_other_prior = [
@@ -107,10 +104,6 @@ class LaplaceSurface(EvidenceSurface):
         )
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
-
-    @property
-    def outer(self) -> tuple[str, ...]:
-        return self._outer
 
     # ---- which coordinates are integrated ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class NoMode(Incompatible):
     """The log posterior has no mode at these scales, so Laplace's method has no value there."""
 
 
+LikelihoodCriterion = Literal["REML", "ML"]
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
 _MOST_SIGNS = 4  # maximal number of sign patterns of several correlations
 FIVE_POINTS = (1, 2, -1, -2)  # steps of `five_point_slope`
@@ -227,15 +228,29 @@ class EvidenceSurface(ABC):
     ----------
     tol : float
         Tolerance of the search for its maximum, in standard errors of theta.
-        secant : bool
-            Whether its Hessian is approximate, so that a search corrects it by the
-            changes of the gradient.
+    secant : bool
+        Whether its Hessian is approximate, so that a search corrects it by the
+        changes of the gradient.
+    outer : tuple of str
+        Nuisance parameters with logs in theta, after the hyperparameters.
+    priors : list of AuxPrior
+        The priors of the coordinates of theta that are logs of positive numbers, in
+        order.
     """
 
     tol: float
     secant: bool = True
-    model: Model
-    groups: LatentGroups
+
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        criterion: LikelihoodCriterion = "REML",
+        outer: tuple[str, ...] | None = None,
+    ) -> None:
+        self.model, self.groups, self.criterion = model, groups, criterion
+        self.outer = model.unknown if outer is None else outer
+        self.priors = [*groups.priors, *map(model.aux_prior, self.outer)]
 
     @abstractmethod
     def __call__(self, theta: Array) -> EvidencePoint: ...
@@ -247,20 +262,6 @@ class EvidenceSurface(ABC):
     @abstractmethod
     def starts(self) -> list[Array]:
         """Starts of a search."""
-
-    @property
-    def outer(self) -> tuple[str, ...]:
-        """Nuisance parameters with logs in theta, after the hyperparameters."""
-        return self.model.unknown
-
-    @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the coordinates of theta that are logs of positive numbers, in
-        order."""
-        return [
-            *self.groups.priors,
-            *(self.model.aux_prior(name) for name in self.outer),
-        ]
 
     def log_noise(self, theta: Array) -> Array:
         """log 1 / sigma^2 (S,) of a Gaussian likelihood at theta (S, d)."""
@@ -288,7 +289,8 @@ class EvidenceSurface(ABC):
         return total
 
     def with_left_bound(self, point: EvidencePoint, theta: Array) -> EvidencePoint:
-        """The point with the slopes of `left_bound` too."""
+        """The point minus `left_bound`, with its slopes."""
+        value = point.value
         gradient = point.gradient
         hessian = point.hessian
         for g, hyper in self.groups.with_hyper:
@@ -301,9 +303,10 @@ class EvidenceSurface(ABC):
                 slope[hyper] = 2.0 * slopes[0]
                 if self.model.unknown:
                     slope[-1] = -2.0 * power
+                value -= bound
                 gradient = gradient - bound * slope
                 hessian = hessian - bound * np.outer(slope, slope)
-        return point._replace(gradient=gradient, hessian=hessian)
+        return EvidencePoint(value, gradient, hessian, value, point.effective)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
         """The Hessian at theta; if the one of `__call__` is approximate, by central
@@ -386,9 +389,10 @@ def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
     """Return the sum of log densities of positive numbers, as densities of their logs:
     (S,) from theta (S, d)."""
     # p(log v) = p(v) v
-    return sum(
-        p.log_prob(np.exp(theta[:, i])) + theta[:, i] for i, p in enumerate(priors)
-    ) + np.zeros(len(theta))
+    log_p = np.zeros(len(theta))
+    for log, prior in zip(theta.T, priors):
+        log_p += prior.log_prob(np.exp(log)) + log
+    return log_p
 
 
 def with_priors(
@@ -396,12 +400,10 @@ def with_priors(
 ) -> EvidencePoint:
     """Multiply by the density of each positive parameter, the first coordinates of
     theta, as a density of its log."""
-    # As a density of the log: log p(v) + log v; its two derivatives are the slopes.
     slopes = np.zeros((len(point.gradient), 2))
     slopes[: len(priors)] = [p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)]
-    log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
     return point._replace(
-        value=point.value + log_p,
+        value=point.value + float(log_prior_of_logs(theta[None], priors)[0]),
         gradient=point.gradient + slopes[:, 0],
         hessian=point.hessian + np.diag(slopes[:, 1]),
     )

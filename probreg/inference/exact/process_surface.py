@@ -13,7 +13,6 @@ costs n^3 / 3 operations, a gradient n^3.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,13 +23,13 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
     LatentGroups,
+    LikelihoodCriterion,
     NodeMixture,
     log_prior_of_logs,
     with_priors,
@@ -63,20 +62,21 @@ class _Factor(NamedTuple):
     value: float  # log p(y | theta)
 
 
-@dataclass(frozen=True, eq=False)
 class ProcessSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
-
-    model: Model
-    groups: LatentGroups
-    criterion: LikelihoodCriterion = "REML"
 
     tol = (
         1e-5  # the Hessian is the average information, so steps do not square the error
     )
 
-    def __post_init__(self) -> None:
-        n = self.model.design.n
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        criterion: LikelihoodCriterion = "REML",
+    ) -> None:
+        super().__init__(model, groups, criterion)
+        n = model.design.n
         if n > MOST_ROWS:
             raise DataError(
                 f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: use basis='hsgp'"

@@ -45,12 +45,12 @@ class RebasedSurface(EvidenceSurface):
         inner: Callable[[Array, Array], EvidenceSurface],
         outer: tuple[str, ...],
     ) -> None:
-        self.model, self.groups, self._inner = model, groups, inner
+        super().__init__(model, groups, outer=outer)
+        self._inner = inner
         if model.likelihood.least_squares:
             self.tol = 1e-5
         else:
             self.tol = 1e-4
-        self._outer = outer
         inside = [
             isinstance(g.prior, UnknownLength) and name != "amplitude"
             for g in groups.groups
@@ -60,10 +60,6 @@ class RebasedSurface(EvidenceSurface):
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
         # logs of the values at which anchors are selected
         self._chosen: Array | None = None
-
-    @property
-    def outer(self) -> tuple[str, ...]:
-        return self._outer
 
     def choose_at(self, theta: Array) -> bool:
         """Select anchors at the lengths of theta from now on."""
