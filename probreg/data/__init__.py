@@ -24,7 +24,6 @@ from probreg.data.design import (
     AnyMoments as AnyMoments,
     ColumnRecipe as ColumnRecipe,
     Design as Design,
-    from_reading as from_reading,
 )
 from probreg.data.frame import Frame as Frame
 from probreg.data.moments import Moments as Moments

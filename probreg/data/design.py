@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from probreg.data.arrow_moments import ArrowMoments
-from probreg.data.blocks.block import Block, RowSource, add, by_kind
+from probreg.data.blocks.block import Block, RowSource, add
 from probreg.data.checked_arrays import (
     INTERCEPT,
     as_offset,
     as_trials,
-    check_intercept,
-    weights_without_empty_trials,
 )
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
@@ -711,36 +709,3 @@ class AbsentRows:
         """Return the note on these rows and n others."""
         k = len(self.places)
         return f"{k} of {n + k} rows have weight 0 and were left out"
-
-
-def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
-    """The design of a formula read at data (without its response), the response values, and their declared levels."""
-    recipe = reading.recipe
-    check_intercept(reading.X, recipe.columns)
-    weight_values = weights_without_empty_trials(
-        reading.response, reading.counted, reading.weights
-    )
-    weights, precision = by_kind(reading.weight_kind, weight_values)
-    design = Design(
-        X=contiguous(reading.X),
-        y=None,
-        columns=recipe.columns,
-        recipe=recipe,
-        response=recipe.layout.title,
-        offset=as_offset(reading.offset, len(reading.X)),
-        labels=reading.rows,
-        notes=reading.notes,
-        weights=weights,
-        precision=precision,
-        weight_kind=reading.weight_kind,
-        absent=reading.absent,
-        inputs=reading.inputs,
-        read=reading.read,
-    )
-    if isinstance(reading.response, np.ndarray):
-        return design, reading.response, reading.classes
-    return (
-        design,
-        np.asarray(reading.response),
-        tuple(reading.response.categories.tolist()),
-    )

@@ -97,14 +97,12 @@ def check_missing(action: Any) -> None:
         )
 
 
-def complete(
-    table: DataTable, action: Missing
-) -> tuple[DataTable, tuple[Any, ...], tuple[str, ...]]:
-    """Return the rows without missing values, the labels of the other rows, and a sentence with their number."""
+def complete(table: DataTable, action: Missing) -> tuple[DataTable, tuple[str, ...]]:
+    """Return the rows without missing values, and a sentence about the other rows."""
     check_missing(action)
     missing = missing_by_column(table)
     if not missing:
-        return table, (), ()
+        return table, ()
     is_missing = np.logical_or.reduce(list(missing.values()))
     counts = ", ".join(
         f"{name!r} {where.sum()} ({labels(table, np.flatnonzero(where))})"
@@ -123,11 +121,7 @@ def complete(
         f"{is_missing.sum()} of {len(is_missing)} rows were dropped because of missing values: "
         f"{labels(table, np.flatnonzero(is_missing))}; by column: {counts}"
     )
-    return (
-        table.take(np.flatnonzero(~is_missing)),
-        tuple(table.rows[is_missing].tolist()),
-        (sentence,),
-    )
+    return table.take(np.flatnonzero(~is_missing)), (sentence,)
 
 
 def refuse_missing(table: DataTable) -> None:

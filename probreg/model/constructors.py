@@ -26,7 +26,6 @@ from probreg.data import (
     Moments,
     as_response,
     from_arrays,
-    from_reading,
     own_name,
     weights_without_empty_trials,
 )
@@ -139,12 +138,18 @@ class FromData(ABC):
         reading = read_formula(
             formula, data, weights=weights, offset=offset, missing=missing
         )
-        design, values, levels = from_reading(reading)
         choices = Choices(
             _resolve_optional_likelihood(likelihood), prior, aux, event, reference
         )
         return cls._from_choices(
-            choices, in_memory(design, values, levels, choices, counts=reading.counted)
+            choices,
+            in_memory(
+                reading.design,
+                reading.response,
+                reading.levels,
+                choices,
+                counts=reading.counted,
+            ),
         )
 
     @classmethod

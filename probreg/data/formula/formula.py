@@ -1,13 +1,15 @@
 """Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.design import AbsentRows
+from probreg.data.blocks.block import by_kind
+from probreg.data.checked_arrays import check_intercept, weights_without_empty_trials
+from probreg.data.design import AbsentRows, Design
 from probreg.data.formula.columns import DataTable, kind_of, read_table
 from probreg.data.formula.layout import (
     Memory,
@@ -27,6 +29,7 @@ from probreg.data.rows import (
     refuse_infinite,
     require,
 )
+from probreg.data.unwritten import contiguous
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
@@ -42,33 +45,17 @@ from probreg.formula.terms import (
 from probreg.formula.text import quote_name, shown_formula
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A formula read at a data set: X (n, p), the response in its original values, and the kept rows.
+class Reading(NamedTuple):
+    """A formula read at a data set: the design without its response, and the response in its original values with its declared levels.
 
-    `response` is an array of numbers, text or truth values, or a pandas.Categorical; with `p(s, t)` successes and trials
-    (n, 2), with `counts(a, b, c)` counts (n, 3) named by `classes`: `counted` gives the kind. `rows` labels the
-    kept rows, `dropped` the others.
+    With `p(s, t)` the response is successes and trials (n, 2), with `counts(a, b, c)` counts (n, 3) named by `levels`: `counted` gives
+    the kind.
     """
 
-    recipe: Recipe
-    X: np.ndarray
-    response: Any
+    design: Design
+    response: np.ndarray
+    levels: tuple[Any, ...] | None
     counted: Counted | None
-    classes: tuple[str, ...] | None
-    offset: np.ndarray | None
-    weights: np.ndarray | None
-    rows: np.ndarray
-    dropped: tuple[Any, ...]
-    notes: tuple[str, ...]
-    weight_kind: WeightKind = "frequency"
-    inputs: Mapping[str, np.ndarray] = field(
-        default_factory=dict
-    )  # inputs of each smooth function and process
-    read: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # variables of columns and offset at these rows, not copied
-    absent: AbsentRows | None = None
 
 
 def read_formula(
@@ -90,19 +77,19 @@ def read_formula(
 
     >>> data = {"y": [1.0, 2.0, None], "dose": [1.0, 10.0, 100.0]}
     >>> reading = read_formula("y ~ np.log10(dose)", data, missing="drop")
-    >>> reading.X, reading.dropped
+    >>> reading.design.X, reading.response
     (array([[1., 0.],
-           [1., 1.]]), (2,))
+           [1., 1.]]), array([1., 2.]))
     """
     kind, weights = read_weights(weights)
     table = read_table(data)
     parts, offset, added, used = parse_with(formula, table, weights, offset)
     table, names = _with_arguments(table, used, weights, offset)
     weight = weights if isinstance(weights, str) else names.get("weights")
-    all_rows, dropped = table, ()
+    all_rows = table
     notes: tuple[str, ...] = ()
     if not (isinstance(missing, str) and missing == "raise"):
-        all_rows, dropped, notes = complete(table, missing)
+        all_rows, notes = complete(table, missing)
     memory = Memory()
     counted = _is_counted(all_rows, weight, kind)
     table = complete(
@@ -135,28 +122,35 @@ def read_formula(
     if not counted.all():
         absent = AbsentRows(np.flatnonzero(~counted), all_rows.rows[~counted])
         notes = (*notes, absent.note(len(table.rows)))
-    return Reading(
+    check_intercept(X, columns)
+    w = weights_without_empty_trials(response, parts.counted, w)
+    frequencies, precision = by_kind(kind, w)
+    design = Design(
+        X=contiguous(X),
+        y=None,
+        columns=recipe.columns,
         recipe=recipe,
-        X=X,
-        response=response,
-        counted=parts.counted,
-        classes=parts.classes,
-        offset=eta,
-        weights=w,
-        absent=absent,
-        rows=table.rows,
-        dropped=dropped,
+        response=parts.title,
+        offset=None if eta is None else eta[:, None],
+        weights=frequencies,
+        labels=table.rows,
         notes=(
             *notes,
             *_reading_notes(table, parts, offset),
             *(note for t in recipe.processes.values() for note in t.notes),
         ),
+        precision=precision,
         weight_kind=kind,
+        absent=absent,
         inputs=inputs,
         read=table.only(
             (*parts.variables, *(added.variables if added else ()))
         ).columns,
     )
+    levels = parts.classes
+    if not isinstance(response, np.ndarray):
+        levels = tuple(response.categories.tolist())
+    return Reading(design, np.asarray(response), levels, parts.counted)
 
 
 class ParsedFormula(NamedTuple):

@@ -44,7 +44,7 @@ class Recipe(ColumnRecipe):
 
     >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
     >>> from probreg.data.formula.formula import read_formula
-    >>> recipe = read_formula("y ~ center(x) + g", data).recipe
+    >>> recipe = read_formula("y ~ center(x) + g", data).design.recipe
     >>> recipe.columns
     ('Intercept', 'center(x)', 'g[T.b]')
     >>> recipe.matrix({"x": [4], "g": ["b"]})
