@@ -600,19 +600,17 @@ class Fit(FitStatistics):
     def support(self) -> DataFrame:
         """Return the support vectors of a fit with a loss that has a tube or a kink: f = sum_i weight_i k(x_i, .) + b.
 
-        There is one row per support vector. An observation with its residual inside the tube has weight 0 and is left out. For draws
-        the table has every observation, with the probability that it lies on or beyond the edge of the tube.
+        There is one row per support vector. An observation with its residual inside the tube has weight 0 and is left out.
 
         Returns
         -------
         DataFrame
-            weight, the dual coefficient as in libsvm; residual, in units of y; at, "bound" (the weight is C) or "free". For a
-            posterior: probability.
+            weight, the dual coefficient as in libsvm; residual, in units of y; at, "bound" (the weight is C) or "free".
 
         Raises
         ------
         Incompatible
-            For a likelihood without kinks.
+            For a likelihood without kinks, and for a posterior.
         DataError
             If the rows are not in memory.
 

@@ -191,7 +191,7 @@ def test_sampling_weights_beside_groups_name_no_method_that_refuses_them_too():
     assert "use evidence" not in str(refused.value)
 
 
-def test_a_standard_deviation_that_a_prior_holds_is_printed_as_held():
+def test_a_standard_deviation_that_a_prior_holds_is_printed_as_fixed():
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(8), 6)
     table = {
@@ -210,8 +210,8 @@ def test_a_standard_deviation_that_a_prior_holds_is_printed_as_held():
         0.0,
     ]
     assert "not in it" not in repr(both)
-    assert "sd(x | g) 1.5, held" in repr(held)
-    assert "1.500 (held)" in repr(pr.table({"REML": reml, "held": held}))
+    assert "sd(x | g) 1.5, fixed" in repr(held)
+    assert "1.500 (fixed)" in repr(pr.table({"REML": reml, "held": held}))
     part = pr.fit(model.with_prior({"(x | g)": pr.Covariance({"Intercept": 2.0})}))
-    assert "sd(Intercept | g) 2, held" in repr(part)
+    assert "sd(Intercept | g) 2, fixed" in repr(part)
     assert "sd(x | g) 1.5" not in repr(part)

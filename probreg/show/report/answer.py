@@ -96,28 +96,30 @@ class Answer(NamedTuple):
 
 def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """Return the effects of `fit` for variables by name, for a mapping from names to moves, or by default for all variables."""
-    design = fit.model.design
     try:
-        of = population(design, data, (), trials=trials_of(fit.model))
+        rows = population(fit.model.design, data, (), trials=trials_of(fit.model))
     except DataError as error:
         if effects is not None:
             raise
         return Answer([], [f"No effects: {error}"])
-    if isinstance(effects, str):
-        effects = [effects]
     remarks: list[str] = []
-    moves_by_name: dict[str, Any] = {}
     if effects is None:
-        names, remarks = _default_variables(of)
-        moves_by_name = dict.fromkeys(names)
+        names = changing_variables(rows)
+        if len(names) > _MOST:
+            remarks.append(
+                f"Effects of the first {_MOST} of {len(names)} variables; name others by effects=."
+            )
+        if not names:
+            remarks.append("The model has no variables, so there are no effects.")
+        steps: dict[str, Any] = dict.fromkeys(names[:_MOST])
     elif isinstance(effects, Mapping):
-        moves_by_name = dict(effects)
+        steps = dict(effects)
     else:
-        moves_by_name = dict.fromkeys(effects)
+        steps = dict.fromkeys([effects] if isinstance(effects, str) else effects)
     sentences: list[EffectSentence] = []
-    for name, how in moves_by_name.items():
+    for name, step in steps.items():
         try:
-            sentences += _of_variable(fit, of, name, how, data, prob)
+            sentences += _of_variable(fit, rows, name, step, data, prob)
         except (DataError, Incompatible) as error:
             if effects is not None:
                 raise
@@ -125,130 +127,69 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     return Answer(sentences, remarks)
 
 
-def _default_variables(of: Population) -> tuple[list[str], list[str]]:
-    """Return the first variables with an effect, and a remark if there are others or none."""
-    names = changing_variables(of)
-    remarks = []
-    if len(names) > _MOST:
-        remarks.append(
-            f"Effects of the first {_MOST} of {len(names)} variables; name others by effects=."
-        )
-    if not names:
-        remarks.append("The model has no variables, so there are no effects.")
-    return names[:_MOST], remarks
-
-
 def _of_variable(
-    fit: Fit, population_rows: Population, name: str, how: Any, data: Any, prob: float
+    fit: Fit, rows: Population, name: str, step: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
-    """The effects of a variable: for one move everywhere if the move changes the columns equally in all rows, otherwise on average."""
-    step = _plain_step(population_rows, name) if how is None else how
-    changes = _changes(population_rows, name, step)
-    differs = any(c is None for c in changes.values())
-    if how is None and differs and _many_valued(population_rows, name):
-        step = _contrast_name(population_rows, name)
-        changes = _changes(population_rows, name, step)
-    columns = [c for c in changes.values() if c is not None]
-    if len(columns) < len(changes):
-        return _average_effects(
-            fit,
-            population_rows,
-            moves(population_rows, name, step),
-            {name: step},
-            data,
-            prob,
-        )
-    if not any(c.any() for c in columns):
-        return []  # no column depends on it, only an offset
+    """The effects of a variable: for one move everywhere if the move changes the columns equally in all rows, otherwise on average.
+
+    By default a number moves by one unit or one standard deviation, or between its quartiles if its effect differs by row.
+    """
+    quartiles = ""
+    if step is None and name in rows.table and name not in categories(rows.design):
+        x = np.asarray(rows.table[name])
+        if x.dtype.kind in "iuf" and len(np.unique(x)) > 2:
+            low, high = np.quantile(x.astype(float), [0.25, 0.75])
+            quartiles = "iqr" if high > low else "minmax"
+            sd = float(x.astype(float).std(ddof=1))
+            step = None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
+    contrasts = moves(rows, name, step)
+    changes = [_column_change(rows, move) for move in contrasts]
+    if any(c is None for c in changes):
+        if quartiles:
+            step = quartiles
+            contrasts = moves(rows, name, step)
+            changes = [_column_change(rows, move) for move in contrasts]
+        if any(c is None for c in changes):
+            return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
-        for words, c in zip(changes, columns)
-        for effect in _linear_effects(fit, c, words, prob)
+        for move, c in zip(contrasts, changes)
+        if c is not None and c.any()  # otherwise only an offset depends on it
+        for effect in _linear_effects(fit, c, _move_words(rows, move), prob)
     ]
 
 
-def _changes(
-    population_rows: Population, name: str, step: Any
-) -> dict[str, Array | None]:
-    """The change of the columns for each move of a variable, None if it differs between rows."""
-    changes: dict[str, Array | None] = {}
-    for move in moves(population_rows, name, step):
-        try:
-            changes[_move_words(population_rows, move)] = _column_change(
-                population_rows, move
-            )
-        except DataError:  # beyond the ends of a spline
-            changes[_move_words(population_rows, move)] = None
-    return changes
-
-
-def _many_valued(population_rows: Population, name: str) -> bool:
-    """Whether a variable is a number with more than two values."""
-    x = np.asarray(population_rows.table[name])
-    return (
-        name not in categories(population_rows.design)
-        and x.dtype.kind in "iuf"
-        and len(np.unique(x)) > 2
-    )
-
-
-def _contrast_name(population_rows: Population, name: str) -> str:
-    """Return the contrast of the quartiles, or of the range if the quartiles are equal."""
-    low, high = np.quantile(
-        np.asarray(population_rows.table[name], dtype=float), [0.25, 0.75]
-    )
-    return "iqr" if high > low else "minmax"
-
-
-def _plain_step(population_rows: Population, name: str) -> str | None:
-    """Return None for a move of one unit if a standard deviation is of that order, otherwise "sd"; None for a category or two values."""
-    if name not in population_rows.table or not _many_valued(population_rows, name):
-        return None
-    sd = float(np.asarray(population_rows.table[name], dtype=float).std(ddof=1))
-    return None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
-
-
-def _column_change(population_rows: Population, move: Contrast) -> Array | None:
+def _column_change(rows: Population, move: Contrast) -> Array | None:
     """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
-    if population_rows.design.recipe.processes:
+    if rows.design.recipe.processes:
         return None
-    low, high = (population_rows.mean(move.variable, v) for v in (move.low, move.high))
+    try:
+        low, high = (rows.mean(move.variable, v) for v in (move.low, move.high))
+    except DataError:  # beyond the ends of a spline
+        return None
     D = high.X - low.X
-    rounding = (
-        16.0
-        * np.finfo(float).eps
-        * np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
-    )
+    largest = np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
+    rounding = 16.0 * np.finfo(float).eps * largest
     if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
         return None
-    if (
-        low.offset is not None
-        and high.offset is not None
-        and not np.array_equal(low.offset, high.offset)
-    ):
+    offsets = [v for v in (low.offset, high.offset) if v is not None]
+    if len(offsets) == 2 and not np.array_equal(*offsets):
         return None
     c = np.asarray(D.mean(0))
     c[np.abs(c) <= rounding] = 0.0
     return c
 
 
-def _move_words(population_rows: Population, move: Contrast) -> str:
+def _move_words(rows: Population, move: Contrast) -> str:
     """A change in words: "temperature 10 lower", "gnp 99,400 higher (one sd)", "species Gentoo against Adelie"."""
-    if (
-        move.variable in categories(population_rows.design)
-        or " against " in move.contrast
-    ):
+    if move.variable in categories(rows.design) or " against " in move.contrast:
         return f"{move.variable} {move.contrast}"
     if " to " in move.contrast:
         return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
     d = float(np.mean(move.high - move.low))
-    if abs(d) >= 1000.0:
-        size = f"{abs(d):,.0f}"
-    else:
-        size = f"{abs(d):.4g}"
-    return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * (
-        "one sd" in move.contrast
-    )
+    size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
+    words = f"{move.variable} {size} {'higher' if d > 0 else 'lower'}"
+    return f"{words} (one sd)" if "one sd" in move.contrast else words
 
 
 def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]]:
@@ -282,97 +223,73 @@ def mean_words(likelihood: Likelihood, response: str) -> str:
 def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
     """Effects of a change that is the same in every row: c' beta for each outcome, through exp for a ratio."""
     is_ratio, quantities = effect_scale(fit.model.likelihood, fit.model.design.response)
-    z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
-    inverse = np.exp if is_ratio else np.asarray
-    reason = "" if np.isfinite(z).all() else no_estimate(fit)
-    with np.errstate(over="ignore"):
-        numbers = [inverse(z), inverse(lower), inverse(upper)]
-    effects = []
-    for quantity, estimate, low, high, p in zip(quantities, *numbers, above):
-        ends = float(estimate), float(low), float(high)
-        effects.append(
-            EffectSentence(move, quantity, is_ratio, *ends, kind, prob, p, reason)
-        )
-    return effects
+    numbers, kind, above = _contrast_of_columns(fit, c, prob)
+    reason = "" if np.isfinite(numbers[0]).all() else no_estimate(fit)
+    if is_ratio:
+        with np.errstate(over="ignore"):
+            numbers = np.exp(numbers)
+    return [
+        EffectSentence(move, quantity, is_ratio, *ends.tolist(), kind, prob, p, reason)
+        for quantity, ends, p in zip(quantities, numbers.T, above)
+    ]
 
 
 def no_estimate(fit: Fit) -> str:
     """Return in a few words why a number of this fit does not exist."""
-    if (
-        fit.model.likelihood.may_diverge
-        and not fit.solution.status.good
-        and fit.solution.null_space is None
-    ):
+    s = fit.solution
+    if fit.model.likelihood.may_diverge and not s.status.good and s.null_space is None:
         return "the likelihood rises for ever (separation)"
     return "the rows do not tell it from other columns"
 
 
-def _contrast_of_columns(
-    fit: Fit, c: Array, prob: float
-) -> tuple[Array, Array, Array, str, Array]:
-    """c' beta (K,) for each outcome with its interval and, of a posterior, the probability that it is positive.
+def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, Array]:
+    """c' beta for each outcome with the ends of its interval, (3, K), the kind of interval, and of a posterior P(c' beta > 0), (K,).
 
     A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval from the draws.
     """
+    s = fit.solution
     T = fit.model.likelihood.contrast_matrix
-    beta = fit.solution.beta
-    draws = fit.solution.draws
-    df = fit.solution.df
-    nothing = np.full(len(T), np.nan)
+    above = np.full(len(T), np.nan)
+    nothing = np.full((3, len(T)), np.nan)
+    if s.null_space is None:
+        is_estimable = not np.isnan(fit.coef.values).any()
+    else:
+        is_estimable = not len(rows_without_estimate(s, c[None]))
+    if not is_estimable:
+        return nothing, "", above
+    z = T @ (c @ s.beta)
     G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
-    if not _is_estimable(fit, c):
-        return nothing, nothing, nothing, "", nothing
-    z = T @ (c @ beta)
-    above, projections = nothing, None
-    V, V_df, _ = fit.spread()
+    V, df, _ = fit.spread()
     se = np.linalg.norm(V.half(G), axis=1)
-    if draws is not None and draws.elliptical:
-        with np.errstate(all="ignore"):
-            above = student_cdf(z / se, df)
-    elif draws is not None:
-        projections = np.einsum(
-            "j,sjm,km->sk", c, fit.solution.posterior.flat["beta"], T
-        )
-        above = (projections > 0).mean(0)
+    half = quantile(prob, df) * se
+    lower = z - half
+    upper = z + half
+    kind = "wald" if df is None else "t"
+    if s.draws is not None:
+        kind = "eti"
+        if s.draws.elliptical:
+            with np.errstate(all="ignore"):
+                above = student_cdf(z / se, s.df)
+        else:
+            drawn = np.einsum("j,sjm,km->sk", c, s.draws.flat["beta"], T)
+            above = (drawn > 0).mean(0)
+            lower, upper = equal_tail(drawn, prob)
     changed = np.flatnonzero(c)
-    if len(changed) == 1 and fit.solution.null_space is None:
+    if len(changed) == 1 and s.null_space is None:
         j = changed[0]
         try:
             interval = fit.interval(prob)
-        except (
-            Incompatible,
-            NotConverged,
-        ):  # a mode at a kink, a fit without degrees of freedom
-            return z, nothing, nothing, "", above
+        except (Incompatible, NotConverged):  # at a kink, or without df
+            return np.stack([z, *nothing[:2]]), "", above
+        kind = str(interval.attrs["kind"])
         ends = [np.atleast_1d(interval[k].values[j]) * c[j] for k in ("lower", "upper")]
-        return (
-            z,
-            *(ends if c[j] > 0 else ends[::-1]),
-            str(interval.attrs["kind"]),
-            above,
-        )
-    if projections is not None:
-        return z, *equal_tail(projections, prob), "eti", above
-    half = quantile(prob, V_df) * se
-    if draws is not None:
-        kind = "eti"
-    elif V_df is None:
-        kind = "wald"
-    else:
-        kind = "t"
-    return z, z - half, z + half, kind, above
-
-
-def _is_estimable(fit: Fit, c: Array) -> bool:
-    """Return whether the effects c' beta have an estimate."""
-    if fit.solution.null_space is None:
-        return not np.isnan(fit.coef.values).any()
-    return not len(rows_without_estimate(fit.solution, c[None]))
+        lower, upper = np.sort(ends, axis=0)
+    return np.stack([z, lower, upper]), kind, above
 
 
 def _average_effects(
     fit: Fit,
-    population_rows: Population,
+    rows: Population,
     contrasts: list[Contrast],
     how: Any,
     data: Any,
@@ -382,13 +299,13 @@ def _average_effects(
     likelihood = fit.model.likelihood
     response = fit.model.design.response
     is_ratio = likelihood.link is LOG and not likelihood.outcomes
-    scale: Literal["ratio", "difference"] = "ratio" if is_ratio else "difference"
-    words = {m.contrast: _move_words(population_rows, m) for m in contrasts}
-    averaged = f"averaged over {population_rows.n} rows"
-    if population_rows.trials:
-        averaged = f"averaged over {population_rows.weights.sum():.12g} trials"
+    words = {m.contrast: _move_words(rows, m) for m in contrasts}
+    averaged = f"averaged over {rows.n} rows"
+    if rows.trials:
+        averaged = f"averaged over {rows.weights.sum():.12g} trials"
+    measure: Literal["ratio", "difference"] = "ratio" if is_ratio else "difference"
     try:
-        result = comparisons(fit, how, measure=scale, data=data, prob=prob)
+        result = comparisons(fit, how, measure=measure, data=data, prob=prob)
     except NotConverged:
         nans = np.nan, np.nan, np.nan
         reason = no_estimate(fit)
@@ -396,13 +313,18 @@ def _average_effects(
             EffectSentence(move, averaged, is_ratio, *nans, "", prob, why=reason)
             for move in words.values()
         ]
-    kind = "wald"
+    kind = "t" if fit.default_kind == "t" else "wald"
+    above = np.full(len(result.table), np.nan)
     if fit.solution.draws is not None:
         kind = "eti"
-    elif fit.default_kind == "t":
-        kind = "t"
+        if result.draws is None:
+            z = result.table["estimate"].to_numpy() - float(is_ratio)
+            above = student_cdf(
+                z / np.sqrt(np.diagonal(result.covariance)), fit.solution.df
+            )
+        else:
+            above = (result.draws > float(is_ratio)).mean(0)
     sentences = []
-    above = _above(fit, result, float(is_ratio))
     for row, p in zip(result.table.to_dict("records"), above):
         mean = mean_words(likelihood, response)
         if likelihood.outcomes:
@@ -414,14 +336,3 @@ def _average_effects(
             EffectSentence(move, description, is_ratio, *numbers, kind, prob, float(p))
         )
     return sentences
-
-
-def _above(fit: Fit, result: Any, null: float) -> Array:
-    """Posterior probabilities that the effects are above `null`."""
-    if fit.solution.draws is None:
-        return np.full(len(result.table), np.nan)
-    if result.draws is not None:
-        return np.asarray((result.draws > null).mean(0))
-    z = result.table["estimate"].to_numpy() - null
-    se = np.sqrt(np.diagonal(result.covariance))
-    return student_cdf(z / se, fit.solution.df)
