@@ -33,7 +33,6 @@ class Loops(NamedTuple):
     gradient: Callable[..., float]
     derivatives: Callable[..., float]
     values: Callable[..., None]
-    each: Callable[..., None] | None  # if the density is one of rows
 
 
 @cache
@@ -48,14 +47,17 @@ def loops_of(density: CompiledDensity) -> Loops:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
     name = _digest(density)
-    evaluate = None
     if density.tile is not None:
-        tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
+        tile = values_of_tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
     else:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
         tile = _inline(_bound(loops.tile_of_rows, row))
-        evaluate = _store_function(loops.each_value, row, name)
-    parts = {"tile": tile, "weigh": _inline(loops.weigh)}
+        values_of_tile = _inline(_bound(loops.values_of_rows, row))
+    parts = {
+        "tile": tile,
+        "values_of_tile": values_of_tile,
+        "weigh": _inline(loops.weigh),
+    }
     if density.product is None:
         parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
     else:
@@ -71,11 +73,12 @@ def loops_of(density: CompiledDensity) -> Loops:
     for f in (loops.add_products, loops.add_slopes, loops.weighted_products):
         parts[f.__name__] = _inline(f)
     parts["gradient_of_tile"] = _inline(_bound(loops.gradient_of_tile, parts))
-    gradient, derivatives, values = (
-        _store_function(f, parts, name)
-        for f in (loops.gradient, loops.derivatives, loops.values)
+    return Loops(
+        *(
+            _store_function(f, parts, name)
+            for f in (loops.gradient, loops.derivatives, loops.values)
+        )
     )
-    return Loops(gradient, derivatives, values, evaluate)
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:

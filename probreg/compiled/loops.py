@@ -18,6 +18,7 @@ C = 128  # rows in a tile whose columns are multiplied by each other: two copies
 # The density; replaced under these names before compilation.
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
+values_of_tile: Any = None  # the same without slopes, for a density of rows
 summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
 product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
 log1p: Any = None  # of compiled code
@@ -203,15 +204,9 @@ def derivatives(
 
 
 def values(
-    X: Array,
-    y: Array,
-    w: Array,
-    offset: Array,
-    beta: Array,
-    t: Array,
-    out: Array,
+    X: Array, y: Array, offset: Array, beta: Array, t: Array, out: Array
 ) -> None:
-    """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
+    """log p of each row at each of S points beta (S, m, p) with t (S, k), into `out` (S, n)."""
     n, p = X.shape
     S = beta.shape[0]
     m = beta.shape[1]
@@ -219,12 +214,9 @@ def values(
         1, 64 // m
     )  # points that share a matrix product in the second-level cache
     slope = np.empty((m + 1, B))
-    log_p = np.empty((2, B))
     for start in range(0, n, B):
         stop = min(start + B, n)
         rows = X[start:stop]
-        here = y[start:stop]
-        v = w[start:stop]
         for a in range(0, S, group):
             some = beta[a : a + group]
             g = some.shape[0]
@@ -232,15 +224,16 @@ def values(
             for s in range(g):
                 if offset.shape[0]:
                     eta[s] += offset[:, start:stop]
-                out[a + s] += summed(here, eta[s], v, t[a + s], log_p, slope)
+                values_of_tile(
+                    y[start:stop], eta[s], t[a + s], out[a + s, start:stop], slope
+                )
 
 
-def each_value(y: Array, eta: Array, t: Array) -> None:
-    """log p of each row at each of S points with t (S, k), in place of the predictors eta (n, S)."""
+def values_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    """Evaluate a row's density over the rows of a tile, without its slopes."""
+    e = eta[0]
     for i in range(y.shape[0]):
-        e = eta[i]
-        for s in range(e.size):
-            e[s] = row(y[i], e[s], t[s])[0]
+        log_p[i] = row(y[i], e[i], t)[0]
 
 
 def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:

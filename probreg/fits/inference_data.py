@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.rows import own_labels, plus_offset
+from probreg.data.rows import own_labels, plus_offset, times_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.inference import Draws, Solution
@@ -32,8 +32,8 @@ from probreg.model.drawn_prior import (
     log_prob_of_coefficients,
     log_prob_of_hyper,
 )
+from probreg.model.likelihood_sums import log_densities_at
 from probreg.model.model import Model
-from probreg.model.row_densities import RowDensities
 from probreg.model.term_variables import response_name
 
 Array = np.ndarray
@@ -201,12 +201,21 @@ def distinct_observations(model: Model, *, repeat: bool = True) -> tuple[Block, 
 
 def densities_of_observations(
     model: Model, draws: Mapping[str, Array], *, repeat: bool = True
-) -> tuple[RowDensities, Array]:
-    """Return the log densities of the distinct rows at draws (S, ...), and the distinct row of each observation."""
+) -> tuple[Callable[[slice], Array], int, Array]:
+    """Return the weighted log densities (b, S) of some of the distinct rows at draws (S, ...), as a function of their range, the number of
+    distinct rows, and the distinct row of each observation."""
     block, place = distinct_observations(model, repeat=repeat)
     aux: dict[str, Any] = {a: draws[a][:, None] for a in model.unknown}
-    densities = RowDensities(block, model.likelihood, draws["beta"], model.fixed | aux)
-    return densities, place
+    log_densities = log_densities_at(
+        block, model.likelihood, draws["beta"], model.fixed | aux
+    )
+
+    def weighted(rows: slice) -> Array:
+        part = block.part(rows)
+        log_p = times_weights(log_densities(part).T, part.weights)
+        return np.require(log_p, float, ["C", "W"])
+
+    return weighted, block.rows, place
 
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
@@ -393,12 +402,13 @@ def _row_groups(
 
     def log_likelihood() -> Array:
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
-        densities, place = densities_of_observations(model, flat, repeat=repeat)
-        n_distinct = densities.block.rows
+        log_densities, n_distinct, place = densities_of_observations(
+            model, flat, repeat=repeat
+        )
         log_density = np.empty((chains * n_draws, n_distinct))
 
         def compute_part(part: slice) -> None:  # each block writes its own rows
-            log_density[:, part] = densities.of(part).T
+            log_density[:, part] = log_densities(part).T
 
         size = max(1, _AT_ONCE // len(log_density))
         parts = [slice(i, i + size) for i in range(0, n_distinct, size)]

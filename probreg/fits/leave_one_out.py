@@ -107,9 +107,9 @@ def left_out_rows(fit: Any) -> LeftOutRows:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
     elif draws["beta"].shape[0] > 1:
         efficiency = _efficiency(fit.tree["posterior"].to_dataset(), S)
-    densities, place = densities_of_observations(fit.model, draws.flat)
-    shape = (S, densities.block.rows)
-    result = _leave_out(densities.of, shape, log_ratio, efficiency, weights=False)
+    log_densities, n_distinct, place = densities_of_observations(fit.model, draws.flat)
+    shape = (S, n_distinct)
+    result = _leave_out(log_densities, shape, log_ratio, efficiency, weights=False)
     return LeftOutRows(
         result.elpd[place], result.lppd[place], result.k[place], result.log_weights
     )

@@ -8,7 +8,6 @@ Sums of many densities use the compiled density of the likelihood, others NumPy:
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -47,18 +46,19 @@ def log_lik(
     points = np.broadcast_shapes(
         beta.shape[:-2], *(np.shape(v)[:-1] for v in aux_values.values())
     )
-    density = compiled_density_of(likelihood, block, prod(points))
-    if density:
-        return _log_lik_sums(block, density, likelihood, beta, aux_values, points)
+    p, m = beta.shape[-2:]
+    log_densities = log_densities_at(
+        block,
+        likelihood,
+        np.broadcast_to(beta, (*points, p, m)).reshape(-1, p, m),
+        {k: np.broadcast_to(v, (*points, 1)) for k, v in aux_values.items()},
+    )
 
     def part(rows: Block) -> Sums:
-        # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
-        log_p = likelihood.log_prob(
-            rows.y, rows.eta(beta), **likelihood.at_rows(aux_values, rows.precision)
-        )
-        return (_weighted_sum(log_p, rows.weights),)
+        return (_weighted_sum(log_densities(rows), rows.weights),)
 
-    return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
+    width = max(p, beta.size // p)
+    return (block.sweep(part, width=width)[0].reshape(points),)
 
 
 def _weighted_sum(values: Array, weights: Array | None) -> Array:
@@ -128,47 +128,51 @@ def sample_of(rows: int) -> Iterator[None]:
 _whole: ContextVar[int] = ContextVar("whole", default=0)
 
 
-def _log_lik_sums(
-    block: Block,
-    density: CompiledDensity,
-    likelihood: Any,
-    beta: Array,
-    aux: Mapping[str, Array],
-    points: tuple[int, ...],
-) -> Sums:
-    """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
+def log_densities_at(
+    block: Block, likelihood: Any, beta: Array, aux_values: Mapping[str, Array | float]
+) -> Callable[[Block], Array]:
+    """Return the function from a part of the rows of `block` to log p(y_i | x_i beta_s, aux_s) (S, b).
+
+    By compiled code where there is enough to do.
+
+    Parameters
+    ----------
+    block : Block
+        All rows.
+    likelihood : Likelihood
+        Its density.
+    beta : Array
+        (S, p, m) points.
+    aux_values : mapping
+        Each nuisance parameter, with S values or one number.
+
+    Examples
+    --------
+    >>> from probreg.likelihoods import Gaussian
+    >>> block = Block(np.ones((2, 1)), np.array([0.0, 2.0]))
+    >>> log_densities_at(block, Gaussian(), np.ones((1, 1, 1)), {"sigma": 1.0})(block).round(4)
+    array([[-1.4189, -1.4189]])
+    """
+    S = len(beta)
+    aux = {k: np.resize(v, (S, 1)) for k, v in aux_values.items()}
+    density = compiled_density_of(likelihood, block, S)
+    if density is None:
+        return lambda rows: likelihood.log_prob(
+            rows.y, rows.eta(beta), **likelihood.at_rows(aux, rows.precision)
+        )
     values = loops_of(density).values
-    m = likelihood.width
-    points_beta = np.broadcast_to(
-        np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])
-    ).reshape(-1, m, beta.shape[-2])
-    points_beta = writable(points_beta)
-    t = settings_at(likelihood, aux, points)
+    points = writable(beta.swapaxes(1, 2))
+    settings = likelihood.settings(**{k: v[:, 0] for k, v in aux.items()})
+    t = np.array([np.broadcast_to(v, S) for v in settings])
+    t = writable(t.reshape(len(settings), S).T)
 
-    def part(rows: Block) -> Sums:
-        X, y, w, offset = plain_rows(rows, rows.X, m)
-        log_lik_values = np.zeros(len(points_beta))
-        values(X, y, w, offset, points_beta, t, log_lik_values)
-        return (log_lik_values + _base_measure(rows, likelihood),)
+    def compiled(rows: Block) -> Array:
+        X, y, _, offset = plain_rows(rows, rows.X, likelihood.width)
+        log_p = np.empty((S, rows.rows))
+        values(X, y, offset, points, t, log_p)
+        return log_p + base_measure_of_rows(rows, likelihood)
 
-    return (
-        block.sweep(part, width=max(beta.shape[-2], len(points_beta) // 4))[0].reshape(
-            points
-        ),
-    )
-
-
-def settings_at(
-    likelihood: DifferentiableLikelihood,
-    aux: Mapping[str, Array],
-    points: tuple[int, ...],
-) -> Array:
-    """t (S, k) of a compiled density at each of S points, for each aux (..., 1)."""
-    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in aux.items()})
-    t = np.zeros((prod(points), len(settings)))
-    for k, value in enumerate(settings):
-        t[:, k] = np.broadcast_to(value, points).ravel()
-    return t
+    return compiled
 
 
 def plain_rows(rows: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:

@@ -217,20 +217,12 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
     np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
     np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
 
-    points, total = (
-        np.stack([np.ascontiguousarray(beta.T)] * 70),
-        np.ones(70),
-    )  # more than one group of points
-    loops.values(
-        r["X"],
-        r["y"],
-        r["w"],
-        r["offset"],
-        points,
-        np.stack([r["t"]] * 70),
-        total,
-    )
-    np.testing.assert_allclose(total - 1.0, value, **close)
+    points = np.stack([np.ascontiguousarray(beta.T)] * 70)  # of several groups
+    t = np.stack([r["t"]] * 70)
+    log_p = np.empty((70, n))
+    loops.values(r["X"], r["y"], r["offset"], points, t, log_p)
+    total = (log_p * r["w"] if weighted else log_p).sum(1)
+    np.testing.assert_allclose(total, value, **close)
 
 
 @pytest.mark.parametrize("likelihood", COMPILED, ids=named)
