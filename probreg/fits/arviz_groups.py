@@ -22,12 +22,11 @@ from probreg.fits.inference_data import (
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
 from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
+from probreg.model.hyperparameters import hyper_at, plain_name
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.model.term_variables import (
     TermVariable,
     names_taken,
-    plain_name,
     response_name,
     term_variables,
 )
@@ -70,12 +69,7 @@ def arviz_tree(
 
 def named_terms(model: Model) -> tuple[TermVariable, ...]:
     """Return the terms with coefficients that are reported one by one, as in ArviZ."""
-    hyper = [
-        name
-        for names in hyper_names(model.joint, model.design).values()
-        for name in names.values()
-    ]
-    taken = names_taken(model.design, model.likelihood, model.joint, hyper)
+    taken = names_taken(model.design, model.likelihood, model.joint)
     return term_variables(model.design, taken)
 
 

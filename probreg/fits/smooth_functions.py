@@ -23,8 +23,8 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.drawn_process import DrawnProcess
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray

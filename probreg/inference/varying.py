@@ -15,8 +15,8 @@ import numpy as np
 
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods.base import OfClasses, OfTrials
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 from probreg.priors import (
     AuxPrior,
     GaussianPrior,

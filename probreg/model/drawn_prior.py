@@ -5,13 +5,12 @@ draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(bet
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 import numpy as np
 
+from probreg.model.hyperparameters import hyper_at, hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_at, hyper_names
-from probreg.priors import Flat, HierarchicalPrior, JointPrior
+from probreg.priors import HierarchicalPrior
 
 Array = np.ndarray
 
@@ -48,20 +47,14 @@ def log_prob_of_coefficients(
 ) -> Array:
     """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
     blocks alone whose density is known without h."""
-    indices = range(len(model.joint.blocks)) if blocks is None else blocks
-    joint = JointPrior(
-        tuple(
-            b if i in indices else replace(b, prior=Flat())
-            for i, b in enumerate(model.joint.blocks)
-        )
-    )
     hyper = {
         i: hyper_at(model.joint, model.design, i, draws)
         for i in needed_hyper(model)
-        if i in indices and not proper
+        if (blocks is None or i in blocks) and not proper
     }
-    return joint.log_prob_given(
-        draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper
+    sigma = np.asarray(model.noise(draws))
+    return model.joint.log_prob_given(
+        draws["beta"], hyper, sigma, proper=proper, blocks=blocks
     )
 
 

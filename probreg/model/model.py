@@ -976,7 +976,7 @@ class Model(FromData):
         >>> [v.name for v in made.free_RVs], list(made.coords["g_dim"])
         (['sigma', 'Intercept', 'x', 'g'], ['b', 'c'])
         """
-        from probreg.model.pymc_by_term import build_pymc_model
+        from probreg.model.pymc_model import build_pymc_model
 
         self.joint.require_draws()
         self.design.need_rows("PyMC's model")

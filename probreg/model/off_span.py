@@ -30,8 +30,8 @@ from probreg.model.group_effects import (
     inputs_of,
     weights_of,
 )
+from probreg.model.hyperparameters import hyper_at, hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects

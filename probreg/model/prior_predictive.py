@@ -17,7 +17,7 @@ from probreg.likelihoods import (
     OfClasses,
     SoftmaxLikelihood,
 )
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.hyperparameters import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
 from probreg.system.terminal import clean_lines, few_names, truncate_lines
@@ -119,13 +119,15 @@ def prior_predictive(
     seed: int = 0,
 ) -> PriorPredictive:
     """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design."""
-    prior.require_draws()
     rng = np.random.default_rng(seed)
     aux_draws = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
     improper = [k for k, v in aux_draws.items() if v is None]
     held = {k: v for k, v in aux_draws.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    beta, hyper = draw_coefficients(prior, design, likelihood.width, sigma, rng, draws)
+    shape = draws, len(design.columns), likelihood.width
+    beta, of_blocks = prior.sample_with_hyper(rng, shape, sigma, proper=True)
+    names = hyper_names(prior, design)
+    hyper = {names[i][k]: v for i, h in of_blocks.items() for k, v in h.items()}
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
@@ -165,32 +167,6 @@ def _aux_draws(
     if not isinstance(value, AuxPrior):
         return np.full(draws, float(value))
     return value.sample(rng, draws) if value.proper else None
-
-
-def draw_coefficients(
-    prior: JointPrior,
-    design: Design,
-    m: int,
-    sigma: Array | None,
-    rng: np.random.Generator,
-    draws: int,
-) -> tuple[Array, dict[str, Array]]:
-    """Return coefficients (S, p, m), nan for columns without draws, and hyperparameters (S,) by name."""
-    beta = np.full((draws, len(design.columns), m), np.nan)
-    hyper = dict[str, Array]()
-    names = hyper_names(prior, design)
-    for i, b in enumerate(prior.blocks):
-        if not b.prior.proper or (b.prior.sigma_units and sigma is None):
-            continue
-        unit = (
-            sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
-        )
-        values, hyper_draws = b.prior.sample_with_hyper(
-            rng, (draws, len(b.columns), b.width(m)), unit
-        )
-        b.put(beta, values)
-        hyper |= {names[i][k]: v for k, v in hyper_draws.items()}
-    return beta, hyper
 
 
 def _outcomes(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from probreg.data import Design
 from probreg.likelihoods import Likelihood
 from probreg.model.data_dependent_priors import terms_of_columns
-from probreg.priors import HierarchicalPrior, JointPrior
+from probreg.model.hyperparameters import hyper_names, plain_name
+from probreg.priors import JointPrior
 from probreg.priors.joint import factors_of_name
 
 _OWN = (
@@ -51,11 +52,6 @@ class TermVariable:
     @property
     def coords(self) -> dict[str, list[str]]:
         return {dim: list(self.labels) for dim in self.dims}
-
-
-def plain_name(text: str) -> str:
-    """A name without slashes, which part the groups of a tree and of a file."""
-    return text.replace("/", "|")
 
 
 def dim_of(name: str) -> str:
@@ -127,17 +123,17 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def names_taken(
-    design: Design, likelihood: Likelihood, prior: JointPrior, hyper: Sequence[str] = ()
+    design: Design, likelihood: Likelihood, prior: JointPrior
 ) -> frozenset[str]:
     """Return the names of dims and of other variables, which no term can have."""
     terms = terms_of_columns(design)
     groups = {t.group for t in design.recipe.grouped.values()}
     dims = {dim_of(plain_name(terms[j])) for j in design.head}
-    of_priors = {
-        k
-        for b in prior.blocks
-        if isinstance(b.prior, HierarchicalPrior)
-        for k in b.prior.hyper
+    hyper = {
+        text
+        for names in hyper_names(prior, design).values()
+        for pair in names.items()
+        for text in pair
     }
     return frozenset(
         {
@@ -145,7 +141,6 @@ def names_taken(
             *likelihood.nuisance,
             *groups,
             *dims,
-            *of_priors,
             *hyper,
             response_name(design, likelihood),
         }

@@ -1,7 +1,7 @@
 """The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -178,9 +178,10 @@ class JointPrior:
         sigma: Array | float = 1.0,
         *,
         proper: bool = False,
+        blocks: Collection[int] | None = None,
     ) -> Array:
         """The same (...,), where a block that is not `known` without its hyperparameters is given those at its number in `hyper`,
-        (...,) each; with `proper` of proper blocks alone that are known."""
+        (...,) each; with `proper` of proper blocks alone that are known, with `blocks` of these alone."""
         # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
@@ -189,6 +190,8 @@ class JointPrior:
             prior = b.prior
             if proper and not (prior.proper and prior.known):
                 continue
+            if blocks is not None and i not in blocks:
+                continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
                 total = total + prior.log_prob_given(inside, hyper[i], unit)
             else:
@@ -196,22 +199,31 @@ class JointPrior:
         return total
 
     def sample(
-        self, rng: Generator, shape: tuple[int, int], sigma: float = 1.0
+        self, rng: Generator, shape: tuple[int, ...], sigma: float = 1.0
     ) -> Array:
-        """One draw (p, m). DataError names the columns with an improper prior."""
+        """Draws (..., p, m). DataError names the columns with an improper prior."""
         return self.sample_with_hyper(rng, shape, sigma)[0]
 
     def sample_with_hyper(
-        self, rng: Generator, shape: tuple[int, int], sigma: float = 1.0
+        self,
+        rng: Generator,
+        shape: tuple[int, ...],
+        sigma: Array | float | None = 1.0,
+        *,
+        proper: bool = False,
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
-        """Return the same draw, and the hyperparameters by number of block."""
+        """Return draws (..., p, m), and the hyperparameters (...,) by number of block; with `proper` nan for other blocks, and
+        for those in units of a sigma that is None."""
         self.require_draws()
-        beta = np.empty(shape)
+        beta = np.full(shape, np.nan)
         hyper = {}
         for i, b in enumerate(self.blocks):
-            unit = sigma if b.prior.sigma_units else 1.0
+            in_sigma = b.prior.sigma_units
+            if proper and (not b.prior.proper or (in_sigma and sigma is None)):
+                continue
+            unit = np.asarray(sigma)[..., None, None] if in_sigma else 1.0
             values, hyper[i] = b.prior.sample_with_hyper(
-                rng, (len(b.columns), b.width(shape[1])), unit
+                rng, (*shape[:-2], len(b.columns), b.width(shape[-1])), unit
             )
             b.put(beta, values)
         return beta, hyper

@@ -11,7 +11,7 @@ import probreg as pr
 from probreg.inference.sampling.density import SampledDensity
 from probreg.inference.sampling.reparameterisation import typical_scales
 from probreg.model.drawn_prior import log_prior_of_draws
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.hyperparameters import hyper_names
 from probreg.priors import (
     LKJ,
     PRIORS,

@@ -8,7 +8,7 @@ import pytest
 import probreg as pr
 from probreg.inference.sampling.density import SampledDensity
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.hyperparameters import hyper_names
 from probreg.priors import (
     R2,
     ExponentialPower,

@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import Incompatible
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.hyperparameters import hyper_names
 from probreg.priors import HalfNormal, Normal, Reference
 
 

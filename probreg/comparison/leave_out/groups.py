@@ -34,9 +34,9 @@ from probreg.inference.covariance import (
 )
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
+from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan
-from probreg.model.pymc_graph import hyper_at
 from probreg.priors import HierarchicalPrior
 
 Array = np.ndarray

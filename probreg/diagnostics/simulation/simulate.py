@@ -9,8 +9,8 @@ from probreg.arguments.scalars import check_arguments
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.inference_data import observation_rows
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 
 Array = np.ndarray
 

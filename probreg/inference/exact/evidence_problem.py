@@ -49,10 +49,10 @@ from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import one_blas_thread
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.model.process_bases import FAR
-from probreg.model.pymc_graph import hyper_names
 from probreg.model.term_priors import bound_terms
 from probreg.priors import (
     AuxPrior,

@@ -19,9 +19,9 @@ from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.vec import vec_entries
+from probreg.model.hyperparameters import hyper_at, hyper_names
 from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
 

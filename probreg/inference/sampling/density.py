@@ -27,8 +27,8 @@ from probreg.inference.sampling.row_sums import (
     sum_of_rows,
 )
 from probreg.likelihoods import DifferentiableLikelihood
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 from probreg.priors import (
     AuxPrior,
     BlockPrior,

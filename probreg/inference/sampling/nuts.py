@@ -64,8 +64,8 @@ from probreg.inference.sampling.reparameterisation import (
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import threads
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 from probreg.priors import HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts

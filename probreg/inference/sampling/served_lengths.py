@@ -6,9 +6,9 @@ import numpy as np
 
 from probreg.inference.base import Solution
 from probreg.inference.notes import Note, Topic, important_note
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.model.process_bases import lengths_beyond
-from probreg.model.pymc_graph import hyper_names
 from probreg.priors.gaussian_process import SineProcess, is_length
 
 

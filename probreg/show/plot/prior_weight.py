@@ -13,7 +13,6 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
-from probreg.model.prior_predictive import draw_coefficients
 from probreg.show.plot.style import (
     REFERENCE,
     Size,
@@ -108,10 +107,7 @@ def _prior_draws(fit: Fit) -> Array:
     sigma = np.full(_DRAWS, model.noise(fit.aux))
     beta = np.full((_DRAWS, *model.shape), np.nan)
     with suppress(ProbregError):
-        model.joint.require_draws()
-        beta, _ = draw_coefficients(
-            model.joint, model.design, model.shape[1], sigma, rng, _DRAWS
-        )
+        beta, _ = model.joint.sample_with_hyper(rng, beta.shape, sigma, proper=True)
     return reported_coefficients(model, beta).reshape(_DRAWS, -1)
 
 

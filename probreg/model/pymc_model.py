@@ -1,10 +1,11 @@
 """The PyMC model as a reader of PyMC expects it: all rows, a variable for each term under its own name, named dims.
 
+
 beta_term ~ its prior,  eta = X beta + offset,  y ~ likelihood(eta, aux)
 """
 
-from collections.abc import Iterator, Mapping
-from copy import copy
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,7 @@ from probreg.data.rows import plus_offset
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.data_dependent_priors import terms_of_columns
-from probreg.model.pymc_graph import (
-    hyper_names,
-    hyper_variables,
-    observe,
-    scale_factor,
-    scale_unit,
-    unit_prior,
-)
+from probreg.model.hyperparameters import hyper_names, plain_name, unit_prior
 from probreg.model.term_variables import (
     TermVariable,
     names_taken,
@@ -63,27 +57,8 @@ def build_pymc_model(
             a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()
         }
         unit = likelihood.noise(aux_values)
-        for i, b in enumerate(
-            prior.blocks
-        ):  # those of single coefficients have a dim of their own
-            if isinstance(b.prior, HierarchicalPrior) and any(
-                h.each for h in b.prior.hyper.values()
-            ):
-                model.add_coord(f"coef_{i}", [design.columns[j] for j in b.columns])
-                model.add_coords(
-                    {"predictor": [str(k) for k in range(likelihood.width)]}
-                    if several
-                    else {}
-                )
-        hyper = hyper_variables(prior, design, several)
-        variables = _Variables(design, likelihood, prior, noncentered)
-        beta = variables.beta(
-            [
-                part
-                for i in range(len(prior.blocks))
-                for part in variables.of_block(i, unit, hyper)
-            ]
-        )
+        hyper = _hyper_variables(model, prior, design, several, likelihood.width)
+        beta = _coefficients(design, likelihood, prior, unit, hyper, noncentered)
         if several:
             shown = beta @ likelihood.contrast_matrix.T
         else:
@@ -97,11 +72,11 @@ def build_pymc_model(
                 pm.Potential("prior", b.prior.potential(beta))
         eta = plus_offset(X @ beta, design.offset)
         if response:
-            observe(
+            _observe(
                 design, likelihood, eta, aux_values, response_name(design, likelihood)
             )
         else:
-            dims = ("obs", variables.predictor) if several else ("obs",)
+            dims = ("obs", _predictor_dim(likelihood)) if several else ("obs",)
             pm.Deterministic("eta", eta if several else eta[:, 0], dims=dims)
     return model
 
@@ -116,135 +91,176 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
     return coords
 
 
-def _conditional_prior(block: BlockPrior) -> Prior:
-    """Return the distribution of the variables of a block, given its hyperparameters."""
-    if isinstance(block.prior, WholePrior):
-        return Flat()
-    return unit_prior(block)
+def _hyper_variables(
+    model: Any, prior: JointPrior, design: Design, several: bool, width: int
+) -> dict[int, dict[str, Any]]:
+    """Variables for the hyperparameters of each block, in the PyMC model that is open; those of single coefficients have a dim of their own."""
+    import pymc as pm
+
+    variables = {}
+    for i, names in hyper_names(prior, design).items():
+        block = prior.blocks[i]
+        this: Any = block.prior
+        dims: tuple[str, ...] = (f"coef_{i}",)
+        coords = {dims[0]: [design.columns[j] for j in block.columns]}
+        if several and block.predictor is None:
+            dims = ("predictor", *dims)
+            coords["predictor"] = [str(k) for k in range(width)]
+        if any(h.each for h in this.hyper.values()):
+            model.add_coords(coords)
+        variables[i] = {
+            k: h.prior.pymc(names[k], dims if h.each else None)
+            for k, h in this.hyper.items()
+        }
+        # what a reader of the draws is told, where the prior takes something else
+        natural = this.natural(variables[i])
+        for k, name in names.items():
+            if name not in model.named_vars:
+                pm.Deterministic(
+                    name, natural[k], dims=dims if this.hyper[k].each else None
+                )
+    return variables
 
 
-class _Variables:
-    """The coefficients as variables of the PyMC model that is open, term by term."""
+def _observe(
+    design: Design,
+    likelihood: Likelihood,
+    eta: Any,
+    aux_values: Mapping[str, Any],
+    name: str = "y",
+) -> None:
+    """The response, given its linear predictors (n, m), in the PyMC model that is open."""
+    import pymc as pm
 
-    def __init__(
-        self,
-        design: Design,
-        likelihood: Likelihood,
-        prior: JointPrior,
-        noncentered: bool,
-    ) -> None:
-        self.noncentered = noncentered
-        hyper = [
-            name
-            for names in hyper_names(prior, design).values()
-            for name in names.values()
-        ]
-        self.design, self.prior, self.m = design, prior, likelihood.width
-        self.suffix = ""  # of the names of variables of one predictor of several
-        self.taken = names_taken(design, likelihood, prior, hyper)
-        self.terms = {v.columns: v for v in term_variables(design, self.taken)}
-        self.of = terms_of_columns(design)
-        # where reported coefficients are those of the model, their dim is that of the outcomes
-        identity = likelihood.outcomes and np.array_equal(
-            likelihood.contrast_matrix, np.eye(self.m)
+    row_values = likelihood.given(design.observed)
+    cls, parameters = likelihood.pymc(
+        eta, **likelihood.at_rows(aux_values, design.precision), **row_values
+    )
+    y = likelihood.drawn(design.observed)
+    if likelihood.is_discrete:
+        y = y.astype(int)
+    if design.weights is None:
+        cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])
+    else:
+        pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
+
+
+def _predictor_dim(likelihood: Likelihood) -> str:
+    """Return the dim of linear predictors: that of the outcomes where reported coefficients are those of the model."""
+    identity = np.eye(likelihood.width)
+    if likelihood.outcomes and np.array_equal(likelihood.contrast_matrix, identity):
+        return "outcome"
+    return "predictor"
+
+
+def _coefficients(
+    design: Design,
+    likelihood: Likelihood,
+    prior: JointPrior,
+    unit: Any,
+    hyper: Mapping[int, Mapping[str, Any]],
+    noncentered: bool,
+) -> Any:
+    """Return the coefficients (p, m), of a variable for each term and block of the prior, in the PyMC model that is open."""
+    import pytensor.tensor as pt
+
+    taken = names_taken(design, likelihood, prior)
+    of_columns: dict[tuple[int, ...], list[Any]] = {}
+    for i, block in enumerate(prior.blocks):
+        variables = _BlockVariables(
+            design,
+            block,
+            block.width(likelihood.width),
+            _predictor_dim(likelihood),
+            taken,
+            hyper.get(i, {}),
+            unit if block.prior.sigma_units else 1.0,
+            noncentered,
         )
-        self.predictor = "outcome" if identity else "predictor"
-
-    def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
-        """(p, m) of the parts, each with the places of its rows; parts of one predictor are in the order of predictors."""
-        import pytensor.tensor as pt
-
-        of_columns: dict[tuple[int, ...], list[Any]] = {}
-        for columns, value in parts:
+        for columns, value in variables.of_terms():
             of_columns.setdefault(columns, []).append(value)
-        order = np.argsort([j for columns in of_columns for j in columns])
-        rows = [
-            blocks[0] if len(blocks) == 1 else pt.concatenate(blocks, axis=1)
-            for blocks in of_columns.values()
-        ]
-        return pt.concatenate(rows, axis=0)[order]
+    order = np.argsort([j for columns in of_columns for j in columns])
+    rows = [
+        blocks[0] if len(blocks) == 1 else pt.concatenate(blocks, axis=1)
+        for blocks in of_columns.values()
+    ]
+    return pt.concatenate(rows, axis=0)[order]
 
-    def of_block(
-        self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
-    ) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """Columns and coefficients (q, m), or (q, 1) of one predictor, of each variable of a block of the prior."""
-        block = self.prior.blocks[i]
-        if block.predictor is not None:
-            alone = copy(self)
-            alone.m, alone.suffix = 1, f"[{block.outcome}]".replace("/", "|")
-            yield from alone._of_block(i, unit, hyper)
-            return
-        yield from self._of_block(i, unit, hyper)
 
-    def _of_block(
-        self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
-    ) -> Iterator[tuple[tuple[int, ...], Any]]:
-        block = self.prior.blocks[i]
-        block_hyper = hyper.get(i) or {}
+@dataclass(frozen=True, eq=False)
+class _BlockVariables:
+    """The coefficients of one block of the prior, for `m` linear predictors, as variables of the PyMC model that is open."""
+
+    design: Design
+    block: BlockPrior
+    m: int
+    predictor: str
+    taken: Set[str]
+    hyper: Mapping[str, Any]
+    unit: Any
+    noncentered: bool
+
+    @property
+    def suffix(self) -> str:
+        """The end of the names of variables of one predictor of several."""
+        if self.block.predictor is None:
+            return ""
+        return plain_name(f"[{self.block.outcome}]")
+
+    def of_terms(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """Yield the columns and coefficients (q, m) of each variable."""
+        block = self.block
+        prior = unit_prior(block)
         term = self.design.grouped_of(block.columns)
+        root = block.prior.root_of_groups(self.hyper)
+        if term is not None and root is not None:
+            yield block.columns, self._effects(term, root * self.unit)
+            return
+        factor = self.unit
+        if isinstance(block.prior, HierarchicalPrior):
+            factor = factor * block.prior.spread(**self.hyper)
         if term is not None:
-            root = block.prior.root_of_groups(block_hyper)
-            noncentered = bool(block_hyper) and self.noncentered
-            if root is not None:
-                root = root * scale_unit(block, unit)
-                effects = self._effects(term, root, noncentered=noncentered)
-                yield block.columns, effects
-                return
-            prior = unit_prior(block)
-            factor = scale_factor(block, unit, block_hyper)
-            if (
-                noncentered
-                and isinstance(prior, Normal)
-                and prior.scale == 1.0
-                and prior.location == 0.0
-            ):
-                root = factor * np.eye(len(term.effects))
-                effects = self._effects(term, root, noncentered=True)
+            is_unit = prior in (Normal(1.0), Normal(1.0, sigma_units=True))
+            if is_unit and self.hyper and self.noncentered:
+                effects = self._effects(term, factor * np.eye(len(term.effects)))
             else:
                 effects = self._variable(*self._of_groups(term), prior, factor)
             yield block.columns, effects
             return
-        factor = scale_factor(block, unit, block_hyper)
-        density = _conditional_prior(block)
-        for variable, places in self._term_variables(block):
-            part_prior = (
-                density if len(places) == len(block.columns) else density.part(places)
-            )
-            assert part_prior is not None  # _parts asked
-            if np.ndim(factor):
-                part_factor = factor[..., list(places)]
-            else:
-                part_factor = factor
+        if isinstance(prior, WholePrior):  # a potential
+            prior = Flat()
+        for variable, places in self._term_variables(prior):
+            is_whole = len(places) == len(block.columns)
+            part = prior if is_whole else prior.part(places)
+            assert part is not None  # _term_variables asked
+            part_factor = factor[..., list(places)] if np.ndim(factor) else factor
+            name = variable.name + self.suffix
             yield (
                 variable.columns,
-                self._variable(
-                    variable.name + self.suffix,
-                    variable.coords,
-                    part_prior,
-                    part_factor,
-                ),
+                self._variable(name, variable.coords, part, part_factor),
             )
 
     def _term_variables(
-        self, block: BlockPrior
+        self, prior: Prior
     ) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
+        block = self.block
+        terms = terms_of_columns(self.design)
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
-            by_term.setdefault(self.of[j], []).append(place)
-        if len(by_term) > 1 and (
-            len(by_term) > _MOST or _conditional_prior(block).part((0,)) is None
-        ):
+            by_term.setdefault(terms[j], []).append(place)
+        if len(by_term) > 1 and (len(by_term) > _MOST or prior.part((0,)) is None):
             names = [self.design.columns[j] for j in block.columns]
-            name = f"beta[{names[0]}..{names[-1]}]".replace("/", "|")
+            name = plain_name(f"beta[{names[0]}..{names[-1]}]")
             yield (
                 TermVariable(name, block.columns, tuple(names)),
                 tuple(range(len(names))),
             )
             return
+        whole = {v.columns: v for v in term_variables(self.design, self.taken)}
         for term, places in by_term.items():
             columns = tuple(block.columns[k] for k in places)
-            variable = self.terms.get(columns)
+            variable = whole.get(columns)
             yield (
                 variable or part_of_term(term, columns, self.design, self.taken),
                 tuple(places),
@@ -255,7 +271,7 @@ class _Variables:
         terms = self.design.recipe.grouped.values()
         shared = sum(t.group == term.group for t in terms) > 1
         alike = len({t.effects for t in terms}) == 1
-        key = term.key.replace("/", "|")
+        key = plain_name(term.key)
         if alike:
             effect = "effect"
         else:
@@ -301,13 +317,13 @@ class _Variables:
             return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
         return self._in_rows(cls(name, **parameters, dims=dims), shape)
 
-    def _effects(self, term: GroupedTerm, root: Any, *, noncentered: bool) -> Any:
-        """Return effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K); as Lambda z_g with standard normal z if `noncentered`."""
+    def _effects(self, term: GroupedTerm, root: Any) -> Any:
+        """Return effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K); as Lambda z_g with standard normal z if noncentered."""
         import pymc as pm
 
         name, coords = self._of_groups(term)
         dims = self._dims(coords)
-        if noncentered:
+        if self.hyper and self.noncentered:
             z = pm.Normal(f"{name}_offset", dims=dims)
             effects = pm.Deterministic(name, z @ root.T, dims=dims)
         else:
