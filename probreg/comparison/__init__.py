@@ -4,7 +4,6 @@ Numbers stay unrounded until they are printed.
 """
 
 from probreg.comparison.comparison import Comparison as Comparison, compare as compare
-from probreg.comparison.differences import find_differences as find_differences
 from probreg.comparison.models.model_comparison import (
     ModelComparison as ModelComparison,
     compare_models as compare_models,

@@ -91,9 +91,11 @@ class _PairCauses:
         """The parameters with bad chains in one of the fits."""
         names = set[str]()
         for fit in self.pair.fits:
-            params = [*by_outcome(fit.model, fit.parameter_names), *fit.solution.aux]
-            bad = has_bad_chains(fit, tuple(fit.solution.aux))
-            names |= {str(param) for param, is_bad in zip(params, bad) if is_bad}
+            if fit.solution.draws is not None:
+                aux = tuple(fit.solution.aux)
+                params = [*by_outcome(fit.model, fit.parameter_names), *aux]
+                bad = has_bad_chains(fit, aux)
+                names |= {str(param) for param, is_bad in zip(params, bad) if is_bad}
         return names
 
     def attribute(self, rows: Rows) -> Attribution | None:

@@ -17,13 +17,8 @@ from probreg.comparison.cause_text import (
 )
 from probreg.comparison.causes import MODEL, Cause, SpecificCause
 from probreg.comparison.differences import FitPair, has_monte_carlo_error, summary
-from probreg.comparison.method_steps import (
-    Estimates,
-    Step,
-    exact_posterior,
-    method_steps,
-)
-from probreg.comparison.numbers import by_outcome
+from probreg.comparison.method_steps import exact_posterior, method_steps
+from probreg.comparison.numbers import Estimates, Step
 from probreg.comparison.path_integral import (
     PathShares,
     changing_groups,
@@ -295,23 +290,13 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
     if a.model.likelihood == b.model.likelihood:
         aux = tuple([name for name in a.solution.aux if name in b.solution.aux])
     estimates = [Estimates.of(fit, aux) for fit in pair.fits]
-    # the place of each parameter in the order of the table, and the column of a coefficient
-    places = []
-    for fit in pair.fits:
-        names = [*map(str, by_outcome(fit.model, fit.parameter_names)), *aux]
-        outcomes = fit.model.likelihood.outcomes or ("",)
-        columns = [*fit.model.design.head_columns * len(outcomes), *[""] * len(aux)]
-        places.append(dict(zip(names, enumerate(columns))))
     differing = differing_terms(pair.fits)
     common = [
-        param
-        for param, (_, column) in places[0].items()
-        if param in places[1] and column not in differing
+        name
+        for name, column in zip(estimates[0].names, estimates[0].columns)
+        if name in estimates[1].names and column not in differing
     ]
-    first, second = [
-        all_values.take([place[param][0] for param in common])
-        for all_values, place in zip(estimates, places)
-    ]
+    first, second = [of_fit.take(common) for of_fit in estimates]
     reason = "; ".join(pair.structure.values()) or path_obstacle(a, b)
     found = None
     chance_known = True

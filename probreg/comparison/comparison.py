@@ -188,7 +188,8 @@ def compare(
     for name, fit in several.items():
         refuse_unlike(base, several[base], name, fit, functions)
         refuse_written_out(fit.solution, "compare")
-    check_kind(several, kind)
+    if kind is not None:
+        check_kind(several, kind)
     if not isinstance(guarantee, Mapping | bool | None):
         raise DataError(
             f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"

@@ -14,7 +14,7 @@ from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.inference.base import has_effects
-from probreg.inference.uncertainty.covariance import reported_words
+from probreg.inference.uncertainty.covariance import kind_of_mode
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
 
@@ -30,11 +30,72 @@ class FitPair:
 
     @cached_property
     def differences(self) -> dict[Cause, str]:
-        return find_differences(*self.fits)
+        """The causes in which the models and methods differ, with the nuisance parameter that a cause concerns."""
+        base, fit = self.fits
+        a = base.stated_model
+        b = fit.stated_model
+        differs: dict[Cause, str] = {}
+        if has_effects(base.model) and has_effects(fit.model):
+            differs = _effect_differences(base, fit)
+        if a.likelihood != b.likelihood:
+            differs[Cause.LIKELIHOOD] = ""
+        if not same_prior(base, fit):
+            differs[Cause.PRIOR] = ""
+        for name in a.likelihood.nuisance:
+            if a.likelihood == b.likelihood and a.fixed.get(name) != b.fixed.get(name):
+                differs.setdefault(Cause.FIXED_PARAMETER, name)
+        for name in a.unknown:
+            if name in b.unknown and a.aux_prior(name) != b.aux_prior(name):
+                differs.setdefault(Cause.PARAMETER_PRIOR, name)
+        of_methods = {
+            Cause.SUMMARY: summary(base) != summary(fit),
+            Cause.COVARIANCE: covariance_kind(base) != covariance_kind(fit),
+            Cause.SMALL_SAMPLE: (base.solution.df is None) != (fit.solution.df is None),
+            Cause.MONTE_CARLO: base is not fit
+            and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
+        }
+        return differs | {cause: "" for cause, yes in of_methods.items() if yes}
 
     @cached_property
     def structure(self) -> dict[Cause, str]:
-        return structural_differences(*self.fits, self.names)
+        """The differences in columns, effects by group, smooth functions and weights, in words."""
+        d, e = [fit.model.design for fit in self.fits]
+        texts: dict[Cause, str] = {}
+        if d is e:
+            return texts
+        differing = differing_terms(self.fits)
+        if differing or d.columns != e.columns:
+            terms = [_terms_by_cause(design, differing) for design in (d, e)]
+            for cause in (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS):
+                first, second = terms[0][cause], terms[1][cause]
+                both = set(first) & set(second)
+                parts = []
+                for name, own in zip(self.names, (first, second)):
+                    only = [term for term in own if term not in both]
+                    if only:
+                        parts.append(f"{shorten_names(only)} only in {name}")
+                if cause is Cause.SMOOTHS and both:
+                    common = [term for term in first if term in both]
+                    parts.append(f"other columns for {shorten_names(common)}")
+                if parts:
+                    texts[cause] = "; ".join(parts)
+        if (d.weighted or e.weighted) and d.n and e.n:
+            weights = self._weights_difference()
+            if weights:
+                texts[Cause.WEIGHTS] = weights
+        return texts
+
+    def _weights_difference(self) -> str:
+        """Return the difference in the weights of rows in memory, in words; "" if there is none."""
+        d, e = [fit.model.design for fit in self.fits]
+        first, second = [g.weight_kind if g.weighted else "no" for g in (d, e)]
+        if first != second:
+            a, b = self.names
+            return f"{first} weights in {a}, {second} weights in {b}"
+        unequal = (full_weights(d.weights, d.n) != full_weights(e.weights, e.n)).sum()
+        precisions = [full_weights(g.precision, g.n) for g in (d, e)]
+        unequal += (precisions[0] != precisions[1]).sum()
+        return f"other {first} weights in {unequal} of {d.n} rows" if unequal else ""
 
     @property
     def shape_cause(self) -> Cause:
@@ -42,78 +103,6 @@ class FitPair:
         if {"normal at the mode", "posterior"} <= set(map(summary, self.fits)):
             return Cause.APPROXIMATION
         return Cause.SKEWNESS
-
-
-def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
-    """Return the causes in which two fits differ, with the nuisance parameter that a cause concerns."""
-    a = base.stated_model
-    b = fit.stated_model
-    differs = dict.fromkeys(_effect_differences(base, fit), "")
-    if Cause.SCALE_PRIOR in differs:
-        first, second = scale_priors(base), scale_priors(fit)
-        differs[Cause.SCALE_PRIOR] = next(
-            name for name in first | second if first.get(name) != second.get(name)
-        )
-    if a.likelihood != b.likelihood:
-        differs[Cause.LIKELIHOOD] = ""
-    if not same_prior(base, fit):
-        differs[Cause.PRIOR] = ""
-    for name in a.likelihood.nuisance:
-        if a.likelihood == b.likelihood and a.fixed.get(name) != b.fixed.get(name):
-            differs.setdefault(Cause.FIXED_PARAMETER, name)
-    for name in a.unknown:
-        if name in b.unknown and a.aux_prior(name) != b.aux_prior(name):
-            differs.setdefault(Cause.PARAMETER_PRIOR, name)
-    of_methods = {
-        Cause.SUMMARY: summary(base) != summary(fit),
-        Cause.COVARIANCE: _covariance_kind(base) != _covariance_kind(fit),
-        Cause.SMALL_SAMPLE: (base.solution.df is None) != (fit.solution.df is None),
-        Cause.MONTE_CARLO: base is not fit
-        and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
-    }
-    return differs | {cause: "" for cause, yes in of_methods.items() if yes}
-
-
-def structural_differences(
-    base: Fit, fit: Fit, names: tuple[str, str]
-) -> dict[Cause, str]:
-    """Return the differences in the terms and weights of two fits of the same rows, in words.
-
-    Parameters
-    ----------
-    base, fit : Fit
-        The two fits.
-    names : tuple of str
-        Their names in the text.
-
-    Returns
-    -------
-    dict
-        A text by cause: columns, effects by group, smooth functions and weights.
-    """
-    if base.model.design is fit.model.design:
-        return {}
-    designs = (base.model.design, fit.model.design)
-    differing = differing_terms((base, fit))
-    terms = [_terms_by_cause(design, differing) for design in designs]
-    texts: dict[Cause, str] = {}
-    for cause in (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS):
-        first, second = terms[0][cause], terms[1][cause]
-        both = set(first) & set(second)
-        parts = []
-        for name, own in zip(names, (first, second)):
-            only = [term for term in own if term not in both]
-            if only:
-                parts.append(f"{shorten_names(only)} only in {name}")
-        if cause is Cause.SMOOTHS and both:
-            common = [term for term in first if term in both]
-            parts.append(f"other columns for {shorten_names(common)}")
-        if parts:
-            texts[cause] = "; ".join(parts)
-    weights = _weights_difference(base, fit, names)
-    if weights:
-        texts[Cause.WEIGHTS] = weights
-    return texts
 
 
 def _terms_by_cause(
@@ -135,26 +124,9 @@ def _terms_by_cause(
     }
 
 
-def _weights_difference(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
-    """Return the difference in the weights of rows in memory, in words; "" if there is none."""
-    d = base.model.design
-    e = fit.model.design
-    if not (d.n and e.n):
-        return ""
-    kinds = [design.weight_kind if design.weighted else "no" for design in (d, e)]
-    if kinds[0] != kinds[1]:
-        return f"{kinds[0]} weights in {names[0]}, {kinds[1]} weights in {names[1]}"
-    unequal = (full_weights(d.weights, d.n) != full_weights(e.weights, e.n)).sum()
-    first, second = full_weights(d.precision, d.n), full_weights(e.precision, e.n)
-    unequal += (first != second).sum()
-    return f"other {kinds[0]} weights in {unequal} of {d.n} rows" if unequal else ""
-
-
-def _effect_differences(base: Fit, fit: Fit) -> list[Cause]:
+def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
     """Return the differences of two fits with effects by group: ML takes the coefficients of the mean as known, a maximum takes the
-    scales as known, and the priors of the scales may differ."""
-    if not (has_effects(base.model) and has_effects(fit.model)):
-        return []
+    scales as known, and the priors of the scales may differ, the first of which is named."""
     ml, found, sampled = [], [], []
     for f in (base, fit):
         scales = f.solution.effect_scales
@@ -162,13 +134,15 @@ def _effect_differences(base: Fit, fit: Fit) -> list[Cause]:
         ml.append(scales is not None and scales.criterion == "ML")
         names = [name for name in f.solution.scalars if name.startswith(OF_EFFECTS)]
         sampled.append(f.target == "posterior" and bool(names))
-    differs = []
+    differs = {}
     if ml[0] != ml[1] and all(x or y for x, y in zip(found, sampled)):
-        differs.append(Cause.MEAN_DF)
+        differs[Cause.MEAN_DF] = ""
     if (found[0] and sampled[1]) or (sampled[0] and found[1]):
-        differs.append(Cause.SCALE_UNCERTAINTY)
-    if scale_priors(base) != scale_priors(fit):
-        differs.append(Cause.SCALE_PRIOR)
+        differs[Cause.SCALE_UNCERTAINTY] = ""
+    first, second = scale_priors(base), scale_priors(fit)
+    for name in first | second:
+        if first.get(name) != second.get(name):
+            differs.setdefault(Cause.SCALE_PRIOR, name)
     return differs
 
 
@@ -189,20 +163,16 @@ def has_monte_carlo_error(fit: Fit) -> bool:
     return fit.method.makes_chains or "mcse_mean" in s.stats or s.replicates is not None
 
 
-def _covariance_kind(fit: Fit) -> str:
+def covariance_kind(fit: Fit) -> str:
     """Return the kind of standard errors, "" for a posterior; the classical kind differs from the
     observed one only by its divisor."""
     if fit.target == "posterior":
         return ""
-    # by its own name: the prior's contribution to the bread counts as an effect of the prior
-    kind = fit.solution.sandwich or str(
-        reported_words(fit.model, fit.method, fit.solution)["kind"]
-    )
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"
-    if kind in ("classical", "expected", "observed"):
-        return "curvature"
-    return kind
+    # by its own name: the prior's contribution to the bread counts as an effect of the prior
+    kind = kind_of_mode(fit.method, fit.solution)
+    return "curvature" if kind in ("classical", "expected", "observed") else kind
 
 
 def same_prior(base: Fit, fit: Fit) -> bool:

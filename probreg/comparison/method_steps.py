@@ -1,55 +1,25 @@
 """Steps of a method from the mode of its model: the estimate minus the mode, and the log ratio of its error to the curvature's."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy
 
 from probreg.comparison.causes import Cause
-from probreg.comparison.differences import has_monte_carlo_error, summary
-from probreg.comparison.numbers import by_outcome
+from probreg.comparison.differences import (
+    covariance_kind,
+    has_monte_carlo_error,
+    summary,
+)
+from probreg.comparison.numbers import Estimates, Step, by_outcome, mixing_measure
 from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.fits.goodness import exact_fit
-from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Conjugate, Quadrature, Status
-from probreg.inference.uncertainty.covariance import reported_words
+from probreg.inference.base import reported_coefficients
 from probreg.model.model import Model
 
 Array = np.ndarray
-Step = tuple[
-    Array, Array
-]  # of the estimate, in its units, and of log SE, over the parameters (J,)
 _FAR = 64.0  # of a shift of log sigma
 _MANY_DIVERGENCES = 0.01  # of the draws
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
-
-
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """Estimates of a fit with their errors, over the parameters of the table (J,)."""
-
-    value: Array
-    error: Array
-
-    @classmethod
-    def of(cls, fit: Fit, aux: tuple[str, ...]) -> "Estimates":
-        """Coefficients, outcome by outcome, then these nuisance parameters; without errors if these are rounding."""
-        s = fit.solution
-        value = by_outcome(fit.model, fit.coef.values.astype(float).ravel())
-        error = by_outcome(fit.model, fit.std_error.values.astype(float).ravel())
-        value = np.append(value, [s.aux[name] for name in aux])
-        error = np.append(error, [s.aux_sd[name] for name in aux])
-        return cls(value, error * np.nan if exact_fit(fit) else error)
-
-    def take(self, places: list[int]) -> "Estimates":
-        """Some of the parameters."""
-        return Estimates(self.value[places], self.error[places])
-
-    def step_to(self, other: "Estimates") -> Step:
-        """The difference of the estimates and the log of the ratio of the errors."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return other.value - self.value, np.log(other.error / self.error)
 
 
 def method_steps(
@@ -64,9 +34,9 @@ def method_steps(
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
     gap, spread = mode.step_to(estimates)
-    if fit.target == "mode":
-        return _of_a_mode(fit, gap, spread)
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
+    if fit.target == "mode":
+        return _of_a_mode(fit, gap, spread, coefficient)
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
     small = (np.zeros(len(gap)), np.zeros(len(gap)))
@@ -160,7 +130,9 @@ def _degrees_of_freedom(
     return float(sigma * np.expm1(x)), float(widening)
 
 
-def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
+def _of_a_mode(
+    fit: Fit, gap: Array, spread: Array, coefficient: Array
+) -> dict[Cause, Step]:
     """Return the steps of a mode: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
     s = fit.solution
     none = np.zeros(len(gap))
@@ -173,13 +145,11 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
             Cause.COVARIANCE: (none, np.where(by_chance, 0.0, spread)),
         }
     if s.df is not None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
-        aux = np.arange(len(gap)) >= fit.coef.size
         return {
-            Cause.SMALL_SAMPLE: (np.where(aux, gap, 0.0), spread),
-            Cause.CONVERGENCE: (np.where(aux, 0.0, gap), none),
+            Cause.SMALL_SAMPLE: (np.where(coefficient, 0.0, gap), spread),
+            Cause.CONVERGENCE: (np.where(coefficient, gap, 0.0), none),
         }
-    kind = str(reported_words(fit.model, fit.method, s)["kind"])
-    if kind in ("classical", "expected", "observed"):
+    if covariance_kind(fit) == "curvature":
         return {Cause.CONVERGENCE: (gap, spread)}
     return {Cause.CONVERGENCE: (gap, none), Cause.COVARIANCE: (none, spread)}
 
@@ -195,7 +165,7 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
     beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
-    ess = _summary_column(fit, aux, "ess_bulk")
+    ess = mixing_measure(fit, aux, "ess_bulk")
     return ess**-0.5, np.array([error_of_log_sd(chains) for chains in draws])
 
 
@@ -218,13 +188,6 @@ def error_of_log_sd(draws: Array) -> float:
     )
 
 
-def _summary_column(fit: Fit, aux: tuple[str, ...], column: str) -> Array:
-    """Return a column of the summary for the coefficients and some nuisance parameters, (J,)."""
-    keys = (*range(fit.coef.size), *fit.solution.scalars)
-    values = dict(zip(keys, fit.summary()[column].to_numpy(float)))
-    return np.array([values[key] for key in (*range(fit.coef.size), *aux)])
-
-
 def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
     none = np.zeros(fit.coef.size + len(aux), bool)
@@ -238,7 +201,7 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
         return ~none
     if not fit.method.makes_chains:
         return none
-    return _summary_column(fit, aux, "r_hat") > 1.01
+    return mixing_measure(fit, aux, "r_hat") > 1.01
 
 
 def exact_posterior(

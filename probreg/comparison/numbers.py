@@ -14,7 +14,12 @@ from probreg.comparison.same_question import differing_terms, number_of_observat
 from probreg.diagnostics.guarantee import RiskBounds
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
-from probreg.fits.inference_data import reported_coefficients
+from probreg.inference.base import (
+    reported_coefficients,
+    reported_errors,
+    reported_estimate,
+)
+from probreg.inference.sampling.convergence import mixing_measures
 from probreg.inference.uncertainty.intervals.kinds import KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.model import Model
@@ -104,13 +109,13 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "method": [f.method.name for f in several],
         "target": [f.target for f in several],
         "error_name": ["SD" if f.target == "posterior" else "SE" for f in several],
-        "status": [f.described["status"] for f in several],
+        "status": [f.solution.status.describe(f.solution.detail) for f in several],
         "seed": [f.seed for f in several],
     }
     coords |= {key: ("fit", values) for key, values in facts.items()}
     model = fits[base].model
     attrs = {
-        "models": fits[base].described["models"], "response": model.design.response,
+        "models": fits[base].method.describe(model), "response": model.design.response,
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset(
@@ -130,39 +135,49 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     """Return the quantities of one fit, a row for each parameter with its column, outcome and role."""
     import pandas as pd
 
-    if kind not in KINDS[fit.target]:
-        kind = fit.default_kind
     s = fit.solution
-    k = fit.coef.size
-    scalars = scalars_compared(fit)
+    likelihood = fit.model.likelihood
+    interval = fit.intervals.of_kind(kind if kind in KINDS[fit.target] else None)
     # other scales of priors that were sampled are no parameters
-    positions = [k + i for i, name in enumerate(s.scalars) if name in scalars]
-    table = fit.summary(prob, kind).iloc[[*range(k), *positions]]
-    names = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
-    frame = table[[*names, "lower", "upper"]].astype(float)
-    frame.columns = ["estimate", "error", "lower", "upper"]
-    frame.index = [*map(str, by_outcome(fit.model, fit.parameter_names)), *scalars]
+    scalars = [
+        n for n in s.scalars if n.startswith(OF_EFFECTS) or n in s.aux or n in s.hyper
+    ]
+    estimates = Estimates.of(fit, tuple(scalars))
+    k = len(estimates.names) - len(scalars)
+    ends = [by_outcome(fit.model, end.ravel()) for end in interval.ends(prob)]
+    of_scalars = [interval.aux_ends(name, prob) for name in scalars]
+    lower, upper = np.column_stack([ends, np.reshape(of_scalars, (-1, 2)).T])
     if exact_fit(fit):  # these are rounding
-        frame[["error", "lower", "upper"]] = np.nan
-    mcse = np.full(len(frame), s.stats.get("mcse_mean", np.nan))
-    if "ess_bulk" in table and "mcse_mean" not in s.stats:
-        mcse = table["ess_bulk"].to_numpy(float) ** -0.5
-    frame["mcse"] = frame["error"] * mcse
-    frame["skewness"] = _marginal_skewness(fit)
-    frame["kind"] = kind
-    if s.draws is None and kind in ("t", "wald"):  # as `Fit.aux_interval` gives
-        of_aux = "chi-square" if s.df and kind != "wald" else "log-wald"
-        for name in scalars:
-            is_bounded = of_aux == "log-wald" and name.startswith("cor(")
-            frame.loc[name, "kind"] = "atanh-wald" if is_bounded else of_aux
-    outcomes = fit.model.likelihood.outcomes or ("",)
-    columns = fit.model.design.head_columns
-    frame["coef"] = [*columns * len(outcomes), *scalars]
-    frame["outcome"] = [*np.repeat(outcomes, len(columns)), *[""] * len(scalars)]
-    frame["role"] = ["coefficient"] * k + ["auxiliary"] * len(scalars)
-    frame["prior"], frame["prior_weight"] = describe_priors(fit, scalars)
-    held = held_scales(fit.stated_model)
-    held = {name: v for name, v in held.items() if name not in scalars}
+        lower, upper = lower * np.nan, upper * np.nan
+    if s.df is not None and s.df <= 0 and likelihood.noise_scale in scalars:
+        # as many coefficients as rows
+        estimates.value[k + scalars.index(likelihood.noise_scale)] = np.nan
+    mcse: Any = s.stats.get("mcse_mean", np.nan)
+    if fit.method.makes_chains and "mcse_mean" not in s.stats:
+        mcse = mixing_measure(fit, tuple(scalars), "ess_bulk") ** -0.5
+    kinds = [interval.name] * len(estimates.names)
+    if s.draws is None and interval.name in ("t", "wald"):
+        # as `Fit.aux_interval` gives
+        of_aux = "chi-square" if s.df and interval.name == "t" else "log-wald"
+        for i, name in enumerate(scalars, start=k):
+            bounded = of_aux == "log-wald" and name.startswith("cor(")
+            kinds[i] = "atanh-wald" if bounded else of_aux
+    outcomes = likelihood.outcomes or ("",)
+    priors, weights = describe_priors(fit, scalars)
+    skewness: Any = np.nan
+    if s.draws is not None and fit.target == "posterior":
+        skewness = _marginal_skewness(fit, scalars)
+    quantities = {
+        "estimate": estimates.value, "error": estimates.error, "lower": lower, "upper": upper, "mcse": estimates.error * mcse,
+        "skewness": skewness, "kind": kinds, "coef": [*estimates.columns[:k], *scalars],
+        "outcome": [*np.repeat(outcomes, k // len(outcomes)), *[""] * len(scalars)],
+        "role": ["coefficient"] * k + ["auxiliary"] * len(scalars), "prior": priors, "prior_weight": weights,
+    }  # fmt: skip
+    frame = pd.DataFrame(quantities, index=list(estimates.names))
+    held = {}
+    if fit.model.design.recipe.grouped:
+        stated = held_scales(fit.stated_model).items()
+        held = {name: v for name, v in stated if name not in scalars}
     held |= {name: v for name, v in fit.model.fixed.items() if name not in s.hyper}
     rows = [
         {"estimate": v, "kind": "fixed", "coef": name, "outcome": "", "role": "auxiliary", "prior": f"fixed at {v:g}"}
@@ -173,13 +188,53 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     return frame
 
 
-def scalars_compared(fit: Fit) -> list[str]:
-    """The covariance of effects, and nuisance parameters that were estimated, by name."""
-    return [
-        n
-        for n in fit.solution.scalars
-        if n.startswith(OF_EFFECTS) or n in fit.solution.aux or n in fit.solution.hyper
-    ]
+Step = tuple[
+    Array, Array
+]  # of the estimate, in its units, and of log SE, over the parameters (J,)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates of a fit with their errors, over the parameters of the table (J,)."""
+
+    value: Array
+    error: Array
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of the coefficients, "" of other parameters
+
+    @classmethod
+    def of(cls, fit: Fit, scalars: tuple[str, ...]) -> "Estimates":
+        """Coefficients, outcome by outcome, then these other parameters; without errors if these are rounding."""
+        s = fit.solution
+        model = fit.model
+        others = s.scalars
+        value = reported_estimate(model, s).beta.ravel()
+        error = reported_errors(model, s, s.covariance).ravel()
+        value = np.append(by_outcome(model, value), [others[n][0] for n in scalars])
+        error = np.append(by_outcome(model, error), [others[n][1] for n in scalars])
+        names = map(str, by_outcome(model, fit.parameter_names))
+        columns = model.design.head_columns * len(model.likelihood.outcomes or ("",))
+        return cls(
+            value, error * np.nan if exact_fit(fit) else error, (*names, *scalars), (*columns, *[""] * len(scalars)),
+        )  # fmt: skip
+
+    def take(self, params: list[str]) -> "Estimates":
+        """Some of the parameters by name."""
+        places = [self.names.index(param) for param in params]
+        return Estimates(self.value[places], self.error[places], tuple(params))
+
+    def step_to(self, other: "Estimates") -> Step:
+        """The difference of the estimates and the log of the ratio of the errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return other.value - self.value, np.log(other.error / self.error)
+
+
+def mixing_measure(fit: Fit, scalars: tuple[str, ...], measure: str) -> Array:
+    """Return R-hat or an effective sample size of the coefficients and some other parameters, (J,)."""
+    k = fit.coef.size
+    places = {name: k + i for i, name in enumerate(fit.solution.scalars)}
+    values = mixing_measures(fit.model, fit.solution)[measure]
+    return values[[*range(k), *[places[name] for name in scalars]]]
 
 
 def by_outcome(model: Model, values: Any) -> Array:
@@ -191,19 +246,15 @@ def by_outcome(model: Model, values: Any) -> Array:
     return split.swapaxes(-1, -2).reshape(values.shape)
 
 
-def _marginal_skewness(fit: Fit) -> Array:
+def _marginal_skewness(fit: Fit, scalars: list[str]) -> Array:
     """Return the third standardised moment of each posterior marginal; 0 if the marginal is symmetric by formula."""
-    s = fit.solution
-    k = fit.coef.size
-    scalars = scalars_compared(fit)
-    if s.draws is None or fit.target != "posterior":
-        return np.full(k + len(scalars), np.nan)
-    beta = by_outcome(
-        fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k)
-    )
-    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in scalars)])
+    draws = fit.solution.posterior
+    beta = reported_coefficients(fit.model, draws["beta"])
+    k = beta[0, 0].size
+    beta = by_outcome(fit.model, beta.reshape(-1, k))
+    rows = np.vstack([beta.T, *(draws[a].ravel() for a in scalars)])
     r = rows - rows.mean(1, keepdims=True)
     spread = (r**2).mean(1) ** 1.5
     skew = np.zeros(len(rows))
     np.divide((r**3).mean(1), spread, out=skew, where=spread > 0.0)
-    return np.where((np.arange(len(rows)) < k) & s.draws.elliptical, 0.0, skew)
+    return np.where((np.arange(len(rows)) < k) & draws.elliptical, 0.0, skew)

@@ -145,7 +145,7 @@ def integrate_path(
         units = {}
         for name in path.held:
             free = last if name in path.a.fixed else first
-            i = path.index_of(name)
+            i = path.unknown[name]
             units[name] = float(abs(free.local.H[i, i]))
         path = replace(path, units=units)
         steep = _steepness(path, first.local), _steepness(path, last.local, -1.0)
@@ -178,7 +178,7 @@ def _steepness(path: PriorPath, end: PathLocal, sign: float = 1.0) -> float:
     change = path.over_theta(end.priors[0].mix(end.priors[1], (-sign, sign)))[1]
     largest = eigh(change[:k, :k], end.H[:k, :k], eigvals_only=True)[-1]
     for cause in path.causes[len(path.members) :]:
-        i = path.index_of(cause.subject)
+        i = path.unknown[cause.subject]
         added = end.priors[int(sign > 0)].aux_curvature[i - k]
         largest = max(largest, added / abs(end.H[i, i]))
     return float(np.log1p(max(largest, 0.0)))

@@ -117,8 +117,8 @@ class PathMode(NamedTuple):
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    Their rows are those of `rows`. `unknown` nuisance parameters are all those that the two do not fix at one value; vec beta =
-    `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
+    Their rows are those of `rows`. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
+    theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
     the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
     other side; `units` is the unit of the precision w of each of them.
     """
@@ -126,7 +126,7 @@ class PriorPath:
     a: Model
     b: Model
     rows: Model
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, int]
     columns: Array
     report: Array
     members: Array
@@ -146,16 +146,18 @@ class PriorPath:
         rows = a if a.design.has_rows else b
         likelihood = rows.likelihood
         p, m = rows.shape
-        frame = rows.design.frame
         if likelihood.least_squares:
             moments = rows.design.moments
             frame = Frame.of(moments.mean, moments.scale, rows.design.intercept)
+        else:
+            frame = rows.design.frame
         columns = map_of_columns(frame.T, m)
-        unknown = [
+        names = [
             name
             for name in likelihood.nuisance
             if name not in a.fixed or a.fixed[name] != b.fixed.get(name)
         ]
+        unknown = {name: p * m + i for i, name in enumerate(names)}
         D = likelihood.contrast_matrix
         entries = vec_entries(rows.design.head, len(D))
         R = (map_of_predictors(D, p) @ columns)[entries]
@@ -166,7 +168,7 @@ class PriorPath:
             entry[vec_entries(indices, m)] = 1.0
         causes = [SpecificCause(Cause.PRIOR, name) for name in groups]
         held: dict[str, tuple[float | None, float | None]] = {}
-        for i, name in enumerate(unknown, start=p * m):
+        for name, i in unknown.items():
             if name in params:
                 report[len(R) + params.index(name), i] = 1.0
             if name in a.fixed or name in b.fixed:
@@ -178,9 +180,7 @@ class PriorPath:
                 causes.append(SpecificCause(Cause.FIXED_PARAMETER, name))
             elif a.aux_prior(name) != b.aux_prior(name):
                 causes.append(SpecificCause(Cause.PARAMETER_PRIOR, name))
-        return cls(
-            a, b, rows, tuple(unknown), columns, report, members, tuple(causes), held
-        )
+        return cls(a, b, rows, unknown, columns, report, members, tuple(causes), held)
 
     @cached_property
     def likelihood_alone(self) -> Model:
@@ -191,12 +191,7 @@ class PriorPath:
     @cached_property
     def noise_index(self) -> int | None:
         """The index of log sigma in theta, if it is unknown."""
-        name = self.rows.likelihood.noise_scale
-        return self.index_of(name) if name in self.unknown else None
-
-    def index_of(self, name: str) -> int:
-        """The index of a nuisance parameter in theta."""
-        return len(self.columns) + self.unknown.index(name)
+        return self.unknown.get(self.rows.likelihood.noise_scale or "")
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
@@ -243,7 +238,7 @@ class PriorPath:
         for name in self.held:
             precision, _, centre = self._hold(name, t)
             if np.isfinite(precision):
-                i = self.index_of(name)
+                i = self.unknown[name]
                 g[i] += precision * (centre - theta[i])
                 P[i, i] += precision
         return PathLocal(theta, t, aux, priors, H, slope + g, H + P)
@@ -268,8 +263,8 @@ class PriorPath:
         for name in self.held:
             precision, _, centre = self._hold(name, t)
             if not np.isfinite(precision):
-                free[self.index_of(name)] = False
-                theta[self.index_of(name)] = centre
+                free[self.unknown[name]] = False
+                theta[self.unknown[name]] = centre
         inside = np.ix_(free, free)
         with np.errstate(all="ignore"):
             local = self._climb(self.local(theta, t), free)
@@ -331,7 +326,7 @@ class PriorPath:
             squares[: len(C)] += own + 2.0 * (C * change.mixed) @ B * onto[q]
         directions = np.zeros((len(V), len(self.causes)))
         for row, cause in enumerate(self.causes[len(C) :], start=len(C)):
-            i = self.index_of(cause.subject)
+            i = self.unknown[cause.subject]
             start, end = self.held.get(cause.subject, (None, None))
             if start is not None and end is not None:
                 # d theta = -H^-1 H_u du of the others
@@ -363,7 +358,7 @@ class PriorPath:
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # others have no path
             fn = partial(
-                sums.curvature_slopes, likelihood=likelihood, unknown=self.unknown, gamma=local.theta[:k].reshape(self.rows.shape),
+                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=local.theta[:k].reshape(self.rows.shape),
                 frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
             third = np.array(self.rows.design.fold(fn)[0])

@@ -97,7 +97,9 @@ def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float
     """Return the prior in words and its weight, for the coefficients outcome by outcome and some other parameters."""
     weights, aux_weights = prior_weights(fit)
     weight_of = dict(zip(fit.solution.aux, aux_weights))
-    of_scales = scale_priors(fit)
+    of_scales = {}
+    if [name for name in scalars if name not in fit.solution.aux]:
+        of_scales = scale_priors(fit)
     texts = _coefficient_priors(fit).T.ravel().tolist()
     numbers = weights.T.ravel().tolist()
     for name in scalars:
@@ -187,6 +189,9 @@ def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
     for b in fit.model.joint.blocks:
         entries = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
+        if isinstance(b.prior, Flat):
+            g[entries] = 0.0
+            continue
         if isinstance(b.prior, WholePrior) and rowless(fit):
             continue  # its log density is a sum over the rows
         if isinstance(b.prior, SmoothPrior):

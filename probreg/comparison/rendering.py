@@ -235,18 +235,19 @@ def _header(table: FitTable) -> list[str]:
     lines = [attrs["models"], size]
     width = max(map(cell_len, table.fits))
     for name, fit in list(table.fits.items())[:_FITS]:
-        described = fit.described
-        method = described["method"]
-        parts = [method, f"{kinds_of_intervals(table, name)} intervals"]
+        parts = [fit.method_label, f"{kinds_of_intervals(table, name)} intervals"]
         if fit.target == "posterior":
             parts.append(f"seed {fit.seed}")
-        if described["models"] != attrs["models"]:
-            parts.append(described["models"])
-        if not fit.model.flat:
-            parts.append(f"prior {prior_line(fit.stated_model)}")
-        status = fit.solution.status.value
-        if not fit.solution.status.good:
-            status = f"(!) {cut_text(described['status'])}"
+        models = fit.method.describe(fit.model)
+        if models != attrs["models"]:
+            parts.append(models)
+        prior = prior_line(fit.stated_model)
+        if prior != "flat":
+            parts.append(f"prior {prior}")
+        s = fit.solution
+        status = s.status.value
+        if not s.status.good:
+            status = f"(!) {cut_text(s.status.describe(s.detail))}"
         blank = " " * (width - cell_len(name))
         lines.append(f"  {name}{blank}  {', '.join(parts)}; {status}")
     if len(table.fits) > _FITS:

@@ -203,10 +203,10 @@ def _format_value(value: Any, second: Any) -> str:
     return f"{len(value)} values" + (f" with {differing}" if differing else "")
 
 
-def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:
+def check_kind(fits: Mapping[str, Fit], kind: str) -> None:
     """Raise Incompatible for a kind of interval that no fit has."""
     able = {k for f in fits.values() for k in KINDS[f.target]}
-    if kind is not None and kind not in able:
+    if kind not in able:
         raise Incompatible(
             f"none of these fits has intervals of kind {kind!r}; they have: {', '.join(sorted(able))}"
         )

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.differences import FitPair
-from probreg.comparison.method_steps import Estimates, Step
+from probreg.comparison.numbers import Estimates, Step
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import Evidence

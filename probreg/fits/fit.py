@@ -367,7 +367,7 @@ class Fit(FitStatistics):
             resolved = None
         else:
             resolved = self._resolve_covariance(covariance)
-        interval = self._intervals.of_kind(kind, resolved)
+        interval = self.intervals.of_kind(kind, resolved)
         interval.refuse()
         lower, upper = interval.ends(prob)
         dims = coefficient_dims(self.model)
@@ -380,7 +380,8 @@ class Fit(FitStatistics):
         )
 
     @cached_property
-    def _intervals(self) -> "Intervals":
+    def intervals(self) -> "Intervals":
+        """Return the kinds of intervals of this fit, as plain arrays."""
         from probreg.inference.uncertainty.intervals.kinds import Intervals
 
         return Intervals(self.model, self.method, self.solution)
@@ -404,7 +405,7 @@ class Fit(FitStatistics):
     @property
     def default_kind(self) -> str:
         """Return the kind of interval that is used by default."""
-        return self._intervals.default
+        return self.intervals.default
 
     @check_arguments
     def aux_interval(
@@ -430,7 +431,7 @@ class Fit(FitStatistics):
         tuple of float
             Lower and upper end.
         """
-        return self._intervals.of_aux(name, prob, kind)
+        return self.intervals.of_aux(name, prob, kind)
 
     @check_arguments
     def summary(
@@ -485,16 +486,16 @@ class Fit(FitStatistics):
             resolved = None
         else:
             resolved = self._resolve_covariance(covariance)
-        interval = self._intervals.of_kind(kind, resolved)
+        interval = self.intervals.of_kind(kind, resolved)
         error = self.std_error.values
         if resolved is not None:
             df = resolved.words.get("df")
             error = np.sqrt(np.diagonal(resolved.scale)).reshape(error.shape)
         else:
-            df = self._intervals.df
+            df = self.intervals.df
         normal = (
             interval.name == "wald"
-            or self._intervals.df is None
+            or self.intervals.df is None
             or self.solution.replicates is not None
         )
         return summary_table(

@@ -166,13 +166,13 @@ class Fitted:
         model = self.method.describe(self.model)
         return {
             "models": model,
-            "method": self._how,
+            "method": self.method_label,
             "status": status,
             "notes": notes,
         }
 
     @property
-    def _how(self) -> str:
+    def method_label(self) -> str:
         """Return the name of the method; where evidence found the scales, the name of the criterion, such as REML."""
         scales = self.solution.effect_scales
         if scales is None:

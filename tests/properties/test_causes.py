@@ -13,7 +13,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.causes import Cause
-from probreg.comparison.differences import find_differences
+from probreg.comparison.differences import FitPair
 
 LIKELIHOODS = ("gaussian", "bernoulli", "categorical", "poisson", "student")
 RIGHT = 0.95  # of the parameters that stand apart have the planted cause first
@@ -480,6 +480,10 @@ def test_of_two_causes_the_larger_stands_first(likelihood, second):
     assert right / total >= RIGHT
 
 
+def differences(a, b):
+    return FitPair(("a", "b"), (a, b)).differences
+
+
 def test_one_prior_in_two_spellings_is_no_difference():
     m = model("bernoulli", 1)
     said = [
@@ -492,8 +496,8 @@ def test_one_prior_in_two_spellings_is_no_difference():
     ]
     a, b, c = (quiet(v) for v in said)
     for other in (b, c, quiet(said[1], "laplace")):
-        assert Cause.PRIOR not in find_differences(a, other)
-    assert Cause.PRIOR in find_differences(a, quiet(m.with_prior(priors(0.31))))
-    assert Cause.PRIOR in find_differences(
+        assert Cause.PRIOR not in differences(a, other)
+    assert Cause.PRIOR in differences(a, quiet(m.with_prior(priors(0.31))))
+    assert Cause.PRIOR in differences(
         a, quiet(m.with_prior({**priors(), "Intercept": pr.Normal(50.0)}))
     )

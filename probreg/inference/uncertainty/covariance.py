@@ -146,34 +146,32 @@ def reported_words(model: Model, method: Method, solution: Solution) -> Words:
     """Describe the covariance in a solution of the model."""
     if solution.draws is not None:
         return {"kind": "posterior", "definition": "the covariance of the posterior"}
-    missing = _why_no_covariance(model, method, solution)
-    words: Words = {"kind": "none", "definition": missing}
-    if not missing:
-        kind = _kind_of_mode(method, solution)
+    kind = kind_of_mode(method, solution)
+    if kind == "none":
+        reason = f"{method.name} has no standard errors"
+        if method.probabilities and isinstance(method, InteriorPoint):
+            reason = "no covariance: the sandwich cannot be computed"
+        elif method.probabilities:
+            reason = no_errors(model)
+        words: Words = {"kind": kind, "definition": reason}
+    else:
         words = _label_penalised(model, {"kind": kind, "definition": DEFINITIONS[kind]})
     return {**words, **_df(solution.df)}
 
 
-def _why_no_covariance(model: Model, method: Method, solution: Solution) -> str:
-    """Return why a mode has no covariance; "" if it has one."""
-    if solution.sandwich or solution.replicates is not None:
-        return ""
-    if not method.probabilities:
-        return f"{method.name} has no standard errors"
-    if np.isfinite(solution.scale.diagonal()).any():
-        return ""
-    if isinstance(method, ProximalNewton | CoordinateDescent):
-        return no_errors(model)
-    if isinstance(method, InteriorPoint):
-        return "no covariance: the sandwich cannot be computed"
-    return ""
-
-
-def _kind_of_mode(method: Method, solution: Solution) -> str:
+def kind_of_mode(method: Method, solution: Solution) -> str:
+    """Return the kind of covariance in the solution of a mode, "none" if it has none."""
     if solution.sandwich:
         return solution.sandwich
     if solution.replicates is not None:
         return "bootstrap"
+    if not method.probabilities:
+        return "none"
+    needs_curvature = isinstance(
+        method, ProximalNewton | CoordinateDescent | InteriorPoint
+    )
+    if needs_curvature and not np.isfinite(solution.scale.diagonal()).any():
+        return "none"
     if isinstance(method, InteriorPoint):
         return "expected"
     if solution.scales is not None:
