@@ -381,8 +381,10 @@ def _shares_along_path(
     shares = dict(zip(path.causes, zip(path.shift, path.log_ratio)))
     for i, sign in enumerate((-1.0, 1.0)):
         fit, other_fit = pair.fits[i], pair.fits[1 - i]
-        exact = exact_posterior(fit, other_fit, not path.causes, aux)
-        separable &= exact is not None or not has_monte_carlo_error(fit)
+        exact = None
+        if has_monte_carlo_error(fit):
+            exact = exact_posterior(fit, other_fit, not path.causes, aux)
+            separable &= exact is not None
         mode = Estimates(path.ends[i].value, np.exp(path.ends[i].log_se))
         for cause, step in method_steps(fit, ends[i], mode, exact, aux).items():
             key = SpecificCause(pair.shape_cause if cause is Cause.SKEWNESS else cause)

@@ -208,8 +208,8 @@ def exact_posterior(
     fit: Fit, other_fit: Fit, alike: bool, aux: tuple[str, ...]
 ) -> Estimates | None:
     """Return the exact mean and standard deviation if available: from the other fit, if it has the same posterior,
-    otherwise by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
-    if fit.target != "posterior" or not has_monte_carlo_error(fit):
+    otherwise by the conjugate formula or the integral over sigma."""
+    if fit.target != "posterior":
         return None
     exact_summary = summary(other_fit) == "posterior"
     if alike and exact_summary and not has_monte_carlo_error(other_fit):

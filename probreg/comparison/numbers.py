@@ -14,6 +14,7 @@ from probreg.comparison.same_question import differing_terms, number_of_observat
 from probreg.diagnostics.guarantee import RiskBounds
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
+from probreg.fits.inference_data import parameter_names
 from probreg.inference.base import (
     reported_coefficients,
     reported_errors,
@@ -212,7 +213,7 @@ class Estimates:
         error = reported_errors(model, s, s.covariance).ravel()
         value = np.append(by_outcome(model, value), [others[n][0] for n in scalars])
         error = np.append(by_outcome(model, error), [others[n][1] for n in scalars])
-        names = map(str, by_outcome(model, fit.parameter_names))
+        names = map(str, by_outcome(model, parameter_names(model)))
         columns = model.design.head_columns * len(model.likelihood.outcomes or ("",))
         return cls(
             value, error * np.nan if exact_fit(fit) else error, (*names, *scalars), (*columns, *[""] * len(scalars)),

@@ -120,7 +120,7 @@ class PriorPath:
     Their rows are those of `rows`. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
     theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
     the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
-    other side; `units` is the unit of the precision w of each of them.
+    other side; `quadratic` log priors are quadratic in theta; `units` is the unit of the precision w of each of them.
     """
 
     a: Model
@@ -132,6 +132,7 @@ class PriorPath:
     members: Array
     causes: tuple[SpecificCause, ...]
     held: Mapping[str, tuple[float | None, float | None]]
+    quadratic: bool
     units: Mapping[str, float] = MappingProxyType({})
 
     @classmethod
@@ -180,18 +181,27 @@ class PriorPath:
                 causes.append(SpecificCause(Cause.FIXED_PARAMETER, name))
             elif a.aux_prior(name) != b.aux_prior(name):
                 causes.append(SpecificCause(Cause.PARAMETER_PRIOR, name))
-        return cls(a, b, rows, unknown, columns, report, members, tuple(causes), held)
+        quadratic = a.joint.gaussian and b.joint.gaussian
+        if likelihood.noise_scale in unknown:
+            in_units = a.joint.sigma_units | b.joint.sigma_units
+            quadratic = quadratic and not in_units.any()
+        for model in (a, b):
+            stated = [model.aux_prior(name) for name in model.unknown]
+            quadratic &= not [v for v in stated if not isinstance(v, Reference)]
+        return cls(
+            a, b, rows, unknown, columns, report, members, tuple(causes), held, quadratic,
+        )  # fmt: skip
+
+    @property
+    def noise(self) -> str:
+        """The name of the noise scale, "" for a likelihood without one."""
+        return self.rows.likelihood.noise_scale or ""
 
     @cached_property
     def likelihood_alone(self) -> Model:
         """The model of these rows with flat priors."""
         fixed = {k: v for k, v in self.rows.fixed.items() if k not in self.unknown}
         return replace(self.rows, prior=Flat(), aux=fixed)
-
-    @cached_property
-    def noise_index(self) -> int | None:
-        """The index of log sigma in theta, if it is unknown."""
-        return self.unknown.get(self.rows.likelihood.noise_scale or "")
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
@@ -209,7 +219,7 @@ class PriorPath:
         g = np.append(T.T @ prior.slope, prior.aux)
         H = np.diag(np.append(np.zeros(k), prior.aux_curvature))
         H[:k, :k] = T.T @ prior.H @ T
-        q = self.noise_index
+        q = self.unknown.get(self.noise)
         if q is not None:
             g[q] += prior.log_sigma.sum()
             H[q, q] += prior.log_sigma_curvature.sum()
@@ -223,7 +233,8 @@ class PriorPath:
         aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
         if self.rows.likelihood.least_squares:
             fixed = {**self.rows.fixed, **aux}
-            sigma = np.float64(fixed[self.rows.noise_scale])  # 1 / sigma^2 may be inf
+            # 1 / sigma^2 may be inf
+            sigma = np.float64(fixed[self.noise])
             _, slope, of_sigma, H, cross, corner = sums.of_moments(
                 self.rows.design.moments, gamma, self.columns, sigma, bool(aux)
             )
@@ -251,7 +262,8 @@ class PriorPath:
         unit = self.units.get(name, 1.0)
         # t / (1 - t) if b fixes it
         weight, other, sign = (t.a, t.b, -1.0) if end is None else (t.b, t.a, 1.0)
-        centre = float(start if end is None else end)
+        centre = start if end is None else end
+        assert centre is not None  # a side fixes each parameter in `held`
         if other == 0.0:
             return np.inf, np.inf, centre
         return unit * weight / other, sign * unit / other**2, centre
@@ -314,7 +326,7 @@ class PriorPath:
         onto = V @ self.report.T
         B = self.columns @ onto[:k]
         C = self.members
-        q = self.noise_index
+        q = self.unknown.get(self.noise)
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
         g = np.zeros((len(self.causes), len(V)))
         squares = np.zeros((len(self.causes), len(value)))
@@ -362,7 +374,7 @@ class PriorPath:
                 frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
             third = np.array(self.rows.design.fold(fn)[0])
-        elif self.noise_index is not None:
+        elif self.noise in self.unknown:
             H = local.of_likelihood
             moved = directions[:k].T @ H[:k]
             u = onto[k]
@@ -370,7 +382,7 @@ class PriorPath:
             square = (H @ onto * onto).sum(0)
             along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
             third = -2.0 * (directions[k][:, None] * square + along)
-        if self._is_quadratic():
+        if self.quadratic:
             return third
         size = np.sqrt(np.abs(np.diagonal(local.H)))
         for row, v in enumerate(directions.T):
@@ -383,15 +395,3 @@ class PriorPath:
                     slope = np.sign(x) * weight / (60.0 * h)
                     third[row] += slope * ((P @ onto) * onto).sum(0)
         return third
-
-    def _is_quadratic(self) -> bool:
-        """Return whether the log priors are quadratic in theta."""
-        in_units = False
-        for model in (self.a, self.b):
-            if not model.joint.gaussian:
-                return False
-            in_units |= self.noise_index is not None and model.joint.sigma_units.any()
-            for name in model.unknown:
-                if not isinstance(model.aux_prior(name), Reference):
-                    return False
-        return not in_units

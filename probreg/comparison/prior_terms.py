@@ -183,7 +183,7 @@ def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
     """The slope of log p(beta) at the estimate, (p m,) over vec(beta), and its negative Hessian P, (p m, p m): nan where they do not
     exist, at a kink, and P for a fit without its rows."""
     beta = fit.solution.beta
-    sigma = fit.model.noise(fit.aux)
+    sigma = fit.model.likelihood.noise(fit.aux)
     g = np.full(beta.size, np.nan)
     P = np.zeros((beta.size, beta.size))
     for b in fit.model.joint.blocks:
@@ -215,7 +215,7 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     k = s.beta.size
     if model.likelihood.least_squares:
         moments = model.design.moments
-        sigma = fit.aux[model.noise_scale]
+        sigma = fit.aux[model.likelihood.noise_scale]
         *_, J, _, J_aux = sums.of_moments(
             moments, s.beta, np.eye(k), sigma, bool(s.aux)
         )

@@ -52,8 +52,7 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     auxiliary = int((table.data["role"].values != "coefficient").sum())
     room = (LINES - used - 4) // len(table.fits)  # parameters
     limit = max(min(LARGEST, room - auxiliary), 3)
-    params = parameters_printed(table, room, limit)
-    omitted = _omitted_parameters(table, params)
+    params, omitted = parameters_printed(table, room, limit)
     # the prior of each fit is in the head
     headings = [name for name in COLUMN_KINDS if name != "prior"]
     estimates = parameter_table(table, params, headings)
@@ -65,12 +64,12 @@ def comparison_html(
     table: FitTable, attributions: Sequence[Attribution], notes: Sequence[str]
 ) -> str:
     """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
-    params = parameters_printed(table)
+    params, omitted = parameters_printed(table)
     tables = [parameter_table(table, params), printed_smooths(table)]
     reasons = _largest_reasons(table, attributions)
     remaining = [f"{a.param}, {a.sentence}" for a in attributions]
     remaining = [reason for reason in remaining if reason not in reasons]
-    foot = [*_omitted_parameters(table, params)[1:], *design_notes(table)]
+    foot = [*omitted[1:], *design_notes(table)]
     if reasons:
         foot.append("Why they differ")
     folded = {
@@ -158,27 +157,38 @@ def _distances(table: FitTable) -> Array:
 
 def parameters_printed(
     table: FitTable, long: int = LONG, limit: int = LARGEST
-) -> list[int]:
-    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes.
+) -> tuple[list[int], list[str]]:
+    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.
 
     If there are more than `long`, these are the `limit` coefficients with the largest differences, and all auxiliary parameters.
     """
     coefficient = table.data["role"].values == "coefficient"
-    shown = ~_columns_of_terms(table)
+    columns = []
+    for fit in table.fits.values():
+        design = fit.model.design
+        columns += [c for c, term in zip(design.columns, design.of_terms) if term]
+    in_terms = table.data["coef"].isin(columns).values & coefficient
+    shown = ~in_terms
     if shown.sum() > long:
         candidates = np.flatnonzero(coefficient & shown)
         size = _distances(table).max(0)[candidates]
         shown = ~coefficient
         shown[candidates[np.argsort(-size, kind="stable")[:limit]]] = True
-    return [int(j) for j in np.flatnonzero(shown)]
-
-
-def _columns_of_terms(table: FitTable) -> Array:
-    """(param,) bool: coefficients of smooth functions and processes in any of the fits."""
-    designs = [fit.model.design for fit in table.fits.values()]
-    columns = [c for d in designs for c, term in zip(d.columns, d.of_terms) if term]
-    coefficient = table.data["role"] == "coefficient"
-    return (table.data["coef"].isin(columns) & coefficient).values
+    params = [int(j) for j in np.flatnonzero(shown)]
+    n = len(table.fits)
+    n_terms = int(in_terms.sum())
+    n_hidden = len(shown) - len(params) - n_terms
+    lines = [""]
+    if n_hidden:
+        order = "these have the largest differences" if n > 1 else "these are the first"
+        lines.append(
+            f"{order}; {n_hidden} more parameters, {n_hidden * n} rows, in .to_pandas()"
+        )
+    if n_terms:
+        lines.append(
+            f"{n_terms} coefficients of smooth functions and processes, {n_terms * n} rows, in .to_pandas()"
+        )
+    return params, lines if len(lines) > 1 else []
 
 
 def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> list[str]:
@@ -200,24 +210,6 @@ def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> li
         a = attributions[number]
         sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
     return list(sentences.values())[:_REASONS]
-
-
-def _omitted_parameters(table: FitTable, params: Sequence[int]) -> list[str]:
-    """Return the numbers of parameters that are not in the table, after an empty line."""
-    terms = int(_columns_of_terms(table).sum())
-    n = len(table.fits)
-    n_hidden = table.data.sizes["param"] - len(params) - terms
-    lines = [""]
-    if n_hidden:
-        order = "these have the largest differences" if n > 1 else "these are the first"
-        lines.append(
-            f"{order}; {n_hidden} more parameters, {n_hidden * n} rows, in .to_pandas()"
-        )
-    if terms:
-        lines.append(
-            f"{terms} coefficients of smooth functions and processes, {terms * n} rows, in .to_pandas()"
-        )
-    return lines if len(lines) > 1 else []
 
 
 def _header(table: FitTable) -> list[str]:

@@ -121,8 +121,11 @@ def refuse_unlike(
             "number of rows": [d.n, e.n],
             "values of the response": [d.y, e.y],
             "columns": X,
-            "offset": [full_offset(d), full_offset(e)],
         }
+        if d.offset is not None or e.offset is not None:
+            none = np.zeros((d.n, 1))
+            offsets = [none if g.offset is None else g.offset for g in (d, e)]
+            facts["offset"] = offsets
     elif d is not e:
         # equal weights are part of the evidence that the rows are the same
         facts |= {
@@ -159,11 +162,6 @@ def refuse_difference(
                 f"cannot compare {names[0]!r} and {names[1]!r}: they differ in their {fact}: {difference}. Fit both to the same rows "
                 "with the same weights; missing='drop' leaves out other rows where other columns are used"
             )
-
-
-def full_offset(design: Design) -> Array:
-    """Return the offset of rows in memory, 0 where there is none."""
-    return np.zeros((design.n, 1)) if design.offset is None else design.offset
 
 
 def first_difference(x: Array, y: Array) -> int | None:

@@ -229,13 +229,12 @@ class Design(PrintsLines):
 
     def label_columns(self, columns: Sequence[int]) -> tuple[str, ...]:
         """Return the names of columns, or the name of their term if they are one of its blocks."""
-        names = tuple(self.columns[j] for j in columns)
-        labels = {
-            block: (label,)
-            for t in self.recipe.terms
-            for label, block in zip(t.labels, t.blocks)
-        }
-        return labels.get(names, names)
+        names = tuple([self.columns[j] for j in columns])
+        for term in self.recipe.terms:
+            for label, block in zip(term.labels, term.blocks):
+                if block == names:
+                    return (label,)
+        return names
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
         """Return the Gaussian process with exactly these columns, or None."""
@@ -246,8 +245,11 @@ class Design(PrintsLines):
         return self._term_of(columns, self.recipe.grouped)
 
     def _term_of(self, columns: Sequence[int], terms: Mapping[str, Any]) -> Any:
-        names = tuple(self.columns[j] for j in columns)
-        return next((t for t in terms.values() if t.columns == names), None)
+        names = tuple([self.columns[j] for j in columns])
+        for term in terms.values():
+            if term.columns == names:
+                return term
+        return None
 
     def need_columns_elsewhere(self, quantity: str) -> None:
         """Raise Incompatible if the process has columns only at the rows of the fit, and `quantity` needs them at other rows."""

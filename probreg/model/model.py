@@ -96,6 +96,9 @@ class LocalModel(NamedTuple):
     curvature: Array
 
 
+_UNSTATED = Reference()  # the prior of a nuisance parameter
+
+
 @dataclass(frozen=True, eq=False)
 class Model(FromData):
     """Likelihood and prior on one design: log p(beta, aux | y) = log p(y | eta, aux) + log p(beta, aux) + constant.
@@ -425,7 +428,7 @@ class Model(FromData):
         AuxPrior
             `Reference()` unless stated.
         """
-        prior = self.aux.get(name, Reference())
+        prior = self.aux.get(name, _UNSTATED)
         assert isinstance(prior, AuxPrior)
         return prior
 
@@ -932,7 +935,7 @@ class Model(FromData):
         """
         from probreg.model.prior_predictive import prior_predictive
 
-        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.nuisance}
+        aux = {a: self.aux.get(a, _UNSTATED) for a in self.likelihood.nuisance}
         sample = self.design.sample
         design = self.design
         if (
@@ -981,7 +984,7 @@ class Model(FromData):
         self.joint.require_draws()
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
-        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.nuisance}
+        aux = {a: self.aux.get(a, _UNSTATED) for a in self.likelihood.nuisance}
         return build_pymc_model(
             self.design,
             self.likelihood,

@@ -99,7 +99,7 @@ def coefficient_prior_line(model: Stated) -> str:
         groups.setdefault(key, []).append(b)
     texts = []
     for blocks in groups.values():
-        columns = tuple(j for b in blocks for j in b.columns)
+        columns = tuple([j for b in blocks for j in b.columns])
         prior = _as_stated(model, blocks[0])
         texts.append(_describe_block(model, replace(blocks[0], columns=columns), prior))
     if len(texts) > _BLOCKS:

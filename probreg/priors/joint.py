@@ -254,7 +254,7 @@ class JointPrior:
 
     def of_kind(self, *kinds: type) -> bool:
         """Every block that is not flat is of one of these kinds."""
-        return all(isinstance(b.prior, (Flat, *kinds)) for b in self.blocks)
+        return not [b for b in self.blocks if not isinstance(b.prior, (Flat, *kinds))]
 
     @cached_property
     def informative(self) -> Array:

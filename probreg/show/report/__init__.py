@@ -230,7 +230,7 @@ def _answer(
 
 def _parameters(comparison: Comparison, headings: Sequence[str]) -> Table:
     """Return the table of the comparison with the columns of these headings."""
-    params = parameters_printed(comparison)
+    params, _ = parameters_printed(comparison)
     table = parameter_table(comparison, params, headings)
     omitted = comparison.data.sizes["param"] - len(params)
     if not omitted:
