@@ -215,7 +215,7 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     k = s.beta.size
     if model.likelihood.least_squares:
         moments = model.design.moments
-        sigma = fit.aux[model.likelihood.noise_scale]
+        sigma = model.likelihood.noise(fit.aux)
         *_, J, _, J_aux = sums.of_moments(
             moments, s.beta, np.eye(k), sigma, bool(s.aux)
         )
