@@ -166,16 +166,10 @@ def as_offset(offset: Any, n: int) -> Array | None:
     return array
 
 
-def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """Return valid weights (n,) of this kind that are not all zero."""
-    array = as_weights_of_some(values, n, kind)
-    if array is not None and not array.sum() > 0:
-        raise DataError("the weights sum to zero: no observation is left")
-    return array
-
-
-def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """Return valid weights (n,) of some of the rows, which may all be 0: finite, not negative, whole numbers for frequencies."""
+def as_weights(
+    values: Any, n: int, kind: WeightKind, *, may_vanish: bool = False
+) -> Array | None:
+    """Return valid weights (n,) of this kind: finite, not negative, whole numbers for frequencies; not all zero unless they `may_vanish`."""
     if values is None:
         return None
     if isinstance(values, str):
@@ -187,7 +181,9 @@ def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
         raise DataError(
             f"weights are one number per row: expected shape ({n},), got {array.shape}"
         )
-    return check_values(array, kind, lambda i: f"the weight of row {i}")
+    return check_values(
+        array, kind, lambda i: f"the weight of row {i}", may_vanish=may_vanish
+    )
 
 
 def with_trials(successes: Any, trials: Any, n: int) -> Array:

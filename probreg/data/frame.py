@@ -132,18 +132,6 @@ class Frame:
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed
         )
 
-    def equals(self, other: "Frame") -> bool:
-        """Whether two frames are the same to the last bit."""
-        pairs = (
-            (getattr(self, name), getattr(other, name))
-            for name in ("shift", "scale", "mix", "mixed")
-        )
-        same = all(
-            b is None if a is None else b is not None and np.array_equal(a, b)
-            for a, b in pairs
-        )
-        return same and self.intercept == other.intercept
-
     @property
     def mild(self) -> bool:
         """Whether means are within 100 standard deviations of zero: sums over raw rows lose at most four digits."""

@@ -183,20 +183,15 @@ def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
     return array
 
 
-def check_weights(
-    weights: np.ndarray, *, name: str, kind: WeightKind, table: DataTable
-) -> np.ndarray:
-    """Return valid weights of this kind; raise DataError if they sum to zero."""
-    values = row_weights(weights, name=name, kind=kind, table=table)
-    if not values.sum() > 0:
-        raise DataError(f"the weights {name!r} sum to zero: no observation is left")
-    return values
-
-
 def row_weights(
-    weights: np.ndarray, *, name: str, kind: WeightKind, table: DataTable
+    weights: np.ndarray,
+    *,
+    name: str,
+    kind: WeightKind,
+    table: DataTable,
+    may_vanish: bool = True,
 ) -> np.ndarray:
-    """Check weights: finite, not negative, and whole numbers if they are frequencies."""
+    """Check weights: finite, not negative, and whole numbers if they are frequencies; not all zero unless they `may_vanish`."""
     if np.asarray(weights).dtype.kind not in "iufb":
         i = first_text(weights)
         raise DataError(
@@ -209,6 +204,7 @@ def row_weights(
         lambda i: (
             f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"
         ),
+        may_vanish=may_vanish,
     )
 
 

@@ -151,8 +151,17 @@ def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
     )
 
 
-def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> Array:
-    """Check weights: finite, not negative, whole numbers for frequencies. `row` names the row at a position in the error."""
+def check_values(
+    values: Array,
+    kind: WeightKind,
+    row: Callable[[int], str],
+    *,
+    may_vanish: bool = False,
+) -> Array:
+    """Check weights: finite, not negative, whole numbers for frequencies; `row` names the row at a position in the error.
+
+    Not all of them are zero unless they `may_vanish`.
+    """
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(bad):
         raise DataError(
@@ -168,6 +177,8 @@ def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> 
             raise DataError(
                 "the weights sum to more than 1.8e308, the largest number a float holds: take a larger unit"
             )
+    if not may_vanish and not values.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
     return values
 
 

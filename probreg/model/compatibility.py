@@ -10,7 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data import AbsentRows, Design, as_weights, read_column, with_trials
 from probreg.data.blocks.block import Block
-from probreg.data.checked_arrays import as_weights_of_some, is_array
+from probreg.data.checked_arrays import is_array
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible, require_unicode
@@ -338,7 +338,9 @@ def _with_own_precision(design: Design, data: Any) -> Design:
         or name not in read_columns(data)
     ):
         return design
-    values = as_weights_of_some(design.recipe.weights_at(data), design.n, "precision")
+    values = as_weights(
+        design.recipe.weights_at(data), design.n, "precision", may_vanish=True
+    )
     assert values is not None  # the recipe has their column
     return replace(
         design, precision=np.where(values > 0, values, 1.0), weight_kind="precision"

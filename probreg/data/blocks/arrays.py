@@ -16,7 +16,7 @@ from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import (
     as_offset,
     as_response,
-    as_weights_of_some,
+    as_weights,
     names_of,
     weights_without_empty_trials,
 )
@@ -66,7 +66,7 @@ class ArrayBlocks:
             )
         y, counts = self.compose(y, trials)
         w = weights_without_empty_trials(
-            y, counts, as_weights_of_some(weights, len(X), self.kind)
+            y, counts, as_weights(weights, len(X), self.kind, may_vanish=True)
         )
         if len(X) and (w is None or w.any()):
             tally.orders.add(declared)

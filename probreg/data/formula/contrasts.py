@@ -11,28 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.transforms import Basis, poly
+from probreg.data.formula.transforms import FactorColumns, poly
 from probreg.errors import DataError
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class FactorColumns:
-    """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
-
-    `names` contains the suffix that each column adds to the name of the factor, such as "[T.b]"; "" for a single column.
-    """
-
-    names: tuple[str, ...]
-    values: Array
-    codes: Array | None = None
-
-    def column(self, j: int) -> Array:
-        """Column j at every row (n,)."""
-        if self.codes is None:
-            return self.values[:, j]
-        return self.values[self.codes, j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +29,11 @@ class CodedFactor:
         return self.full if full or self.reduced is None else self.reduced
 
     @classmethod
-    def of_numbers(cls, values: Array | Basis) -> "CodedFactor":
-        """Return the factor of one column (n,), or of the columns of a basis."""
-        if not isinstance(values, Basis):
-            return cls(FactorColumns(("",), values[:, None]))
-        names = tuple(f"[{name}]" for name in values.names)
-        full = FactorColumns(names, values.values)
-        if not values.constant:
-            return cls(full)
-        return cls(full, FactorColumns(names[1:], values.values[:, 1:]))
+    def of_numbers(cls, columns: FactorColumns) -> "CodedFactor":
+        """Return the factor of one column, or of the columns of a basis."""
+        if not columns.constant:
+            return cls(columns)
+        return cls(columns, FactorColumns(columns.names[1:], columns.values[:, 1:]))
 
     @classmethod
     def of_levels(
@@ -71,9 +49,7 @@ class CodedFactor:
         reduced = FactorColumns(names, matrix, codes)
         if contrast.kind == "custom":
             return cls(reduced, reduced if spans else None)
-        full = FactorColumns(
-            tuple(f"[{level}]" for level in levels), np.eye(len(levels)), codes
-        )
+        full = FactorColumns(tuple(map(str, levels)), np.eye(len(levels)), codes)
         return cls(full, reduced if spans else None)
 
 
@@ -86,7 +62,7 @@ class LevelCoding:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def matrix(self, levels: Sequence[Any]) -> tuple[tuple[str, ...], Array]:
-        """Return the suffix that each column adds to the name of the factor, and the columns (L, q)."""
+        """Return the names of the columns, and the columns (L, q)."""
         try:
             labels, matrix = _MATRICES[self.kind](
                 list(levels), *self.arguments, **self.options
@@ -97,7 +73,7 @@ class LevelCoding:
             raise DataError(
                 f"the contrast has shape {matrix.shape}: expected a row for each of the {len(levels)} levels"
             )
-        return tuple(f"[{label}]" for label in labels), matrix
+        return tuple(labels), matrix
 
 
 def _treatment(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:

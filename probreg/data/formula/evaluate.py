@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
-from probreg.data.formula.transforms import TRANSFORMS, Basis, State
+from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
 from probreg.data.terms.process import learned_process, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
@@ -152,7 +152,7 @@ class _Evaluation:
     def _numbers_of(self, node: ast.AST) -> Any:
         """Return the values of a function's or an operator's argument. DataError for a basis, because it has several columns."""
         values = self.value(node)
-        if isinstance(values, Basis):
+        if isinstance(values, FactorColumns):
             raise DataError(
                 f"{self.of.written(node)!r} is several columns, but {self.of.text!r} needs one: write it as a term by itself"
             )
@@ -228,7 +228,7 @@ class _Evaluation:
             self._refuse_outside(key, x, state["knots"][0], state["knots"][-1])
         return columns
 
-    def _standalone(self, call: ast.Call, name: str) -> Basis:
+    def _standalone(self, call: ast.Call, name: str) -> FactorColumns:
         """Return the columns of a smooth function or a process, at its kept basis."""
         key = self.of.written(call)
         x = self.inputs(call)
@@ -261,9 +261,8 @@ class _Evaluation:
                 self.state[key] = {"process": process}
         if name not in SMOOTHS:
             process = self.state[key]["process"]
-            return Basis.number_columns(process.columns_at(x, rows))
-        columns = term_of(self.state[key]).columns_at(x, column, rows)
-        return Basis(tuple(columns), np.column_stack(list(columns.values())))
+            return FactorColumns.number_columns(process.columns_at(x, rows))
+        return FactorColumns(*term_of(self.state[key]).columns_at(x, column, rows))
 
     def inputs(self, call: ast.Call) -> np.ndarray:
         """Return the inputs of a smooth function or a process (n, d): one column for each of its arguments."""

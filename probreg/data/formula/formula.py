@@ -23,11 +23,11 @@ from probreg.data.formula.recipe import (
 )
 from probreg.data.rows import (
     Missing,
-    check_weights,
     complete,
     one_per_row,
     refuse_infinite,
     require,
+    row_weights,
 )
 from probreg.data.unwritten import contiguous
 from probreg.data.weights import WeightKind, read_weights
@@ -105,7 +105,9 @@ def read_formula(
     if weight is None:
         w = None
     else:
-        w = check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+        w = row_weights(
+            table.columns[weight], name=weight, kind=kind, table=table, may_vanish=False
+        )
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
     X, columns, inputs = make_columns(parts, table, memory, codes=True)
@@ -200,7 +202,9 @@ def _is_counted(table: DataTable, weight: str | None, kind: WeightKind) -> np.nd
         return all_rows
     counted = np.asarray(table.columns[weight] != 0, dtype=bool)
     if not counted.any():
-        check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+        row_weights(
+            table.columns[weight], name=weight, kind=kind, table=table, may_vanish=False
+        )
     return counted
 
 

@@ -21,12 +21,11 @@ from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
 from probreg.data.formula.contrasts import (
     CodedFactor,
-    FactorColumns,
     LevelCoding,
     code_terms,
 )
 from probreg.data.formula.evaluate import evaluate_expression, is_truth, read_coding
-from probreg.data.formula.transforms import Basis, State
+from probreg.data.formula.transforms import FactorColumns, State
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
@@ -100,7 +99,7 @@ def lay_out(
         tail.append(
             level_columns(columns.codes, len(memory.levels[text]), full=is_full)
         )
-        names += [factor_label + label for label in columns.names]
+        names += [columns.name(factor_label, j) for j in range(len(columns.names))]
     refuse_repeated(tuple(names), parts)
     for name, values in head:
         refuse_not_finite(values, term=name, variables=(), table=table)
@@ -122,7 +121,7 @@ def _multiply_columns(
         *(range(len(columns.names)) for _, columns in reversed(factors))
     ):
         pairs = list(zip(factors, reversed(places)))
-        name = ":".join(label + columns.names[j] for (label, columns), j in pairs)
+        name = ":".join(columns.name(label, j) for (label, columns), j in pairs)
         values = [columns.column(j) for (_, columns), j in pairs]
         with np.errstate(all="ignore"):
             product = functools.reduce(np.multiply, values)
@@ -144,7 +143,7 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
 def numeric(expression: Expression, table: DataTable, memory: Memory) -> np.ndarray:
     """Return the finite numbers (n,) of an expression that must be one column: an offset or a transformed response."""
     result = evaluate_expression(expression, table, memory.transforms)
-    if isinstance(result, Basis):
+    if isinstance(result, FactorColumns):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(
         np.broadcast_to(np.asarray(result, dtype=np.float64), table.rows.shape[:1])
@@ -220,8 +219,9 @@ def _read_numbers(
     centred: bool,
 ) -> CodedFactor:
     values = evaluate_expression(expression, table, memory.transforms, centred=centred)
-    if not isinstance(values, Basis):
-        values = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
+    if not isinstance(values, FactorColumns):
+        column = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
+        values = FactorColumns((None,), column[:, None])
     factor = CodedFactor.of_numbers(values)
     for j in range(len(factor.full.names)):
         refuse_not_finite(

@@ -18,17 +18,32 @@ State = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
-    """Several columns (n, q) and their names; with `constant`, the first can be dropped if the model has an intercept."""
+class FactorColumns:
+    """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
 
-    names: tuple[str, ...]
+    `names` are written in brackets after the factor, except None for a single column. With `constant`, the first column can be dropped
+    if the model has an intercept.
+    """
+
+    names: tuple[str | None, ...]
     values: Array
+    codes: Array | None = None
     constant: bool = False
 
     @classmethod
-    def number_columns(cls, values: Array, first: int = 1) -> "Basis":
-        """The basis with columns called first, first + 1, ..."""
-        return cls(tuple(str(first + j) for j in range(values.shape[1])), values)
+    def number_columns(cls, values: Array) -> "FactorColumns":
+        """Return the columns called 1, 2, ..."""
+        return cls(tuple(str(1 + j) for j in range(values.shape[1])), values)
+
+    def column(self, j: int) -> Array:
+        """Column j at every row (n,)."""
+        if self.codes is None:
+            return self.values[:, j]
+        return self.values[self.codes, j]
+
+    def name(self, factor: str, j: int) -> str:
+        """The name of column j of a factor, such as "g[T.b]"."""
+        return factor if self.names[j] is None else f"{factor}[{self.names[j]}]"
 
 
 def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
@@ -69,13 +84,15 @@ def center(x: Array, state: State, counts: Array) -> Array:
 
 def poly(
     x: Array, state: State, counts: Array, degree: int = 1, raw: bool = False
-) -> Basis:
+) -> FactorColumns:
     """Return polynomials that are orthonormal over the training rows, or the powers of x.
 
     P_(k+1) = (x - alpha_k) P_k - norm_k / norm_(k-1) P_(k-1), each divided by the root of its norm |P_k|^2.
     """
     if raw:
-        return Basis.number_columns(np.stack([x**k for k in range(1, degree + 1)], 1))
+        return FactorColumns.number_columns(
+            np.stack([x**k for k in range(1, degree + 1)], 1)
+        )
     training = not state
     if training:
         state.update(alpha=[], norms=[float(counts.sum())])
@@ -90,14 +107,14 @@ def poly(
             P[-1] -= norms[k] / norms[k - 1] * P[k - 1]
         if training:
             norms.append(float(counts @ P[-1] ** 2))
-    return Basis.number_columns(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
+    return FactorColumns.number_columns(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
 
 
 def bs(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None, degree: int = 3,
     include_intercept: bool = False, lower_bound: float | None = None, upper_bound: float | None = None,
     extrapolation: str = "raise",
-) -> Basis:  # fmt: skip
+) -> FactorColumns:  # fmt: skip
     """Return B-splines; without the first, since their sum is 1, unless `include_intercept`."""
     from scipy.interpolate import BSpline
 
@@ -109,8 +126,9 @@ def bs(
     spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree)
     B = _evaluate_spline(spline, x, state, extrapolation)
     if include_intercept:
-        return Basis(Basis.number_columns(B, 0).names, B, constant=True)
-    return Basis.number_columns(B[:, 1:])
+        names = tuple(str(j) for j in range(B.shape[1]))
+        return FactorColumns(names, B, constant=True)
+    return FactorColumns.number_columns(B[:, 1:])
 
 
 def _choose_knots(
@@ -154,7 +172,7 @@ def _cubic(
     cyclic: bool, x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
     lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
     constraints: Any = None,
-) -> Basis:  # fmt: skip
+) -> FactorColumns:  # fmt: skip
     """Return cubic splines that are 1 at one knot and 0 at the others, under constraints C beta = 0 of their coefficients.
 
     The constraint "center" is that the columns sum to zero over the training rows. Source: Wood 2017, section 5.3.1.
@@ -178,10 +196,10 @@ def _cubic(
         state["constraints"] = means if centered else constraints
     C = state["constraints"]
     if C is None:
-        return Basis.number_columns(B)
+        return FactorColumns.number_columns(B)
     # beta = Z gamma, Z an orthonormal basis of the null space of C
     Z = np.linalg.qr(np.transpose(C), mode="complete")[0][:, len(C) :]
-    return Basis.number_columns(B @ Z)
+    return FactorColumns.number_columns(B @ Z)
 
 
 def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:
@@ -200,6 +218,6 @@ def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:
     return extend_linearly
 
 
-TRANSFORMS: dict[str, Callable[..., Array | Basis]] = {
+TRANSFORMS: dict[str, Callable[..., Array | FactorColumns]] = {
     "poly": poly, "bs": bs, "cr": partial(_cubic, False), "cc": partial(_cubic, True), "scale": scale, "center": center,
 }  # fmt: skip

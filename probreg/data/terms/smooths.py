@@ -257,9 +257,7 @@ class PenalisedSpline(SmoothBasis):
     high: float
     k: int
     cyclic: bool
-    name: str
     transform: Array  # (k, flat + range): from B-splines to columns
-    plain: int  # columns of the null space
     means: Array
 
     @classmethod
@@ -269,7 +267,6 @@ class PenalisedSpline(SmoothBasis):
         k: int,
         *,
         cyclic: bool = False,
-        ends: tuple[float, float] | None = None,
         name: str = "s",
         counts: Array | None = None,
     ) -> Self:
@@ -287,11 +284,6 @@ class PenalisedSpline(SmoothBasis):
                     f"the column has {distinct} distinct values, three are needed"
                 )
             raise DataError(f"{name}: {expected}")
-        if ends is not None:
-            low, high = ends
-        else:
-            low = float(x.min())
-            high = float(x.max())
         eye = np.eye(k)
         # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
         if cyclic:
@@ -302,34 +294,22 @@ class PenalisedSpline(SmoothBasis):
         null = 1 if cyclic else 2
         # b = V_null a + V_range L^(-1/2) u; of the null space the constant is left out.
         index = np.arange(k) - (k - 1) / 2
-        if not cyclic:
-            line = (index / np.linalg.norm(index))[:, None]
-        else:
-            line = np.zeros((k, 0))
-        smooth = cls(
-            low,
-            high,
-            k,
-            cyclic,
-            name,
-            np.hstack([line, V[:, null:] / np.sqrt(L[null:])]),
-            null - 1,
-            np.zeros(1),
-        )
-        size = _root_mean_square(
-            smooth._splines(x) @ smooth.transform[:, null - 1 :], counts
-        )
-        unit = np.hstack([line, smooth.transform[:, null - 1 :] / size])
-        means = np.average(smooth._splines(x) @ unit, axis=0, weights=counts)
-        return replace(smooth, transform=unit, means=means)
+        line = (index / np.linalg.norm(index))[:, None][:, : null - 1]
+        penalised = V[:, null:] / np.sqrt(L[null:])
+        smooth = cls(float(x.min()), float(x.max()), k, cyclic, np.eye(k), np.zeros(1))
+        B = smooth._splines(x)
+        size = _root_mean_square(B @ penalised, counts)
+        transform = np.hstack([line, penalised / size])
+        means = np.average(B @ transform, axis=0, weights=counts)
+        return replace(smooth, transform=transform, means=means)
 
     @property
     def flat(self) -> int:
-        return self.plain
+        return 0 if self.cyclic else 1
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        return (self.transform.shape[1] - self.plain,)
+        return (self.transform.shape[1] - self.flat,)
 
     @property
     def ends(self) -> Array:

@@ -82,10 +82,9 @@ class SmoothTerm:
 
     def columns_at(
         self, x: Array, by: Any = None, rows: Any = None
-    ) -> dict[str, Array]:
-        """Return the columns (n,) by name, at points x (n, d) and the values of `by`."""
+    ) -> tuple[tuple[str, ...], Array]:
+        """Return the names of the columns and the columns (n, q), at points x (n, d) and the values of `by`."""
         columns = self.basis.columns_at(x)
-        names = self._column_labels()
         if self.by == "number":
             kind = kind_of(by)
             if kind not in ("number", "truth"):
@@ -93,12 +92,7 @@ class SmoothTerm:
                     f"by= held numbers when the model was fitted and holds {kind} now, {by[0]!r} at row {rows[0]}"
                 )
             values = np.asarray(by, dtype=float)
-            return dict(
-                zip(
-                    names,
-                    (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T,
-                )
-            )
+            columns = np.column_stack([np.ones(len(x)), columns]) * values[:, None]
         if self.by == "levels":
             levels = np.asarray(by, dtype=object)
             if (
@@ -121,7 +115,7 @@ class SmoothTerm:
                     for level in self.levels
                 ]
             )
-        return dict(zip(names, columns.T))
+        return tuple(self._column_labels()), columns
 
     def function_at(self, x: Array) -> Array:
         """Return the columns of one function at points x (n, d), in the order [flat, blocks], before multiplication by `by=` numbers."""
