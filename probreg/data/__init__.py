@@ -4,10 +4,12 @@ from probreg.data.array_columns import (
     ArrayColumns as ArrayColumns,
     from_arrays as from_arrays,
 )
-from probreg.data.arrow_moments import ArrowMoments as ArrowMoments
+from probreg.data.arrow_moments import (
+    AnyMoments as AnyMoments,
+    ArrowMoments as ArrowMoments,
+)
 from probreg.data.blocks.block import (
     Block as Block,
-    RowSource as RowSource,
     by_kind as by_kind,
 )
 from probreg.data.checked_arrays import (
@@ -21,7 +23,6 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.design import (
     AbsentRows as AbsentRows,
-    AnyMoments as AnyMoments,
     ColumnRecipe as ColumnRecipe,
     Design as Design,
 )

@@ -341,3 +341,6 @@ def arrow_moments_of(
     return ArrowMoments(
         head, terms, inside, border.reshape(q, head.p + 1), totals.reshape(q, 2)
     )
+
+
+AnyMoments = Moments | ArrowMoments

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from probreg.data.arrow_moments import ArrowMoments
-from probreg.data.blocks.block import Block, RowSource, add
+from probreg.data.arrow_moments import AnyMoments, ArrowMoments
+from probreg.data.blocks.block import Block, add
 from probreg.data.checked_arrays import (
     INTERCEPT,
     as_offset,
@@ -34,8 +34,10 @@ from probreg.kernels import KernelBasis
 from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
+if TYPE_CHECKING:
+    from probreg.data.blocks.parts import RowsInParts
+
 Array = np.ndarray
-AnyMoments = Moments | ArrowMoments
 
 
 class ColumnRecipe(ABC):
@@ -152,7 +154,7 @@ class Design(PrintsLines):
     kept_by_trials: Moments | None = None
     trials: Array | None = None
     # the source of rows that are read in blocks: X and y are then empty
-    source: RowSource | None = None
+    source: "RowsInParts | None" = None
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     absent: "AbsentRows | None" = None

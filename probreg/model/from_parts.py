@@ -13,13 +13,15 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.data import INTERCEPT, Block, ColumnRecipe, Design
+from probreg.data.arrow_moments import AnyMoments
 from probreg.data.blocks.arrays import ArrayBlocks
 from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, encode_values
-from probreg.data.blocks.files import Files, Tables
+from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import learn_recipe, plan
+from probreg.data.blocks.partition import Tables
 from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
 from probreg.data.blocks.survey import Orders, Survey, survey_of
-from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
+from probreg.data.design import arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error

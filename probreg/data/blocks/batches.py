@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from probreg.data.blocks.block import Array, Block, encode_block, join_blocks
-from probreg.data.blocks.files import Files, Tables
-from probreg.data.blocks.partition import tables_of
+from probreg.data.blocks.files import Files
+from probreg.data.blocks.partition import Tables, tables_of
 from probreg.data.blocks.parts import ASSUMED_ROWS
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import weights_without_empty_trials

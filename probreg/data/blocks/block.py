@@ -1,7 +1,7 @@
 """Blocks of rows, the unit of work for sums over rows in memory or elsewhere.
 
 A function of a `Block` computes the contribution of some rows; `Design.fold` combines the contributions of all blocks. Rows in memory are
-one block. Rows elsewhere (files, the workers of a cluster) are a `RowSource`, which keeps at most a few
+one block. Rows elsewhere (files, the workers of a cluster) are `RowsInParts`, which keep at most a few
 blocks in memory at a time. A function that is folded should be picklable (`functools.partial` of a module's function over arrays), because a
 source may send it to where the rows are: the function travels there, and only its results travel back.
 """
@@ -9,7 +9,7 @@ source may send it to where the rows are: the function travels there, and only i
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,27 +129,3 @@ def encode_block(
 def add(a: Sums, b: Sums) -> Sums:
     """Add two tuples of arrays, array by array."""
     return tuple(map(operator.add, a, b))
-
-
-class RowSource(Protocol):
-    """Rows that are not in memory.
-
-    `sample` contains at most SAMPLE evenly spaced rows, `weight` is the number of observations (the sum of frequency weights, else `n`),
-    and `name` describes where the rows are.
-    """
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def weight(self) -> float: ...
-
-    @property
-    def sample(self) -> Block: ...
-
-    @property
-    def name(self) -> str: ...
-
-    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """add(... add(fn(first block), fn(second block)) ..., fn(last block)): one pass over all rows, in their order."""
-        ...

@@ -31,8 +31,9 @@ class Partitions:
     def reduce(
         self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
     ) -> Any:
-        """Combine the results of neighbours, computed where the partitions are; see `Parts`.
+        """Return add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)), computed where the partitions are.
 
+        Results that are None are left out; None if all are.
         A ProbregError from fn is raised unchanged; lost or failed workers raise
         ProbregError. An interrupt cancels the tasks.
         """

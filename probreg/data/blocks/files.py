@@ -4,21 +4,18 @@ This module does not use the meaning of the columns. A batch is a `DataTable` wi
 their file, counted from 0. Text becomes a categorical of its distinct values, so that each value is parsed only once.
 """
 
-import math
-import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
-from probreg.data.blocks.parts import LocalPart, Parts
+from probreg.data.blocks.parts import LocalPart
 from probreg.data.formula.columns import (
-    EXACT,
     DataTable,
     _from_series,
     declares_order,
@@ -57,21 +54,6 @@ class Batch(NamedTuple):
     file: str
 
 
-class Tables(Protocol):
-    """Rows with named columns that are read a batch at a time."""
-
-    @property
-    def name(self) -> str: ...
-
-    def names(self) -> tuple[str, ...]: ...
-
-    def batches(self, names: Sequence[str]) -> Generator[Batch]: ...
-
-    def declared_order(self, name: str) -> bool: ...
-
-    def parts(self, names: Sequence[str]) -> Parts: ...
-
-
 @dataclass(frozen=True)
 class Files:
     """Files of one format with the same columns, in the order of their rows.
@@ -105,7 +87,7 @@ class Files:
             names = _schema(path, self.format).names
         return distinct_names(names, path.name)
 
-    def parts(self, names: Sequence[str]) -> Parts:
+    def parts(self, names: Sequence[str]) -> LocalPart:
         """The files as one part of rows."""
         return LocalPart(self, self.name, self.progress)
 
@@ -418,18 +400,13 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
 
 def _label(text: str) -> int | float | None:
     """Return the number in a text, a whole number exactly; None if the text is not a number."""
-    if re.fullmatch(r"\s*[-+]?[0-9]+\s*", text):
-        return int(text)
     if not reads_as_number(text) or "_" in text:
         return None
     number = float(text)
-    if (
-        abs(number) > EXACT
-        and math.isfinite(number)
-        and (decimal := Decimal(text.strip())) == decimal.to_integral_value()
-    ):
-        return int(decimal)
-    return number
+    if not number.is_integer():
+        return number
+    decimal = Decimal(text.strip())
+    return int(decimal) if decimal == decimal.to_integral_value() else number
 
 
 def _values(batch: Any, name: str) -> Any:

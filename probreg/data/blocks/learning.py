@@ -13,8 +13,8 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.blocks.batches import Selection, first_row
 from probreg.data.blocks.block import SAMPLE, Array
-from probreg.data.blocks.files import Files, Tables
-from probreg.data.blocks.partition import tables_of
+from probreg.data.blocks.files import Files
+from probreg.data.blocks.partition import Tables, tables_of
 from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders

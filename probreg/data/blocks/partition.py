@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.blocks.files import Batch, Tables
+from probreg.data.blocks.files import Batch, Files
 from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.formula.columns import (
     DataTable,
@@ -50,6 +50,9 @@ class Partition:
     def parts(self, names: Sequence[str]) -> Parts:
         """The rows as one part."""
         return LocalPart(self, self.name)
+
+
+Tables = Files | Partition  # rows with named columns that are read a batch at a time
 
 
 def tables_of(part: Any, number: int) -> Tables:

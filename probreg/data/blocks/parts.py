@@ -6,9 +6,10 @@ A pass calls a function on each part in the process that has it, and adds up the
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from probreg.data.blocks.block import Block
+from probreg.data.blocks.cluster import Partitions
 from probreg.data.blocks.stream import one_pass
 from probreg.data.blocks.survey import Tally
 from probreg.errors import DataError
@@ -17,25 +18,9 @@ from probreg.errors import DataError
 ASSUMED_ROWS = 1_000_003
 
 
-class Parts(Protocol):
-    """Parts of rows in their order; `progress` as in `one_pass`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def progress(self) -> bool | None: ...
-
-    def reduce(
-        self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
-    ) -> Any:
-        """Return add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)); results that are None are left out, and None if all are."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class LocalPart:
-    """One part, which this process reads."""
+    """One part, which this process reads; `progress` as in `one_pass`."""
 
     part: Any
     name: str
@@ -44,13 +29,13 @@ class LocalPart:
     def reduce(
         self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
     ) -> Any:
+        """Return fn of the part."""
         return fn(0, self.part)
 
 
-class PartBlocks(Protocol):
-    """A function that makes the blocks of a part from its number and the part, and counts the rows left out in `tally`."""
-
-    def __call__(self, number: int, part: Any, tally: Tally) -> Iterable[Block]: ...
+Parts = LocalPart | Partitions
+# makes the blocks of a part from its number and the part, and counts the rows left out
+PartBlocks = Callable[[int, Any, Tally], Iterable[Block]]
 
 
 class PartsPass(NamedTuple):
@@ -94,7 +79,10 @@ def _join_passes(
 
 @dataclass(frozen=True, eq=False)
 class RowsInParts:
-    """A `RowSource` of parts."""
+    """Rows that are not in memory.
+
+    `sample` contains at most SAMPLE evenly spaced rows, `weight` is the number of observations (the sum of frequency weights, else `n`).
+    """
 
     parts: Parts
     blocks: PartBlocks
@@ -108,7 +96,9 @@ class RowsInParts:
         return self.parts.name
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """Make one pass. DataError if the number of rows changed since the model was made."""
+        """Return add(... add(fn(first block), fn(second block)) ..., fn(last block)): one pass over all rows, in their order.
+
+        DataError if the number of rows changed since the model was made."""
         result = pass_over(self.parts, self.blocks, fn, add, self.n)
         if result.rows != self.n:
             raise DataError(
