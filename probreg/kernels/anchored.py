@@ -16,6 +16,7 @@ from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
+from probreg.kernels.pivots import pivoted_root
 from probreg.linalg import inverse_upper, one_blas_thread
 from probreg.linalg.lazy_array import LazyArray
 
@@ -179,24 +180,17 @@ def pivoted_cholesky(
     refuse_negative_variance(kernel, rows, d, largest, rows[:0])
     if not total > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
-    pivots: list[int] = []
-    G = np.empty((16, len(rows)))
-    for j in range(min(max_size, len(rows))):
-        i = int(np.argmax(d))
-        if d.sum() <= tol * total or d[i] <= floor:
-            break
-        if j == len(G):
-            G = np.vstack([G, np.empty((min(j, max_size - j), len(rows)))])
-        # g = (k(x_i, .) - G_i'G) / sqrt(d_i), d <- d - g^2
-        g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
-        g[pivots] = 0.0
-        G[j] = g / np.sqrt(d[i])
-        d = d - np.square(G[j])
-        d[i] = 0.0
-        pivots.append(i)
-        refuse_negative_variance(kernel, rows, d, largest, rows[pivots])
-        d = np.maximum(d, 0.0)
-    return pivots, G[: len(pivots)], float(d.sum())
+    pivots, G, d = pivoted_root(
+        d,
+        lambda i: kernel.matrix(RowPairs(rows[i : i + 1], rows))[0],
+        max_rank=min(max_size, len(rows)),
+        floor=floor,
+        tol=tol,
+        check=lambda d, pivots: refuse_negative_variance(
+            kernel, rows, d, largest, rows[pivots]
+        ),
+    )
+    return pivots, G, float(d.sum())
 
 
 def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:

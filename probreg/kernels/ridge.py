@@ -185,14 +185,6 @@ class RidgePath:
             lams / (self.d + lams)
         ) @ self._squared_eigenvectors.T + self._residual_leverage
 
-    def gcv(self, lam: ArrayLike) -> Array:
-        """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
-        return self.n * self.rss(lam) / np.square(self.n - self.df(lam))
-
-    def sigma2(self, lam: ArrayLike) -> Array:
-        """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
-        return self.penalised_rss(lam) / self._penalised_dimensions
-
     def penalised_rss(self, lam: ArrayLike) -> Array:
         """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, on the complement of 1 with an offset."""
         lams = self._lam(lam)[:, None]
@@ -211,7 +203,7 @@ class RidgePath:
         """
         lams = self._lam(lam)
         if sigma2 is None:
-            noise = self.sigma2(lams)
+            noise = self.penalised_rss(lams) / self._penalised_dimensions
         else:
             noise = np.broadcast_to(floats(sigma2, "sigma2"), lams.shape)
         if not (noise > 0).all():
@@ -284,7 +276,7 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     Returns
     -------
     RidgePath
-        With `alpha`, `intercept`, `df`, `loo_residuals`, `gcv`, `log_evidence`, `norm2`, `predict`, `variance`.
+        With `alpha`, `intercept`, `df`, `loo_residuals`, `log_evidence`, `norm2`, `predict`, `variance`.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.kernels.basis import KernelBasis
 from probreg.kernels.pairs import Array, RowPairs
+from probreg.kernels.pivots import pivoted_root
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
 _NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
@@ -183,37 +184,25 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     off = np.flatnonzero(d > _NOTHING)
     d = d[off]
     off_sums = sums.take(off)
-    root = np.zeros((0, sums.n))
     if not len(off):
-        return root
+        return np.zeros((0, sums.n))
     points, M = off_sums.points()
     phi = off_sums.columns(basis) / sd[off, None]
     unit = sd[off]
-    G = np.empty((min(64, len(off)), len(off)))
-    r = 0
     max_rank = min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
-    while d.max() > ON_SPAN:
-        if r == max_rank < len(off):
-            raise DataError(
-                f"{len(off):,} rows are off the span of a basis of {basis.kernel}, and their covariance is of rank above {max_rank:,}: "
-                f"ask for at most {min(_MOST_RANK, max_rank):,} rows at a time"
-            )
-        if r == max_rank:
-            break
-        if r == len(G):
-            G = np.vstack([G, np.empty((min(r, max_rank - r), len(off)))])
-        i = int(np.argmax(d))
-        # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2, C_i = l_i l_j k - l_i(phi)'l_j(phi)
-        x = off_sums.rows[i]
-        c = off_sums.coefficients[i]
-        C = (
-            M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i])
-            - phi @ phi[i]
+
+    def row(i: int) -> Array:
+        # C_i = l_i l_j k - l_i(phi)'l_j(phi)
+        x = RowPairs(off_sums.rows[i], points)
+        k = M @ (off_sums.coefficients[i] @ basis.kernel.matrix(x))
+        return np.asarray(k / (unit * unit[i]) - phi @ phi[i])
+
+    _, G, d = pivoted_root(d, row, max_rank=max_rank, floor=ON_SPAN)
+    if d.max() > ON_SPAN and max_rank < len(off):
+        raise DataError(
+            f"{len(off):,} rows are off the span of a basis of {basis.kernel}, and their covariance is of rank above {max_rank:,}: "
+            f"ask for at most {max_rank:,} rows at a time"
         )
-        G[r] = (C - G[:r, i] @ G[:r]) / np.sqrt(d[i])
-        d = np.maximum(d - np.square(G[r]), 0.0)
-        d[i] = 0.0
-        r += 1
-    root = np.zeros((r, sums.n))
-    root[:, off] = G[:r] * unit
+    root = np.zeros((len(G), sums.n))
+    root[:, off] = G * unit
     return root

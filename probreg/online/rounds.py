@@ -13,7 +13,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.linalg import triangular
 from probreg.online.experts import Aggregate
 from probreg.online.kernel_learners import KernelLearner
-from probreg.online.learner import Gradient, Learner
+from probreg.online.learner import Learner
 from probreg.online.updates import Array, Euclid, State
 
 
@@ -32,8 +32,7 @@ class Totals:
     """Sums and extremes over rounds; the totals of two stretches add up with +.
 
     largest: the largest ||x||^2, and `column` the largest value of that row. worst: the largest loss of a round. spread: the
-    range of the values within a row. gradient_cost: sum of step_t slope_t^2 ||x_t||^2. normalised: the losses over
-    eps + ||x||^2, for a normalised step.
+    range of the values within a row. gradient_cost: sum of step_t slope_t^2 ||x_t||^2.
     """
 
     rounds: int = 0
@@ -44,7 +43,6 @@ class Totals:
     spread: float = 0.0
     gradient_cost: float = 0.0
     worst: float = 0.0
-    normalised: float = 0.0
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(
@@ -56,15 +54,7 @@ class Totals:
             max(self.spread, other.spread),
             self.gradient_cost + other.gradient_cost,
             max(self.worst, other.worst),
-            self.normalised + other.normalised,
         )
-
-
-def normalised_rows(X: Array, y: Array, eps: float) -> tuple[Array, Array]:
-    """Return the rows divided by sqrt(eps + ||x||^2); rows of zeros stay zero."""
-    size = np.sqrt(eps + (X**2).sum(axis=1))
-    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-    return X * scale[:, None], y * scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +77,6 @@ class Rounds:
     status: RunStatus
     data: tuple[Array, Array] | None = field(default=None, repr=False)
     factor: Array | None = field(default=None, repr=False)
-    normalised_factor: Array | None = field(default=None, repr=False)
     passes: int = 1  # begun
     shuffle: int | None = None
 
@@ -108,17 +97,6 @@ class Rounds:
             return self.factor
         X, y = self.rows()
         return triangular(X, y).astype(float) * np.sqrt(self.totals.rounds / len(y))
-
-    @cached_property
-    def normalised_moments(self) -> Array:
-        """The factor of the rows [x y] / sqrt(eps + ||x||^2), for a learner with normalised steps."""
-        if self.normalised_factor is not None:
-            return self.normalised_factor
-        assert isinstance(self.learner, Gradient)
-        X, y = self.rows()
-        return triangular(*normalised_rows(X, y, self.learner.rate.eps)).astype(
-            float
-        ) * np.sqrt(self.totals.rounds / len(y))
 
     def loss_of(self, u: ArrayLike) -> float:
         """Return the loss of fixed weights u over the same rounds; for a learner of functions, of f = sum_i u_i k(x_i, .)."""

@@ -16,13 +16,11 @@ from probreg.online.learner import (
     fixed_step,
 )
 from probreg.online.result import Run
-from probreg.online.rounds import RunStatus, Totals, normalised_rows
+from probreg.online.rounds import RunStatus, Totals
 from probreg.online.sources import Arrays, RowStream, as_source
 from probreg.online.updates import (
-    NORMALISED,
     PLAIN,
     Array,
-    Rate,
     RoundArrays,
     Simplex,
     State,
@@ -177,7 +175,6 @@ class Recorder:
         self.sums = [self.sum.copy()]
         self.totals = Totals()
         self.factor: Array | None = None
-        self.normalised_factor: Array | None = None
         self.passes = 1
         self.warned = False
 
@@ -269,24 +266,16 @@ class Recorder:
             spread=self._spread(A) if "theta" in before.memory else 0.0,
             gradient_cost=self._gradient_cost(squares, arrays.slope, before.t),
             worst=float(arrays.loss.max()),
-            normalised=self._normalised_loss(squares, arrays.loss),
         )
         if self.rows:
             self.predictions.append(arrays.prediction)
             self.losses.append(arrays.loss)
-        if isinstance(self.source, RowStream):
-            self._record_factors(A, b)
+        is_squared = self.learner.loss.name == "squared" and self.learner.linear
+        if isinstance(self.source, RowStream) and is_squared:
+            F = triangular(A, b).astype(float)
+            self.factor = F if self.factor is None else merge(self.factor, F)
         self._record_weights()
         self._warn_large_step()
-
-    def _record_factors(self, A: Array, b: Array) -> None:
-        """Record the moments of the rows of a stream, for linear learners."""
-        if self.learner.loss.name == "squared" and self.learner.linear:
-            self.factor = _joined_factor(self.factor, A, b)
-            rate = _normalised_rate(self.learner)
-            if rate is not None:
-                rows = normalised_rows(A, b, rate.eps)
-                self.normalised_factor = _joined_factor(self.normalised_factor, *rows)
 
     def _spread(self, A: Array) -> float:
         assert isinstance(self.learner, Gradient)
@@ -302,15 +291,6 @@ class Recorder:
             return rule.rate.step * float((slope * slope) @ squares)
         steps = rule.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
         return float((steps * slope * slope) @ squares)
-
-    def _normalised_loss(self, squares: Array, loss: Array) -> float:
-        rate = _normalised_rate(self.learner)
-        if rate is None:
-            return 0.0
-        size = rate.eps + squares
-        return float(
-            np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum()
-        )
 
     def _record_weights(self) -> None:
         if self.totals.rounds - self.times[-1] < self.every:
@@ -372,7 +352,6 @@ class Recorder:
             status=status,
             data=data,
             factor=self.factor,
-            normalised_factor=self.normalised_factor,
             passes=self.passes,
             shuffle=shuffle,
         )
@@ -388,16 +367,3 @@ def _concatenate(blocks: list[Array]) -> Array:
     if len(blocks) == 1:
         return blocks[0]
     return np.concatenate(blocks) if blocks else np.empty(0)
-
-
-def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:
-    F = triangular(A, b).astype(float)
-    return F if before is None else merge(before, F)
-
-
-def _normalised_rate(learner: Learner) -> Rate | None:
-    """Return the rate of a learner of normalised steps, else None."""
-    rule = learner.rule
-    if rule is not None and rule.rate.kind == NORMALISED:
-        return rule.rate
-    return None

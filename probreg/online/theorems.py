@@ -15,6 +15,7 @@ from scipy.special import softmax
 import probreg.online.comparator as best
 from probreg.arguments import scalars
 from probreg.errors import Incompatible
+from probreg.linalg import triangular
 from probreg.online.guarantee import (
     NOT_OF_LOSS,
     OF_LOSS,
@@ -150,13 +151,20 @@ def _linear_bound(path: Rounds) -> LinearBound:
         )
     if learner.rate.kind == NORMALISED:
         # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
+        X, y = path.rounds()
+        if len(path.losses) != len(y):
+            raise Incompatible(
+                "the bound of a normalised step needs the loss of each round: record=Record(rows=True)"
+            )
+        size = np.sqrt(learner.rate.eps + np.square(X).sum(1))
+        scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         return LinearBound(
             "normalised least mean squares",
             "potential argument",
             1 / (1 - s) if s < 1 else np.inf,
             1 / s,
-            path.totals.normalised,
-            path.normalised_moments,
+            float(np.square(scale) @ path.losses),
+            triangular(X * scale[:, None], y * scale).astype(float),
             (Assumption("step < 1", s, s < 1),),
             quantity="cumulative squared loss over eps + ||x||^2",
             of_loss=NOT_OF_LOSS,

@@ -172,8 +172,6 @@ def test_the_path_of_columns_is_that_of_their_matrix(offset: bool) -> None:
             "norm2",
             "residuals",
             "loo_residuals",
-            "gcv",
-            "sigma2",
             "log_evidence",
         ):
             assert_allclose(
@@ -207,7 +205,7 @@ def test_the_evidence_is_the_density_of_y() -> None:
     free = -0.5 * (left + log_det + np.log(one @ P @ one / (2 * np.pi)))
     path = ridge_path(K(X), Y)
     assert path.log_evidence(lam, sigma2)[0] == pytest.approx(free, rel=1e-12)
-    best = path.sigma2(lam)[0]
+    best = path.penalised_rss(lam)[0] / 3  # an offset leaves 3 of 4 dimensions
     near = path.log_evidence([lam] * 3, sigma2=best * np.array([0.99, 1.0, 1.01]))
     assert near.argmax() == 1
     assert path.log_evidence(lam)[0] == near[1]

@@ -1,5 +1,8 @@
 """Newton's equations of a piecewise linear loss with a normal prior, in the coefficients or in the rows.
 
+`factor` takes D, and `solve` returns db and dr; in `active` D is infinite on some rows and zero elsewhere, and it returns
+the function (slack, error) -> (db, da).
+
 With dual weights a that follow the residuals as da = D dr + w, D diagonal and >= 0, and
 dr = -X db,
 
@@ -13,7 +16,6 @@ become X db = error there, the equations of an active set.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +43,6 @@ Array = NDArray[np.float64]
 # reciprocal condition number below which the least-norm solution is used
 SINGULAR = 1e-14
 ROUNDING = 64 * float(np.finfo(float).eps)
-
-
-class NewtonSystem(Protocol):
-    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for a sequence of
-    D; `solve` returns db and dr. In `active` D is infinite on `rows` and zero elsewhere: (slack, error) -> (db,
-    da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
-
-    def start(self) -> Array: ...
-    def factor(self, D: Array) -> None: ...
-    def solve(self, w: Array, slack: Array) -> tuple[Array, Array]: ...
-    def active(
-        self, rows: NDArray[np.intp]
-    ) -> Callable[[Array, Array], tuple[Array, Array]]: ...
 
 
 @dataclass(eq=False)
@@ -290,3 +279,6 @@ class ByRows:
             return db, da
 
         return change
+
+
+NewtonSystem = ByColumns | ByRows

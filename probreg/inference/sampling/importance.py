@@ -8,8 +8,7 @@ tail of the distribution of the weights is too heavy (k-hat), the method raises 
 error.
 
 The largest weights are replaced by quantiles of a Pareto tail; its shape is the
-diagnostic (Vehtari, Simpson, Gelman, Yao & Gabry 2024), fitted as in Zhang & Stephens
-2009.
+diagnostic (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
 """
 
 import math
@@ -47,9 +46,6 @@ from probreg.model.likelihood_sums import log_lik_of_moments, sample_of
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Prior, SmoothPrior
 from probreg.system.terminal import few_names, percent
-
-_FEWEST = 5  # smallest number of tail weights for an estimate of the shape
-_PRIOR = 10  # prior weight of k = 1/2 in observations
 
 
 class SmoothedWeights(NamedTuple):
@@ -92,60 +88,22 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     >>> found.k < 0, bool(found.log_weight.max() <= np.log(100.0))  # a bounded tail
     (True, True)
     """
+    from arviz_stats.base import array_stats
+
     S = len(log_weight)
-    top = float(log_weight.max())
-    # M = min(S/5, 3 S^(1/2)) (Vehtari et al. 2024).
+    # M = min(S/5, 3 S^(1/2)) (Vehtari et al. 2024); a shape needs five weights
     tail = int(min(S // 5, 3.0 * np.sqrt(S)))
-    if tail < _FEWEST or not np.isfinite(top):
-        return SmoothedWeights(log_weight, np.inf)
     order = np.argsort(log_weight)
-    largest = order[-tail:]
-    cut = float(log_weight[order[-tail - 1]])
-    if (
-        top - log_weight[largest[0]] < 1e-10
-    ):  # equal weights: draws of the target itself
-        return SmoothedWeights(log_weight, -np.inf)
-    base = np.exp(cut - top)
-    k, sigma = _pareto(np.exp(log_weight[largest] - top) - base)
-    if not np.isfinite(k):
+    if tail < 5 or not np.isfinite(log_weight[order[[-tail - 1, -1]]]).all():
         return SmoothedWeights(log_weight, np.inf)
-    p = (np.arange(tail) + 0.5) / tail
-    # The quantile of a generalised Pareto: sigma ((1 - p)^(-k) - 1) / k, -sigma log(1 - p) at k = 0.
-    if k == 0:
-        grown = -np.log1p(-p)
-    else:
-        grown = np.expm1(-k * np.log1p(-p)) / k
-    log_smoothed = np.array(log_weight, dtype=float)
-    log_smoothed[largest] = top + np.minimum(np.log(base + sigma * grown), 0.0)
-    return SmoothedWeights(log_smoothed, float(k))
-
-
-def _pareto(x: Array) -> tuple[float, float]:
-    """Return shape k and scale sigma of the density (1 + k x / sigma)^(-1/k - 1) /
-    sigma of increasing x.
-
-    With theta = -k / sigma, k is profiled out of the likelihood, theta is averaged over
-    a grid, and a weak prior shrinks k to one half.
-    """
-    n = len(x)
-    quartile = x[int(len(x) / 4 + 0.5) - 1]
-    if not quartile > 0:
-        return np.inf, np.nan
-    m = 30 + int(np.sqrt(n))
-    # The grid of Zhang & Stephens 2009: theta_j = 1 / x_(n) + (1 - (m / (j - 1/2))^(1/2)) / (3 x_(n/4)), j = 1 .. m.
-    theta = 1.0 / x[-1] + (1.0 - np.sqrt(m / (np.arange(m) + 0.5))) / (3.0 * quartile)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        k = np.log1p(-theta[:, None] * x).mean(1)
-        # k(theta) = mean log(1 - theta x), and l(theta) = n (log(-theta / k) - k - 1).
-        profile = n * (np.log(-theta / k) - k - 1.0)
-    weight = np.exp(profile - np.nanmax(profile))
-    weight = np.where(
-        weight / np.nansum(weight) >= 10 * np.finfo(float).eps, weight, 0.0
-    )
-    best = float(theta @ weight / weight.sum())
-    shape = float(np.log1p(-best * x).mean())
-    # k = (n k + 10 / 2) / (n + 10), sigma = -k / theta with the unshrunk k.
-    return (n * shape + 0.5 * _PRIOR) / (n + _PRIOR), -shape / best
+    if np.ptp(log_weight[order[-tail:]]) < 1e-10:  # draws of the target itself
+        return SmoothedWeights(log_weight, -np.inf)
+    with np.errstate(all="ignore"):
+        smoothed, k = array_stats.psislw(-log_weight)
+    # a weight below the tail is changed by normalisation only, which is undone
+    below = order[-tail - 1]
+    scaled = smoothed + (log_weight[below] - smoothed[below])
+    return SmoothedWeights(scaled, float(k) if np.isfinite(k) else np.inf)
 
 
 _ROUNDS = (
