@@ -17,7 +17,7 @@ from probreg.fits.fit import Fit
 from probreg.inference import Status
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
-from probreg.model.prior_words import prior_line
+from probreg.model.descriptions import prior_line
 from probreg.priors import AuxPrior
 from probreg.system.terminal import cut_text
 

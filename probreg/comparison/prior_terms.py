@@ -16,8 +16,8 @@ from probreg.inference.covariance import root_of_curvature
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
+from probreg.model.descriptions import written_prior
 from probreg.model.model import Model
-from probreg.model.prior_words import written_prior
 from probreg.priors import (
     AffinePrior,
     AuxPrior,

@@ -16,7 +16,7 @@ from probreg.comparison.prior_terms import rowless
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
-from probreg.model.prior_words import prior_line
+from probreg.model.descriptions import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent
 from probreg.tables import Column, Table
 from probreg.tables.content import Kind

@@ -44,7 +44,7 @@ from probreg.inference.varying import (
 )
 from probreg.likelihoods import CountLikelihood, Likelihood
 from probreg.likelihoods.links import LOG
-from probreg.model.prior_words import prior_line
+from probreg.model.descriptions import prior_line
 from probreg.system.terminal import (
     cut_text,
     format_number,

@@ -25,7 +25,6 @@ from probreg.likelihoods import (
 )
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
-from probreg.model.prior_words import Stated
 from probreg.priors import (
     AuxPrior,
     FisherPrior,
@@ -123,7 +122,7 @@ def of_rows(
     return whole_counts(values, type(kind).__name__), "counts"
 
 
-def require_outcomes(model: Stated) -> None:
+def require_outcomes(model: Any) -> None:
     """Raise DataError where an outcome occurs in no row and a parameter that it sends to infinity has a flat prior: the intercept, or
     the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
     design = model.design
@@ -161,7 +160,7 @@ def require_outcomes(model: Stated) -> None:
     )
 
 
-def _require_variation(model: Stated) -> None:
+def _require_variation(model: Any) -> None:
     """Raise DataError for a constant response if the noise scale has the flat default prior: its estimate is zero. The posterior
     exists under a proper prior of the scale, at a known scale, or if all priors are in units of it."""
     design = model.design
@@ -196,7 +195,7 @@ def require_units(design: Design) -> None:
         )
 
 
-def require_digits(model: Stated) -> None:
+def require_digits(model: Any) -> None:
     """Raise DataError for a column with a prior beside an intercept that is so far from 0 that its differences have no digits.
     Without a prior it counts as a multiple of the intercept, and the fit names it as not identified."""
     design = model.design

@@ -82,7 +82,7 @@ from probreg.tables.notebook import notebook_html
 
 if TYPE_CHECKING:
     from probreg.model.prior_predictive import PriorPredictive
-    from probreg.priors.penalties.spelling import Setting, Spellings
+    from probreg.priors.penalties import Setting, Spellings
 
 Array = np.ndarray
 Aux = Mapping[str, float]
@@ -482,7 +482,7 @@ class Model(FromData):
         )
 
     def __repr__(self) -> str:
-        from probreg.model.model_words import model_words, weak_words
+        from probreg.model.descriptions import model_words, weak_words
 
         head, rows, *lines = model_words(self)
         return clean_lines(
@@ -492,7 +492,7 @@ class Model(FromData):
         )
 
     def _repr_html_(self) -> str:
-        from probreg.model.model_words import model_words, weak_words
+        from probreg.model.descriptions import model_words, weak_words
 
         head, *lines = model_words(self)
         return notebook_html([head], notes=[*lines, *weak_words(self)])
@@ -511,7 +511,7 @@ class Model(FromData):
         Incompatible
             For a softmax with a reference class: other packages penalise the coefficients of all classes.
         """
-        from probreg.model.penalty_calls import setting_of
+        from probreg.model.penalties import setting_of
 
         return setting_of(self)
 
@@ -546,7 +546,7 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
-        from probreg.model.penalty_calls import penalty_calls
+        from probreg.model.penalties import penalty_calls
 
         return penalty_calls(self, sigma)
 

@@ -20,7 +20,7 @@ from probreg.priors.location_scale import (
     ProximalLocationScale,
     remove_least_shift,
 )
-from probreg.priors.penalties.spelling import read_penalty
+from probreg.priors.penalties import read_penalty
 from probreg.special import erfcx, log_ndtr, ndtri_exp
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)

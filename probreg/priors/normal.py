@@ -20,7 +20,7 @@ from probreg.priors.base import (
     Shape,
 )
 from probreg.priors.location_scale import LocationScale, common_size
-from probreg.priors.penalties.spelling import read_penalty
+from probreg.priors.penalties import read_penalty
 from probreg.special import LOG_2PI
 
 

@@ -25,7 +25,7 @@ from probreg.fits.goodness import (
 from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
-from probreg.model.prior_words import prior_line
+from probreg.model.descriptions import prior_line
 from probreg.system.terminal import format_probability
 from probreg.tables import Column, Table
 from probreg.tables.formats import format_p_value, format_rounded

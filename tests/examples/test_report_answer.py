@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.model.prior_words import prior_line
+from probreg.model.descriptions import prior_line
 from probreg.show.report.answer import answer
 from probreg.show.report.tables import predictions_table
 from tests.examples.test_report import read

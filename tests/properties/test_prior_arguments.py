@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.arguments.scalars import NamedSettings
-from probreg.model.prior_words import written_prior
+from probreg.model.descriptions import written_prior
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Normal
 from probreg.priors.text import parse_prior
 from probreg.registry import Registry

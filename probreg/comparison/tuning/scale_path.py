@@ -35,8 +35,8 @@ from probreg.inference import (
     mode_path,
 )
 from probreg.inference.penalized.paths import rescale_original
+from probreg.model.descriptions import coefficient_prior_line
 from probreg.model.model import Model
-from probreg.model.prior_words import coefficient_prior_line
 from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.progress import progress_bar

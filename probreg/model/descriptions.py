@@ -1,64 +1,35 @@
-"""Priors in words: as they were stated, with the columns they are on, for everything that people read.
+"""A model and its priors as people read them: in prints, summaries, comparisons and reports."""
 
-Summaries, tables, comparisons and reports all say a prior in these words.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from probreg.data import Design
-from probreg.likelihoods import Likelihood
 from probreg.priors import (
     AuxPrior,
     Covariance,
     Flat,
     GaussianPrior,
+    Normal,
     Prior,
     Reference,
     ScaleMixture,
+    joint,
 )
 from probreg.priors.gaussian_process import ProcessPrior
-from probreg.priors.joint import BlockPrior, JointPrior, columns_called
+from probreg.priors.joint import BlockPrior, columns_called, first_of
 from probreg.priors.location_scale import LocationScale
+from probreg.priors.weak import WEAK, WEAK_FACTOR
+from probreg.system.terminal import few_names
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
 _BLOCKS = 4  # of columns, in one line
+_SCALES = 5  # of the weak prior, in a print
 
 
-class Stated(Protocol):
-    """As much of a model as its priors are told from."""
-
-    @property
-    def design(self) -> Design: ...
-
-    @property
-    def likelihood(self) -> Likelihood: ...
-
-    @property
-    def prior(self) -> Prior | Mapping[str | tuple[str, ...], Prior]: ...
-
-    @property
-    def joint(self) -> JointPrior: ...
-
-    @property
-    def fixed(self) -> Mapping[str, float]: ...
-
-    @property
-    def unknown(self) -> tuple[str, ...]: ...
-
-    @property
-    def flat(self) -> bool: ...
-
-    @property
-    def noise_held(self) -> float | None: ...
-
-    def aux_prior(self, name: str) -> AuxPrior: ...
-
-
-def prior_line(model: Stated) -> str:
+def prior_line(model: Any) -> str:
     """Describe the priors that are not flat: of coefficients, the first of many, and of nuisance parameters.
 
     >>> from probreg import Model
@@ -85,7 +56,7 @@ def prior_line(model: Stated) -> str:
     return "; ".join([coefficient_prior_line(model), *aux_lines])
 
 
-def coefficient_prior_line(model: Stated) -> str:
+def coefficient_prior_line(model: Any) -> str:
     """Describe the priors of coefficients that are not flat, the first of many; "flat" for a model without one."""
     groups: dict[Any, list[BlockPrior]] = {}
     for i, b in enumerate(_without_copies(model.joint.blocks)):
@@ -127,7 +98,7 @@ def _one_number(prior: Any) -> bool:
     return all(np.ndim(v) == 0 and not is_dataclass(v) for v in values)
 
 
-def _describe_block(model: Stated, block: BlockPrior, prior: Prior | None) -> str:
+def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
     d = model.design
     q = len(block.columns)
     scaled = "standardised " if getattr(prior, "scaled", False) else ""
@@ -151,7 +122,7 @@ def _describe_block(model: Stated, block: BlockPrior, prior: Prior | None) -> st
     return text
 
 
-def _as_stated(model: Stated, block: Any) -> Prior | None:
+def _as_stated(model: Any, block: Any) -> Prior | None:
     """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
     if (
         model.design.of_terms[list(block.columns)].any()
@@ -233,3 +204,67 @@ def _describe_setting(value: Any) -> str:
     if isinstance(value, float | int):
         return f"{value:g}"
     return "one per column"
+
+
+def model_words(model: Any) -> list[str]:
+    """What is modelled; the rows and columns; the prior; each nuisance parameter."""
+    d = model.design
+    priors = {a: model.aux_prior(a) for a in model.unknown}
+    aux = [
+        f"{a} ~ {'reference' if isinstance(v, Reference) else written_prior(v)}"
+        for a, v in priors.items()
+    ]
+    aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
+    return [
+        f"Model: {model.likelihood.describe(d.response)}",
+        f"{rows_text(d)}, columns {few_names(d.shown_columns)}",
+        f"prior {coefficient_prior_line(model)}",
+        *aux,
+    ]
+
+
+def rows_text(design: Design) -> str:
+    """The number of rows, their weights and their file."""
+    n = design.count
+    if not n:
+        return "rows not kept"
+    text = f"rows {n}"
+    if design.weight_kind != "frequency":
+        text += f" ({design.weight_kind} weights)"
+    elif design.total != n:
+        text += f" (weight {design.total:g})"
+    if design.source is not None:
+        text += f" of {design.source.name}"
+    return text
+
+
+def weak_words(model: Any) -> list[str]:
+    """What the weak prior is here: in raw units, and in those of the outcome."""
+    d = model.design
+    outcomes = model.likelihood.predictors_apart
+    scaled_joint = joint(
+        model.prior, d.columns, d.is_intercept, outcomes=outcomes
+    ).blocks  # before they are bound to the rows
+    scales = {
+        model.design.columns[j]: float(s)
+        for before, b in zip(
+            first_of(scaled_joint), first_of(model.joint.blocks), strict=True
+        )
+        if before.prior == WEAK and isinstance(b.prior, Normal)
+        for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
+    }
+    if not scales:
+        return []
+    noisy = model.likelihood.noise_scale is not None
+    scale_words = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_SCALES]]
+    if len(scales) > _SCALES:
+        remainder = f" and {len(scales) - _SCALES} more"
+    else:
+        remainder = ""
+    if noisy:
+        units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
+    else:
+        units = f"{WEAK_FACTOR:g}/sd(x)"
+    return [
+        f"weak prior: normal with scale {units}: {', '.join(scale_words)}{remainder}"
+    ]

@@ -1,1 +1,0 @@
-"""Priors as other packages spell their penalties."""
