@@ -223,6 +223,7 @@ def _parts_of_block(
     for name in dict.fromkeys(names):
         places = [k for k, variable in enumerate(names) if variable == name]
         columns_of = tuple(block.columns[k] for k in places)
-        part = replace(block, prior=prior.part(places), columns=columns_of)
+        marginal: Any = prior.part(places)
+        part = replace(block, prior=marginal, columns=columns_of)
         parts.append((name, part))
     return parts

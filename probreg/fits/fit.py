@@ -288,12 +288,9 @@ class Fit(FitStatistics):
         if isinstance(covariance, str):
             spread = self._spread_of(covariance, groups, data, lags)
         else:
-            resolved = self._resolve_covariance(covariance)
-            spread = Spread(
-                covariance_of_reported(self.model, resolved.scale),
-                resolved.words.get("df"),
-                resolved.words,
-            )
+            scale, words = self._resolve_covariance(covariance)  # type: ignore[misc]
+            V = covariance_of_reported(self.model, scale)
+            spread = Spread(V, words.get("df"), words)
         return (
             spread if s.df is not None else spread._replace(df=None)
         )  # as in intervals: t goes with least squares
@@ -363,11 +360,7 @@ class Fit(FitStatistics):
         """
         import xarray as xr
 
-        if covariance is None:
-            resolved = None
-        else:
-            resolved = self._resolve_covariance(covariance)
-        interval = self.intervals.of_kind(kind, resolved)
+        interval = self.intervals.of_kind(kind, self._resolve_covariance(covariance))
         interval.refuse()
         lower, upper = interval.ends(prob)
         dims = coefficient_dims(self.model)
@@ -386,18 +379,18 @@ class Fit(FitStatistics):
 
         return Intervals(self.model, self.method, self.solution)
 
-    def _resolve_covariance(self, covariance: Any) -> "GivenCovariance":
-        """Return the matrix and the description of a covariance given by name or as an array."""
+    def _resolve_covariance(self, covariance: Any) -> "GivenCovariance | None":
+        """Return the matrix and the description of a covariance given by name or as an array; None for None."""
+        if covariance is None:
+            return None
         from probreg.inference.uncertainty.covariance import check_estimator
         from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
 
-        check_estimator(
-            self.method, covariance if isinstance(covariance, str) else "sandwich"
-        )
+        matrix = covariance
         if isinstance(covariance, str):
             matrix = self.covariance(covariance)
         else:
-            matrix = covariance
+            check_estimator(self.method, "sandwich")
         return GivenCovariance(
             covariance_values(self.model, matrix), dict(matrix.attrs)
         )
@@ -480,29 +473,20 @@ class Fit(FitStatistics):
         >>> fit(model).summary().loc["x", ["estimate", "statistic"]].round(3).tolist()
         [2.129, 43.013]
         """
-        from probreg.fits.summary import Asked, summary_table
+        from probreg.fits.summary import Options, summary_table
 
-        if covariance is None:
-            resolved = None
-        else:
-            resolved = self._resolve_covariance(covariance)
+        resolved = self._resolve_covariance(covariance)
         interval = self.intervals.of_kind(kind, resolved)
         error = self.std_error.values
-        if resolved is not None:
+        df = self.intervals.df
+        if df is None or interval.name == "wald" or self.solution.replicates:
+            df = None
+        elif resolved is not None:
             df = resolved.words.get("df")
+        if resolved is not None:
             error = np.sqrt(np.diagonal(resolved.scale)).reshape(error.shape)
-        else:
-            df = self.intervals.df
-        normal = (
-            interval.name == "wald"
-            or self.intervals.df is None
-            or self.solution.replicates is not None
-        )
-        return summary_table(
-            self,
-            self.coef.values,
-            Asked(interval, prob, error, None if normal else df, exp),
-        )
+        options = Options(interval, prob, error, df, exp)
+        return summary_table(self, self.coef.values, options)
 
     # ---- effects of groups -------------------------------------------------------------------------------------------
 
@@ -1079,12 +1063,10 @@ class Fit(FitStatistics):
             removed = plain.at(data, y, weights=weights, offset=offset)
         remaining = model_without(original, removed)
         how = ""
-        if self.model.design.n and not remaining.design.n:
-            how = (
-                ", by their moments: the fit holds no rows"
-                if remaining.design.count
-                else ": the posterior is the prior"
-            )
+        if not remaining.design.count:
+            how = ": the posterior is the prior"
+        elif self.model.design.n and not remaining.design.n:
+            how = ", by their moments: the fit holds no rows"
         note = important_note(
             Topic.ROWS,
             "{n} rows were forgotten, {rest} stay{how}",

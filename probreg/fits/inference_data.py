@@ -15,6 +15,7 @@ from probreg.data import Block, Design
 from probreg.data.rows import own_labels, plus_offset, times_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
+from probreg.fits.prediction import row_slices
 from probreg.inference import Draws, Solution
 from probreg.inference.base import (
     has_effects,
@@ -405,15 +406,9 @@ def _row_groups(
         log_densities, n_distinct, place = densities_of_observations(
             model, flat, repeat=repeat
         )
-        log_density = np.empty((chains * n_draws, n_distinct))
-
-        def compute_part(part: slice) -> None:  # each block writes its own rows
-            log_density[:, part] = log_densities(part).T
-
-        size = max(1, _AT_ONCE // len(log_density))
-        parts = [slice(i, i + size) for i in range(0, n_distinct, size)]
-        on_all_cores(compute_part, parts)
-        return log_density[:, place].reshape(shape)
+        size = max(1, _AT_ONCE // (chains * n_draws))
+        blocks = on_all_cores(log_densities, row_slices(n_distinct, size))
+        return np.concatenate([*blocks])[place].T.reshape(shape)
 
     def replicate() -> Array:
         design = model.design.take(rows)

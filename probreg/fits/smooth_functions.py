@@ -238,8 +238,8 @@ def _compute_band(
     """Return the band of the function at x, or of its derivative if `ends` are given, and how it was computed."""
     contrasts = model.likelihood.contrast_matrix
     off = off_span_of(model, solution)
-    processes = [] if off is None else off.processes
-    processes = [p for p in processes if p.key == function.term_name]
+    every: tuple[Any, ...] = () if off is None else off.processes
+    processes = [p for p in every if p.key == function.term_name]
     if processes and isinstance(processes[0], DrawnProcess):
         process = _thin_process(processes[0])
         sums = process.sums(function.sums_at(x, ends), rng)
@@ -252,9 +252,9 @@ def _compute_band(
     root = _root_left_out(function, x, ends)
     scale = np.zeros((1, model.shape[1]))
     if root.size:
-        by_predictor: dict[int | None, Any] = {p.predictor: p.scale for p in processes}
-        every = by_predictor.get(None)
-        scales = [by_predictor.get(k, every) for k in range(model.shape[1])]
+        by_predictor = {p.predictor: p.scale for p in processes}
+        common = by_predictor.get(None)
+        scales = [by_predictor.get(k, common) for k in range(model.shape[1])]
         if any(s is None for s in scales):
             raise Incompatible(
                 f"{function.label} needs a normal prior of one scale, off the rows of its columns"

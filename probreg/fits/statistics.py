@@ -534,22 +534,19 @@ class FitStatistics(Fitted):
         OverallTest or None
             statistic, df, df_resid and p_value.
         """
-        flat = (
+        is_tested = (
             self.model.likelihood.least_squares
             and is_maximum_likelihood(self)
             and self.model.noise_unknown
+            and not self.solution.sandwich  # which assumes unequal variances
+            and not exact_fit(self)
         )
-        flat = (
-            flat and not self.solution.sandwich and not exact_fit(self)
-        )  # robust standard errors assume unequal variances
-        try:
-            if flat:
+        if is_tested:
+            with contextlib.suppress(ProbregError):
                 return overall_test(
                     self, self.deviance, self.null_deviance, self.df_resid
                 )
-            return None
-        except ProbregError:
-            return None
+        return None
 
     def _statistics_of_rows(self) -> dict[str, float]:
         """Return the statistics that cannot be computed without the rows, for `save`: deviances, R² and degrees of freedom of terms."""

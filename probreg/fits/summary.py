@@ -77,7 +77,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-class Asked(NamedTuple):
+class Options(NamedTuple):
     """Options of a summary: intervals, standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios."""
 
     interval: IntervalKind
@@ -113,7 +113,7 @@ class Summary(pd.DataFrame):
 # ---- the table ---------------------------------------------------------------------------------------------------------
 
 
-def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
+def summary_table(fit: FitStatistics, coef: Array, options: Options) -> Summary:
     """Return one row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
     is_posterior = fit.target == "posterior"
     no_test = None
@@ -148,7 +148,9 @@ def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
     return table
 
 
-def _test_columns(fit: FitStatistics, coef: Array, options: Asked) -> dict[str, Array]:
+def _test_columns(
+    fit: FitStatistics, coef: Array, options: Options
+) -> dict[str, Array]:
     """Return the Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(
@@ -165,7 +167,7 @@ def _test_columns(fit: FitStatistics, coef: Array, options: Asked) -> dict[str, 
 
 
 def _table_attributes(
-    fit: FitStatistics, options: Asked, no_test: str | None
+    fit: FitStatistics, options: Options, no_test: str | None
 ) -> dict[str, Any]:
     attrs: dict[str, Any] = {
         "prob": float(options.prob),

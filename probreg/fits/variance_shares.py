@@ -120,17 +120,17 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         ):
             sd = np.sqrt(np.diagonal(S))
             nonzero = np.flatnonzero(sd > 0)
-            values, axes = np.linalg.eigh(
-                S[np.ix_(nonzero, nonzero)] / np.outer(sd[nonzero], sd[nonzero])
-            )
+            sd = sd[nonzero]
+            correlation = S[np.ix_(nonzero, nonzero)] / np.outer(sd, sd)
             # S^-1 on the range of S: a direction without variance has no degrees of freedom
-            spanned = axes[:, values > _NOTHING] / sd[nonzero, None]
-            inverse = (spanned / values[values > _NOTHING]) @ spanned.T
+            inverse = np.linalg.pinv(correlation, rcond=_NOTHING, hermitian=True)
+            rank = round(float(np.trace(inverse @ correlation)))
+            inverse = inverse / np.outer(sd, sd)
             entries = places[:, nonzero] * m + a
             used += sum(
                 float(np.sum(V.block(of_group) * inverse)) for of_group in entries
             )
-            used += len(places) * (places.shape[1] - spanned.shape[1])
+            used += len(places) * (places.shape[1] - rank)
         degrees[key] = (max(0.0, round(places.size * m - used, 9)), places.size * m)
     return degrees
 

@@ -228,7 +228,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
         if scales is None or scales.criterion == "REML":
             absent.add("logLik")
     else:
-        statistics.pop(likelihood.noise_scale, None)
+        statistics.pop(likelihood.noise_scale or "", None)
         absent = {"sigma"} if exact_fit(fit) else set()
     for name, label in _STATISTICS.items():
         value = row.get(name, np.nan)

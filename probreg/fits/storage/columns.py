@@ -13,7 +13,6 @@ from probreg.fits.storage.schema import CODES, FINITE, ArraySpec, read_arrays
 
 Array = np.ndarray
 _PREFIX = "read_"
-_LEVEL_TYPES = (str, bool, int, float)
 
 
 def encode_columns(
@@ -21,7 +20,7 @@ def encode_columns(
 ) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """Return an array for each column, and a table with its name, kind and levels.
 
-    Columns with values other than numbers, truth values, texts and times are left out.
+    Columns with values other than numbers, truth values, texts and times are left out, and those of mixed kinds.
 
     >>> encode_columns({"g": np.array(["b", "a", "b"], dtype=object)})
     ({'read_0': array([1, 0, 1])}, [{'name': 'g', 'kind': 'levels', 'levels': ['a', 'b']}])
@@ -31,21 +30,20 @@ def encode_columns(
     for name, column in columns.items():
         values = np.asarray(column)
         table: dict[str, Any] = {"name": name, "kind": "number"}
+        if values.dtype.kind not in "biuf":
+            if kind_of(values) == "time":
+                values = np.array(list(map(plain_level, values)), dtype=object)
+            if len(set(map(type, values))) > 1:
+                continue  # 1, 1.0 and True are equal, but different levels
+            values = np.array(values.tolist())
         if values.dtype.kind == "b":
             values = values.astype(np.int8)
             table["kind"] = "truth"
+        elif values.dtype.kind == "U":
+            levels, values = np.unique(values, return_inverse=True)
+            table |= {"kind": "levels", "levels": levels.tolist()}
         elif values.dtype.kind not in "iuf":
-            if kind_of(values) == "time":
-                values = np.array(list(map(plain_level, values)), dtype=object)
-            entries = values.tolist()
-            if not all(isinstance(v, _LEVEL_TYPES) for v in entries):
-                continue
-            # 1, 1.0 and True are equal, but different levels
-            keys = [(type(v).__name__, v) for v in entries]
-            levels = sorted(set(keys))
-            code = {key: i for i, key in enumerate(levels)}
-            values = np.array([code[key] for key in keys])
-            table |= {"kind": "levels", "levels": [level for _, level in levels]}
+            continue
         arrays[f"{_PREFIX}{len(tables)}"] = values
         tables.append(table)
     return arrays, tables
@@ -70,8 +68,8 @@ def decode_columns(
             continue
         if kind == "truth":
             levels = [False, True]
-        if not all(isinstance(v, _LEVEL_TYPES) for v in levels):
-            raise DataError(f"levels of {name!r:.40}: expected texts and numbers")
+        elif not all(isinstance(v, str) for v in levels):
+            raise DataError(f"levels of {name!r:.40}: expected texts")
         if (values >= len(levels)).any():
             raise DataError(f"codes of {name!r:.40}: expected below {len(levels)}")
         lookup = np.empty(len(levels), dtype=bool if kind == "truth" else object)

@@ -29,7 +29,7 @@ def parse_method(text: str) -> Method:
     cls = METHODS[name.strip()]
     if not bracket:
         return cls()
-    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
     try:
         call: Any = ast.parse(text.strip(), mode="eval").body
         settings = {k.arg: _parse_value(k.value) for k in call.keywords}

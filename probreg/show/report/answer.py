@@ -172,8 +172,8 @@ def _column_change(rows: Population, move: Contrast) -> Array | None:
     rounding = 16.0 * np.finfo(float).eps * largest
     if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
         return None
-    offsets = [v for v in (low.offset, high.offset) if v is not None]
-    if len(offsets) == 2 and not np.array_equal(*offsets):
+    before, after = low.offset, high.offset
+    if before is not None and after is not None and (before != after).any():
         return None
     c = np.asarray(D.mean(0))
     c[np.abs(c) <= rounding] = 0.0
@@ -229,8 +229,8 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
         with np.errstate(over="ignore"):
             numbers = np.exp(numbers)
     return [
-        EffectSentence(move, quantity, is_ratio, *ends.tolist(), kind, prob, p, reason)
-        for quantity, ends, p in zip(quantities, numbers.T, above)
+        EffectSentence(move, quantity, is_ratio, *ends, kind, prob, p, reason)
+        for quantity, *ends, p in zip(quantities, *numbers.tolist(), above)
     ]
 
 
