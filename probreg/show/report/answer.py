@@ -172,7 +172,8 @@ def _column_change(rows: Population, move: Contrast) -> Array | None:
     rounding = 16.0 * np.finfo(float).eps * largest
     if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
         return None
-    before, after = low.offset, high.offset
+    before = low.offset
+    after = high.offset
     if before is not None and after is not None and (before != after).any():
         return None
     c = np.asarray(D.mean(0))
