@@ -214,7 +214,9 @@ class Estimates:
         value = np.append(by_outcome(model, value), [others[n][0] for n in scalars])
         error = np.append(by_outcome(model, error), [others[n][1] for n in scalars])
         names = map(str, by_outcome(model, parameter_names(model)))
-        columns = model.design.head_columns * len(model.likelihood.outcomes or ("",))
+        columns = model.design.ungrouped_columns * len(
+            model.likelihood.outcomes or ("",)
+        )
         return cls(
             value, error * np.nan if exact_fit(fit) else error, (*names, *scalars), (*columns, *[""] * len(scalars)),
         )  # fmt: skip
@@ -241,9 +243,9 @@ def mixing_measure(fit: Fit, scalars: tuple[str, ...], measure: str) -> Array:
 def by_outcome(model: Model, values: Any) -> Array:
     """Coefficients in the order of the table, outcome first, then column; the last axis of `values` has the columns first."""
     values = np.asarray(values)
-    if not len(model.design.head):
+    if not len(model.design.ungrouped):
         return values
-    split = values.reshape(*values.shape[:-1], len(model.design.head), -1)
+    split = values.reshape(*values.shape[:-1], len(model.design.ungrouped), -1)
     return split.swapaxes(-1, -2).reshape(values.shape)
 
 

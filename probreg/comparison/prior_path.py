@@ -160,7 +160,7 @@ class PriorPath:
         ]
         unknown = {name: p * m + i for i, name in enumerate(names)}
         D = likelihood.contrast_matrix
-        entries = vec_entries(rows.design.head, len(D))
+        entries = vec_entries(rows.design.ungrouped, len(D))
         R = (map_of_predictors(D, p) @ columns)[entries]
         report = np.zeros((len(R) + len(params), p * m + len(unknown)))
         report[: len(R), : p * m] = R[by_outcome(rows, np.arange(len(R)))]
@@ -373,7 +373,7 @@ class PriorPath:
                 sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=local.theta[:k].reshape(self.rows.shape),
                 frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
-            third = np.array(self.rows.design.fold(fn)[0])
+            third = np.array(self.rows.design.sum_over_rows(fn)[0])
         elif self.noise in self.unknown:
             H = local.of_likelihood
             moved = directions[:k].T @ H[:k]

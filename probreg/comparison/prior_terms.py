@@ -58,7 +58,7 @@ def _coefficient_priors(fit: Fit) -> Array:
             predictor = slice(None) if b.predictor is None else b.predictor
             for j, of_column in zip(b.columns, priors):
                 texts[j, predictor] = written_prior(of_column) + units
-    return texts[model.design.head]
+    return texts[model.design.ungrouped]
 
 
 def aux_prior_words(model: Model, name: str) -> str:
@@ -127,7 +127,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     informative = model.joint.informative
     if not informative.any() and not any(P_aux):
         return np.zeros(
-            (len(model.design.head), len(model.likelihood.outcomes) or 1)
+            (len(model.design.ungrouped), len(model.likelihood.outcomes) or 1)
         ), [0.0] * len(P_aux)
     _, P = prior_derivatives_of_fit(fit)
     J, J_aux = information_of_fit(fit)
@@ -152,7 +152,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
     proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
-    informed = informative[model.design.head]
+    informed = informative[model.design.ungrouped]
     return np.where(
         informed[:, None], np.where(defined, proportion, np.nan), 0.0
     ), aux_weights

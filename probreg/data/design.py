@@ -196,7 +196,7 @@ class Design(PrintsLines):
         return np.array([c == INTERCEPT for c in self.columns], dtype=bool)
 
     @cached_property
-    def head(self) -> Array:
+    def ungrouped(self) -> Array:
         """(h,) the places of columns with coefficients that are reported one by one: all except effects that vary by a group."""
         names = {c for t in self.recipe.grouped.values() for c in t.columns}
         return np.array(
@@ -204,11 +204,11 @@ class Design(PrintsLines):
         )
 
     @property
-    def head_columns(self) -> tuple[str, ...]:
-        """The names of the head columns."""
-        if len(self.head) == len(self.columns):
+    def ungrouped_columns(self) -> tuple[str, ...]:
+        """The names of these columns."""
+        if len(self.ungrouped) == len(self.columns):
             return self.columns
-        return tuple(self.columns[j] for j in self.head)
+        return tuple(self.columns[j] for j in self.ungrouped)
 
     @cached_property
     def shown_columns(self) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ class Design(PrintsLines):
         if obstacle is not None:
             raise DataError(obstacle)
 
-    def fold(
+    def sum_over_rows(
         self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add
     ) -> Any:
         """Return fn of the rows, one block at a time, combined by `add`, by default sums of arrays.
@@ -339,7 +339,7 @@ class Design(PrintsLines):
         Rows in memory are one block, which fn may split (`Block.sweep`); other rows come in the blocks of their source.
         """
         if self.source is not None:
-            return self.source.fold(fn, add)
+            return self.source.sum_over_rows(fn, add)
         if not self.n:
             raise DataError(f"a sum over the rows needs them, and {self.rows_needed}")
         return fn(self.block)
@@ -599,7 +599,9 @@ class Design(PrintsLines):
             raise DataError(
                 f"the moments of the columns are not known: {self.rows_needed}"
             )
-        return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
+        return self.sum_over_rows(
+            partial(moments_of, columns=self.columns), Moments.__add__
+        )
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:
@@ -613,9 +615,9 @@ class Design(PrintsLines):
                 return self.kept
             return None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
-        head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
+        head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.ungrouped]), tail)
         return arrow_moments_of_rows(
-            self.block._replace(X=head), columns=self.head_columns, terms=terms
+            self.block._replace(X=head), columns=self.ungrouped_columns, terms=terms
         )
 
     @property

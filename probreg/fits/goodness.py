@@ -29,7 +29,7 @@ Array = np.ndarray
 
 def estimated_coefficients(fit: Fitted) -> int:
     """Return the number of coefficients that the rows identify, over all linear predictors."""
-    p = len(fit.model.design.head)
+    p = len(fit.model.design.ungrouped)
     m = fit.model.shape[1]
     free = fit.solution.null_space
     is_unbounded = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
@@ -58,7 +58,7 @@ def tested_at_found_scales(fit: Fitted) -> bool:
     scales = fit.solution.effect_scales
     flat = (
         scales is not None
-        and not scales.stated.joint.informative[scales.stated.design.head].any()
+        and not scales.stated.joint.informative[scales.stated.design.ungrouped].any()
     )
     return flat and scales is not None and scales.plain and fit.target == "mode"
 
@@ -96,7 +96,7 @@ def flat_at_found_scales(fit: Fitted) -> bool:
         return False
     design = scales.stated.design
     joint = scales.stated.joint
-    columns = design.head[~design.of_terms[design.head]]
+    columns = design.ungrouped[~design.of_terms[design.ungrouped]]
     return len(columns) > 0 and not joint.informative[columns].any()
 
 
@@ -113,7 +113,9 @@ def has_tests(fit: Fitted) -> bool:
         return False
     design = fit.model.design
     return not bool(
-        fit.model.joint.informative[design.head[~design.of_terms[design.head]]].any()
+        fit.model.joint.informative[
+            design.ungrouped[~design.of_terms[design.ungrouped]]
+        ].any()
     )
 
 
@@ -180,8 +182,8 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
             # RSS(beta) = F_(p+1, p+1)^2 + ||z - R beta||^2
             residual = design.moments.z - design.moments.R @ beta[:, 0]
             return float(design.moments.factor[-1, -1] ** 2 + residual @ residual)
-        return float(design.fold(partial(sums.residual_squares, beta=beta))[0])
-    gain = design.fold(
+        return float(design.sum_over_rows(partial(sums.residual_squares, beta=beta))[0])
+    gain = design.sum_over_rows(
         partial(
             sums.saturated_gain, likelihood=likelihood, beta=beta, aux_values=aux_values
         )

@@ -52,7 +52,7 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
 
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
-    coordinates = {"coef": list(model.design.head_columns)}
+    coordinates = {"coef": list(model.design.ungrouped_columns)}
     return coordinates | (
         {"outcome": list(model.likelihood.outcomes)}
         if model.likelihood.outcomes
@@ -64,7 +64,7 @@ def coefficient_index(model: Model) -> Any:
     """Return the index of a table of coefficients, outcome by outcome."""
     import pandas as pd
 
-    columns = model.design.head_columns
+    columns = model.design.ungrouped_columns
     outcomes = model.likelihood.outcomes
     if not outcomes:
         return pd.Index(columns, name="coef")
@@ -128,7 +128,7 @@ def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> A
 
 def parameter_names(model: Model) -> list[str]:
     """Return one name per reported coefficient, `column` or `column: outcome`, column first."""
-    columns = model.design.head_columns
+    columns = model.design.ungrouped_columns
     outcomes = model.likelihood.outcomes
     if outcomes:
         return [f"{c}: {o}" for c in columns for o in outcomes]
@@ -353,7 +353,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     constant: dict[str, Any] = {
         "X": (
             ("obs", "coef"),
-            d.X[np.ix_(rows, d.head)] if has_effects(model) else d.X[rows],
+            d.X[np.ix_(rows, d.ungrouped)] if has_effects(model) else d.X[rows],
         )
     }
     if weight is not None:
@@ -374,7 +374,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
         ),
         "constant_data": xr.Dataset(
             constant,
-            obs | {"coef": list(d.head_columns)},
+            obs | {"coef": list(d.ungrouped_columns)},
             _weighting_attributes(weight),
         ),
     }

@@ -159,7 +159,7 @@ def _test_columns(
     if (
         fit.solution.effect_scales is not None
     ):  # columns of smooth functions have a prior
-        t[fit.model.joint.informative[fit.model.design.head]] = np.nan
+        t[fit.model.joint.informative[fit.model.design.ungrouped]] = np.nan
     columns = {"statistic": t}
     if isinstance(options.df, np.ndarray):
         columns["df"] = options.df

@@ -80,7 +80,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         w = design.weights
     else:
         w = np.ones(design.n)
-    eta = design.X[:, design.head] @ fit.solution.beta[design.head, 0]
+    eta = design.X[:, design.ungrouped] @ fit.solution.beta[design.ungrouped, 0]
     if np.ptp(eta) == 0:
         fixed = 0.0
     else:

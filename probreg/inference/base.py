@@ -691,9 +691,9 @@ def sigma_note(model: Model, note: Note | None) -> tuple[Note, ...]:
 def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
     if model.joint.contrast is not None:
-        return model.joint.scores(beta)[..., model.design.head, :]
+        return model.joint.scores(beta)[..., model.design.ungrouped, :]
     return outcomes_of(
-        model, beta[..., model.design.head, :] if has_effects(model) else beta
+        model, beta[..., model.design.ungrouped, :] if has_effects(model) else beta
     )
 
 
@@ -713,7 +713,7 @@ def log_names(model: Model) -> tuple[str, ...]:
 
 def has_effects(model: Model) -> bool:
     """Some columns are effects that vary by a group."""
-    return len(model.design.head) < len(model.design.columns)
+    return len(model.design.ungrouped) < len(model.design.columns)
 
 
 def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None:
@@ -723,7 +723,7 @@ def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None
     if marginals is None or not has_effects(model):
         return marginals
     return {
-        k: v[:, model.design.head] if k in ("mean", "sd") else v
+        k: v[:, model.design.ungrouped] if k in ("mean", "sd") else v
         for k, v in marginals.items()
     }
 
@@ -739,7 +739,7 @@ def reported_matrix(model: Model, M: Array) -> Array:
     """A matrix over vec(beta) as one over the reported coefficients, column first, then outcome."""
     m = model.shape[1]
     if has_effects(model):
-        entries = vec_entries(tuple(model.design.head.tolist()), m)
+        entries = vec_entries(tuple(model.design.ungrouped.tolist()), m)
         M = M[np.ix_(entries, entries)]
     if not _mixes(model):
         return M
@@ -755,7 +755,7 @@ def reported_covariance(
         covariance = np.cov(replicates.reshape(len(replicates), -1).T)
     elif has_effects(model) or _mixes(model):
         D = model.likelihood.contrast_matrix
-        h = model.design.head
+        h = model.design.ungrouped
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
         B = scale.half(L.reshape(len(h) * len(D), model.shape[0] * model.shape[1]))
@@ -779,10 +779,12 @@ def reported_errors(
     if replicates is not None:
         errors = replicates.std(0, ddof=1)
     elif _mixes(model):
-        errors = scale.errors_of(model.likelihood.contrast_matrix)[model.design.head]
+        errors = scale.errors_of(model.likelihood.contrast_matrix)[
+            model.design.ungrouped
+        ]
     else:
         errors = scale.errors()[: scale.coefficients].reshape(model.shape)[
-            model.design.head
+            model.design.ungrouped
         ]
     if solution.not_estimable is not None:
         errors = np.where(_reported_not_estimable(model, solution), np.nan, errors)
@@ -795,7 +797,7 @@ def _replicates_with_shift(model: Model, solution: Solution) -> Array | None:
     """Bootstrap replicates (R, h, outcomes) of reported coefficients that are no linear combinations of the model's own."""
     if model.joint.contrast is None or solution.replicates is None:
         return None
-    coef = solution.replicates["coef"][:, model.design.head]
+    coef = solution.replicates["coef"][:, model.design.ungrouped]
     return coef[np.isfinite(coef).all((1, 2))]
 
 
@@ -835,7 +837,7 @@ def reported_estimate(model: Model, solution: Solution) -> Estimated:
 def _reported_not_estimable(model: Model, solution: Solution) -> Array:
     """(h, outcomes) bool: reported coefficients without an estimate."""
     assert solution.not_estimable is not None  # callers ask first
-    return np.asarray(solution.not_estimable[model.design.head])
+    return np.asarray(solution.not_estimable[model.design.ungrouped])
 
 
 def _mixes(model: Model) -> bool:

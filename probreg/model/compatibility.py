@@ -144,7 +144,7 @@ def require_outcomes(model: Any) -> None:
     if column is None and aux is None:
         return
     if design.source is not None:
-        absent = design.fold(
+        absent = design.sum_over_rows(
             partial(_absent_outcomes, likelihood=likelihood), np.logical_and
         )
     if not absent.any():
@@ -169,7 +169,7 @@ def _require_variation(model: Any) -> None:
     flat = [a for a in model.unknown if isinstance(model.aux_prior(a), Reference)]
     if not constant or not flat or model.joint.sigma_units.all():
         return
-    if design.source is not None and design.fold(
+    if design.source is not None and design.sum_over_rows(
         partial(_differs, value=y[0]), np.logical_or
     ):
         return

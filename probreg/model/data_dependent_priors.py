@@ -71,7 +71,7 @@ def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
         return design.moments
     if design.kept_by_trials is not None:
         return design.kept_by_trials
-    return design.fold(
+    return design.sum_over_rows(
         partial(_trials_moments, likelihood=likelihood, columns=design.columns),
         Moments.__add__,
     )
@@ -138,7 +138,7 @@ class Fisher:
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
-        information = d.fold(
+        information = d.sum_over_rows(
             partial(
                 sums.expected_information,
                 likelihood=likelihood,
@@ -160,5 +160,5 @@ class Fisher:
             inverse=inverse,
             aux_values=self.held,
         )
-        slope = d.fold(fn)[0]
+        slope = d.sum_over_rows(fn)[0]
         return information, slope.ravel()

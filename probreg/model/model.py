@@ -680,7 +680,7 @@ class Model(FromData):
             sigma = np.asarray(aux_values[self.noise_scale], dtype=float)
             return sums.log_lik_of_moments(moments, beta, sigma)
         wide = {k: np.asarray(v)[..., None] for k, v in aux_values.items()}
-        return self.design.fold(
+        return self.design.sum_over_rows(
             partial(
                 sums.log_lik, likelihood=self.likelihood, beta=beta, aux_values=wide
             )
@@ -775,7 +775,7 @@ class Model(FromData):
             beta=np.asarray(beta),
             aux_values=aux_values,
         )
-        return self.design.fold(fn)[0] + self.joint.curvature(
+        return self.design.sum_over_rows(fn)[0] + self.joint.curvature(
             beta, self.likelihood.noise(aux_values)
         )
 
@@ -901,7 +901,7 @@ class Model(FromData):
             sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
             aux_values=aux_values, curved=curved,
         )  # fmt: skip
-        return self.design.fold(fn)
+        return self.design.sum_over_rows(fn)
 
     @check_arguments
     def prior_predictive(

@@ -48,7 +48,7 @@ def setting_of(model: Any) -> Setting:
     if isinstance(model.likelihood, OfTrials):  # trials are rows of weights elsewhere
         name = model.likelihood.single
         trials = partial(sums.trials, likelihood=model.likelihood)
-        n = float(model.design.fold(trials)[0])
+        n = float(model.design.sum_over_rows(trials)[0])
     return Setting(name, n, model.noise_held, y_sd, two)
 
 

@@ -30,7 +30,8 @@ def model_without(model: Model, removed: Model) -> Model:
     require_gaussian_noise(model)
     # moments by group name groups that are not among those of the model
     same = removed_design.columns == before.columns or bool(
-        before.recipe.grouped and removed_design.head_columns == before.head_columns
+        before.recipe.grouped
+        and removed_design.ungrouped_columns == before.ungrouped_columns
     )
     if not same or removed.likelihood != model.likelihood:
         raise DataError(
@@ -90,7 +91,7 @@ def model_with(model: Model, added: Model) -> Model:
     """Return the model of the moments of two models, which may have different groups."""
     if (
         added.likelihood != model.likelihood
-        or added.design.head_columns != model.design.head_columns
+        or added.design.ungrouped_columns != model.design.ungrouped_columns
     ):
         raise DataError(
             "rows are added by a model of the same columns and the same likelihood"
@@ -153,10 +154,10 @@ def _weights_found(before: Design, removed: Design) -> Array:
 
 def _as_numbers(design: Design) -> Array:
     """Columns, response, offset and precision of each row side by side."""
-    if len(design.head) == len(design.columns):
+    if len(design.ungrouped) == len(design.columns):
         head = design.X
     else:
-        head = design.X[:, design.head]
+        head = design.X[:, design.ungrouped]
     by_group = [
         design.inputs[key] for key in design.recipe.grouped if key in design.inputs
     ]

@@ -67,7 +67,7 @@ def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
     """The terms of the coefficients that are reported one by one, in the order of their columns."""
     terms = terms_of_columns(design)
     places: dict[str, list[int]] = {}
-    for j in design.head:
+    for j in design.ungrouped:
         places.setdefault(terms[j], []).append(int(j))
     return tuple(
         _variable(term, term, columns, design, taken)
@@ -128,7 +128,7 @@ def names_taken(
     """Return the names of dims and of other variables, which no term can have."""
     terms = terms_of_columns(design)
     groups = {t.group for t in design.recipe.grouped.values()}
-    dims = {dim_of(plain_name(terms[j])) for j in design.head}
+    dims = {dim_of(plain_name(terms[j])) for j in design.ungrouped}
     hyper = {
         text
         for names in hyper_names(prior, design).values()

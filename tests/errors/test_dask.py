@@ -135,7 +135,7 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     def starts(block):
         return [(os.getpid(), block.start, block.rows)]
 
-    met = model.design.fold(starts, lambda a, b: a + b)
+    met = model.design.sum_over_rows(starts, lambda a, b: a + b)
     (worker,) = cluster.workers.values()
     assert {process for process, _, _ in met} == {worker.process.pid}  # not this one
     assert [rows for _, _, rows in met] == [10] * 4
@@ -149,7 +149,7 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     with pytest.raises(
         pr.ProbregError, match=r"failed on the workers.*OSError: the disk is gone"
     ) as caught:
-        model.design.fold(broken)
+        model.design.sum_over_rows(broken)
     assert isinstance(caught.value.__cause__, OSError)
 
     def interrupt():
@@ -163,7 +163,7 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        model.design.fold(slow)
+        model.design.sum_over_rows(slow)
     thread.join()
     assert not client.futures  # nothing is waited for any more
     (worker,) = cluster.workers.values()

@@ -395,13 +395,13 @@ def test_an_interrupt_leaves_nothing_behind(
 
     before, running = set(tmp_path.iterdir()), threading.active_count()
     with pytest.raises(error):
-        model.design.fold(fn)
+        model.design.sum_over_rows(fn)
     assert len(seen) <= 2 + threads()  # those that were worked on beside it
     assert open_files(tmp_path) == []
     assert threading.active_count() == running
     assert set(tmp_path.iterdir()) == before
     assert (
-        model.design.fold(lambda block: (np.array(block.rows),))[0] == 400_000
+        model.design.sum_over_rows(lambda block: (np.array(block.rows),))[0] == 400_000
     )  # and the next pass is whole
 
 

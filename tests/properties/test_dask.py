@@ -228,7 +228,7 @@ def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(
     frame = cluster_client.persist(dd.from_pandas(DATA, npartitions=5))
     far, near = both("bernoulli", frame, cluster_client)
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
-    met = far.design.fold(starts, lambda a, b: a + b)
+    met = far.design.sum_over_rows(starts, lambda a, b: a + b)
     assert len(met) == 5
     assert [start for _, start, _, _ in met] == sorted(start for _, start, _, _ in met)
     assert sum(rows for _, _, rows, _ in met) == far.design.count
@@ -247,7 +247,7 @@ def test_a_pass_gives_the_same_bits_each_time(frame, client):
         beta=beta,
         aux_values={"sigma": np.ones(1)},
     )
-    assert len({far.design.fold(fn)[0].item() for _ in range(4)}) == 1
+    assert len({far.design.sum_over_rows(fn)[0].item() for _ in range(4)}) == 1
 
 
 def test_only_a_sample_of_the_rows_is_kept_here(client):

@@ -572,7 +572,7 @@ def test_what_is_folded_can_be_pickled() -> None:
 
         def fold(self, fn: Any, add: Any) -> Any:
             sent.append(len(pickle.dumps((fn, add))))
-            return source.fold(
+            return source.sum_over_rows(
                 pickle.loads(pickle.dumps(fn)), pickle.loads(pickle.dumps(add))
             )
 

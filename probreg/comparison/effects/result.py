@@ -316,7 +316,7 @@ def _satterthwaite(
     """Satterthwaite's degrees of freedom of effects with gradients G (R, p) in the flat coefficients of REML, and of the sampling of
     the rows; None for others, and with effects of groups."""
     scales = fit.solution.effect_scales
-    head = fit.model.design.head
+    head = fit.model.design.ungrouped
     if (
         scales is None
         or why_no_satterthwaite(fit.solution)

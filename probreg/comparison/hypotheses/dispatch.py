@@ -140,7 +140,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
     """Parse the restrictions of a text on the coefficients of a fit. Incompatible for restrictions that are not identified, and for
     equalities mixed with inequalities."""
     design = fit.model.design
-    number = {int(j): i for i, j in enumerate(design.head)}
+    number = {int(j): i for i, j in enumerate(design.ungrouped)}
     joint_terms = {
         name: [number[j] for j in columns]
         for name, columns in terms(design).items()
@@ -148,7 +148,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
     }
     read = parse_hypothesis(
         text,
-        design.head_columns,
+        design.ungrouped_columns,
         fit.model.likelihood.outcomes,
         terms=joint_terms,
         smooth={t.name for t in design.recipe.terms},
@@ -177,5 +177,7 @@ def _touches_limit(fit: Fit, read: list[Restriction]) -> bool:
     assert fit.solution.not_estimable is not None
     L, _ = matrix(read, len(fit.parameter_names))
     return bool(
-        (np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any()
+        (
+            np.abs(L) @ fit.solution.not_estimable[fit.model.design.ungrouped].ravel()
+        ).any()
     )

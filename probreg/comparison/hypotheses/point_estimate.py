@@ -89,7 +89,7 @@ class Combinations:
         """Degrees of freedom of each combination: (q,) by Satterthwaite, else one number; None for a normal distribution."""
         if self.satterthwaite is None:
             return self.spread[1]
-        return self.satterthwaite.df(self.L[:, self.fit.model.design.head])
+        return self.satterthwaite.df(self.L[:, self.fit.model.design.ungrouped])
 
     @property
     def has_prior(self) -> bool:
@@ -134,7 +134,7 @@ def of_mode(
     restrictions = independent(c.L, c.r)
     df = c.spread[1]
     if c.satterthwaite is not None:
-        df = c.satterthwaite.joint_df(restrictions.L[:, fit.model.design.head])
+        df = c.satterthwaite.joint_df(restrictions.L[:, fit.model.design.ungrouped])
     test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread[0], df)
     absent = _why_no_likelihood_tests(fit)
     if absent is not None:

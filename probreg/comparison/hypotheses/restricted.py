@@ -229,7 +229,7 @@ def _score_statistic(
         {**model.fixed, **mode.aux},
         tuple(range(model.shape[1])),
     )
-    (information,) = model.design.fold(partial(expected_part, at=estimate))
+    (information,) = model.design.sum_over_rows(partial(expected_part, at=estimate))
     gamma = model.design.frame.from_raw(mode.beta)
     g = model.in_frame(gamma, model.design.frame, mode.aux, curved=False).gradient[
         : mode.beta.size

@@ -113,7 +113,7 @@ def over_own(fit: Fit, L: np.ndarray) -> np.ndarray:
     """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
     D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
     expanded = np.zeros((len(L), p, m))
-    expanded[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
+    expanded[:, fit.model.design.ungrouped] = L.reshape(len(L), -1, len(D)) @ D
     return expanded.reshape(len(L), p * m)
 
 

@@ -44,7 +44,7 @@ class _Candidate(NamedTuple):
     @property
     def flat(self) -> tuple[str, ...]:
         return tuple(
-            np.array(self.model.design.columns)[self.model.design.head].tolist()
+            np.array(self.model.design.columns)[self.model.design.ungrouped].tolist()
         )
 
     @property
@@ -187,7 +187,7 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     extra = [c for c in small.flat if c not in large.flat]
     if not extra or not (small.model.design.n and large.model.design.n):
         return extra[0] if extra else None
-    X, Y = (c.model.design.X[:, c.model.design.head] for c in (large, small))
+    X, Y = (c.model.design.X[:, c.model.design.ungrouped] for c in (large, small))
     for name in extra:
         y = Y[:, small.flat.index(name)]
         if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(

@@ -61,7 +61,9 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
 def _totals(fit: Fit) -> dict[str, float]:
     """The weight of each level, or sums of powers of the response, in words."""
     likelihood = fit.model.likelihood
-    (sums,) = fit.model.design.fold(partial(_block_totals, likelihood=likelihood))
+    (sums,) = fit.model.design.sum_over_rows(
+        partial(_block_totals, likelihood=likelihood)
+    )
     levels = likelihood.levels
     if isinstance(likelihood, OfTrials):
         levels = likelihood.classes

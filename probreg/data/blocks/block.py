@@ -1,6 +1,6 @@
 """Blocks of rows, the unit of work for sums over rows in memory or elsewhere.
 
-A function of a `Block` computes the contribution of some rows; `Design.fold` combines the contributions of all blocks. Rows in memory are
+A function of a `Block` computes the contribution of some rows; `Design.sum_over_rows` combines the contributions of all blocks. Rows in memory are
 one block. Rows elsewhere (files, the workers of a cluster) are `RowsInParts`, which keep at most a few
 blocks in memory at a time. A function that is folded should be picklable (`functools.partial` of a module's function over arrays), because a
 source may send it to where the rows are: the function travels there, and only its results travel back.

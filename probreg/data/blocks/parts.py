@@ -95,7 +95,9 @@ class RowsInParts:
         """A description of the parts."""
         return self.parts.name
 
-    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
+    def sum_over_rows(
+        self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
         """Return add(... add(fn(first block), fn(second block)) ..., fn(last block)): one pass over all rows, in their order.
 
         DataError if the number of rows changed since the model was made."""

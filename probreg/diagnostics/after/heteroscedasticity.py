@@ -54,11 +54,11 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"{likelihood.named} density represents a loss, which needs no constant variance; see HC0 errors"
             )
-        if len(design.head) == int(design.intercept is not None):
+        if len(design.ungrouped) == int(design.intercept is not None):
             raise NotApplicable("no column besides the intercept")
         require_counts(fit, 10, continuous=True)
         rows = observation_rows(fit.model)[0]
-        X = design.X[:, design.head][rows]
+        X = design.X[:, design.ungrouped][rows]
         if likelihood.least_squares:
             e = standardised_scores(fit).u[rows, 0]
         else:

@@ -171,7 +171,7 @@ def influence_measures(fit: Fit) -> Dataset:
     table |= {k: ("obs", design.by_row(v)) for k, v in measures.items()}
     dims = ("obs", *coefficient_dims(fit.model))
     outcomes = fit.model.likelihood.outcomes
-    shape = (design.n, len(design.head), len(outcomes))[: len(dims)]
+    shape = (design.n, len(design.ungrouped), len(outcomes))[: len(dims)]
     table["dfbetas"] = (dims, design.by_row(dfbetas(pieces, fit)[0].reshape(shape)))
     attrs = {"coefficients": pieces.size, "method": fit.method.name}
     return xr.Dataset(
@@ -188,7 +188,7 @@ def dfbetas(data_sets: Local, fit: Fit) -> Array:
     C = np.einsum("pmk,dm->pdk", data_sets.back, fit.model.likelihood.contrast_matrix)
     if fit.solution.not_estimable is not None:
         C = np.where(fit.solution.not_estimable[..., None], np.nan, C)
-    C = C[fit.model.design.head].reshape(-1, C.shape[-1])
+    C = C[fit.model.design.ungrouped].reshape(-1, C.shape[-1])
     shift = np.einsum("qk,snk->snq", C, influence.change, optimize=True)
     variance = np.einsum("qk,skl,ql->sq", C, influence.covariance, C, optimize=True)
     with np.errstate(all="ignore"):  # a column that was dropped has no error
@@ -319,7 +319,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         sentence = f"coefficients change by standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         outcomes = max(len(fit.model.likelihood.outcomes), 1)
-        columns = [fit.model.design.head_columns[j // outcomes] for j in order]
+        columns = [fit.model.design.ungrouped_columns[j // outcomes] for j in order]
         statistic = partial(largest_dfbetas, fit=fit)
         columns = list(dict.fromkeys(columns))
         return findings + self.report_influence(

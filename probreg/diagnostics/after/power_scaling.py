@@ -116,7 +116,8 @@ def power_scaling(fit: Fit) -> DataFrame:
         for name in names.values()
     }
     alone = np.repeat(
-        ~design.of_terms[design.head], len(fit.parameter_names) // len(design.head)
+        ~design.of_terms[design.ungrouped],
+        len(fit.parameter_names) // len(design.ungrouped),
     )
     reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])

@@ -49,7 +49,9 @@ def design_leverage(model: Model) -> Array:
     """
     design = model.design
     design.need_rows("a leverage for each row")
-    head = set(design.head.tolist())  # without effects of groups, which have a prior
+    head = set(
+        design.ungrouped.tolist()
+    )  # without effects of groups, which have a prior
     kept_columns = [j for j in design.moments.rank.kept if j in head]
     U = design.X
     if design.frame.intercept in kept_columns:

@@ -31,6 +31,6 @@ def without_effects_by_group(model: Model) -> Model:
     design = model.design
     if not design.recipe.grouped or not design.n:
         return model
-    X = np.asarray(design.X[:, list(design.head)])
-    head = replace(design, X=X, columns=design.head_columns, kept=None)
+    X = np.asarray(design.X[:, list(design.ungrouped)])
+    head = replace(design, X=X, columns=design.ungrouped_columns, kept=None)
     return replace(model, design=head, prior=Flat())

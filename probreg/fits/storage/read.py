@@ -303,7 +303,7 @@ def _read_draws(
     if s is None:
         return None
     outcomes = len(model.likelihood.outcomes) or 1
-    sizes = {"p": len(model.design.head), "o": outcomes}
+    sizes = {"p": len(model.design.ungrouped), "o": outcomes}
     specs = [ArraySpec("beta", ("c d p", "c d p o"), FINITE)]
     specs += [ArraySpec(name, ("c d",), FINITE) for name in s["values"]]
     values = read_arrays(file, "posterior", specs, sizes)
@@ -343,7 +343,7 @@ def _with_effects(
     if not has_effects(model):
         return head
     beta = np.zeros((*head.shape[:2], *model.shape))
-    beta[:, :, model.design.head] = head
+    beta[:, :, model.design.ungrouped] = head
     for name, effects in effects_of_groups(model).items():
         groups, terms = effects.columns.shape
         spec = ArraySpec(f"effects[{name}]", ("c d G K", "c d G K o"), FINITE)

@@ -413,7 +413,7 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
             F = np.sqrt(design.weights)[:, None] * design.X[:, flat]
     else:
         by_group = design.moments_by_group
-        of_head = by_group is not None and all(j in design.head for j in flat)
+        of_head = by_group is not None and all(j in design.ungrouped for j in flat)
         F = np.asarray(
             (by_group.head if by_group and of_head else design.moments).R, dtype=float
         )[:, flat]

@@ -117,7 +117,9 @@ def _gradient_slopes(
             slopes_of_gradient[entries, d] = -2.0 * pull.ravel()
     if problem.outer and not problem.exact:
         of_rows = partial(_score_slopes, model=model, beta=beta, names=problem.outer)
-        slopes_of_gradient[:, d:] = model.design.fold(of_rows).reshape(beta.size, -1)
+        slopes_of_gradient[:, d:] = model.design.sum_over_rows(of_rows).reshape(
+            beta.size, -1
+        )
     return slopes_of_gradient
 
 

@@ -170,7 +170,7 @@ class DenseSums(DerivativeSums):
             log_aux=self.point[n_beta:],
             root=self.rows.to_raw[:, :size] @ root_of_inverse(roots, H),
         )
-        sums = np.concatenate([part.ravel() for part in model.design.fold(fn)])
+        sums = np.concatenate([part.ravel() for part in model.design.sum_over_rows(fn)])
         return _as_border(self.rows.to_raw.T @ sums)
 
 

@@ -101,7 +101,7 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
         gains_of_block = partial(
             along, likelihood=likelihood, direction=result.direction, smallest=smallest
         )
-        gains = design.fold(gains_of_block, RowGains.worse)
+        gains = design.sum_over_rows(gains_of_block, RowGains.worse)
         if not gains.losing:
             kind: Literal["complete", "quasi"] = (
                 "complete" if gains.gaining == design.count else "quasi"
@@ -197,7 +197,9 @@ def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
         root = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return False
-    R = np.sqrt(min(m, 2.0)) * model.design.fold(partial(largest_block, root=root), max)
+    R = np.sqrt(min(m, 2.0)) * model.design.sum_over_rows(
+        partial(largest_block, root=root), max
+    )
     return bool(nu * R < 0.25)  # a fourth, for rounding
 
 
@@ -272,7 +274,7 @@ def find_separation(
     """
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
-    largest = model.design.fold(partial(largest_predictor, beta=beta), max)
+    largest = model.design.sum_over_rows(partial(largest_predictor, beta=beta), max)
     if (largest < FAR and is_regular) or (largest < _EXACT and is_proved()):
         return None, ()
     result, notes = separation_by_block(model)

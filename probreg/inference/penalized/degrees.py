@@ -211,7 +211,7 @@ def information_of(
         columns=columns,
         aux_values=aux_values,
     )
-    return np.asarray(model.design.fold(gram_of_block)[0])
+    return np.asarray(model.design.sum_over_rows(gram_of_block)[0])
 
 
 def _gram_of_block(

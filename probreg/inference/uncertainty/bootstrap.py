@@ -224,7 +224,7 @@ def _covariance(
     """Return the covariance of replicates (R, p, m); effects of groups keep the
     estimate's, because replicates have other groups."""
     m = model.shape[1]
-    group_columns = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
+    group_columns = np.setdiff1d(np.arange(model.shape[0]), model.design.ungrouped)
     sample = replicates.copy()
     sample[:, group_columns] = replicates[:, group_columns].mean(0)
     names = () if logs is None else log_names(model)

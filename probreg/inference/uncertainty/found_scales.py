@@ -315,7 +315,7 @@ def why_no_satterthwaite(solution: Solution) -> str:
     if process_columns:
         return f"the columns of {design.describe_columns(process_columns[0])} depend on hyperparameters that were estimated"
     if scales.stated.joint.informative[
-        design.head[~design.of_terms[design.head]]
+        design.ungrouped[~design.of_terms[design.ungrouped]]
     ].any():
         return "a coefficient other than the effects has a prior"
     return ""
@@ -328,7 +328,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
     problem = EvidenceProblem(scales.stated, False, criterion="REML")
     frame, root = _root_given(problem, scales.theta)
-    head = scales.stated.design.head
+    head = scales.stated.design.ungrouped
     entering = set(head)
     if frame.mixed is not None:
         entering |= set(frame.mixed)

@@ -137,7 +137,7 @@ class Estimate:
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        (H,) = self.model.design.fold(partial(expected_part, at=self.at))
+        (H,) = self.model.design.sum_over_rows(partial(expected_part, at=self.at))
         S = self._coefficients
         return S.T @ H @ S
 
@@ -199,7 +199,7 @@ class Estimate:
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
         root = None if power is None else self.root
-        (M,) = self.model.design.fold(
+        (M,) = self.model.design.sum_over_rows(
             partial(meat_part, at=self.at, root=root, power=power or 0.0)
         )
         return self.inside.T @ M @ self.inside

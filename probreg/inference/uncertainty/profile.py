@@ -95,7 +95,7 @@ def invert_test(
     surface_, theta, local = surface(model, solution)
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
-    head = model.design.head
+    head = model.design.ungrouped
     open_ends = _open_sides(model, solution)
     ends = np.empty((2, model.shape[0], len(D)))
     # the step of the search is one standard error, where there is one
@@ -149,7 +149,7 @@ def _expected_information(model: Model, gamma: Array, log_aux: Array) -> Array:
     at = BlockEstimate(model.likelihood, frame, beta, values, every)
     T = map_of_columns(frame.T, model.shape[1])
     with np.errstate(all="ignore"):
-        (information,) = model.design.fold(partial(expected_part, at=at))
+        (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
         noise = model.likelihood.noise(values)
         # I + P over gamma: d beta = T d gamma
         return np.asarray(information + T.T @ model.joint.curvature(beta, noise) @ T)

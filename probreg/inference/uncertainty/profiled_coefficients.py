@@ -37,7 +37,7 @@ def why_no_profile(scales: FoundScales, kind: str) -> str:
         )
     if (
         not scales.plain
-        or scales.stated.joint.informative[scales.stated.design.head].any()
+        or scales.stated.joint.informative[scales.stated.design.ungrouped].any()
     ):
         return "the maximum includes a prior, so the ratio is not a likelihood ratio; use kind='wald'"
     if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
@@ -58,7 +58,7 @@ def profiled_coefficients(
     ends = [
         [
             _end(scales, problem, j, side, z)
-            for j in range(len(scales.stated.design.head))
+            for j in range(len(scales.stated.design.ungrouped))
         ]
         for side in (-1, 1)
     ]
@@ -73,7 +73,7 @@ def _end(
     surface = problem.surface
     top = surface(scales.theta).value
     steps = DIFFERENCE * np.eye(len(scales.theta))
-    place = problem.model.design.head[j]
+    place = problem.model.design.ungrouped[j]
 
     def estimate(theta: Array) -> Array:
         beta, covariance = estimate_given(problem, theta)

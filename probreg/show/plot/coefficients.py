@@ -104,7 +104,7 @@ def coefficients(
 
 def _smooth_coefficients(fit: Fit) -> Array:
     """Return the names of the coefficients of smooth functions and processes."""
-    smooth = fit.model.design.of_terms[fit.model.design.head]
+    smooth = fit.model.design.of_terms[fit.model.design.ungrouped]
     names = np.array(fit.parameter_names, dtype=object)
     return names.reshape(len(smooth), -1)[smooth].ravel()
 

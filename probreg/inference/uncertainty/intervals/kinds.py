@@ -96,9 +96,9 @@ class Intervals:
         if s.df is not None or s.effect_scales is None or why_no_satterthwaite(s):
             return s.df
         df_by_coefficient = satterthwaite(s.effect_scales).df(
-            np.eye(len(self.model.design.head))
+            np.eye(len(self.model.design.ungrouped))
         )
-        flat = ~self.model.joint.informative[self.model.design.head]
+        flat = ~self.model.joint.informative[self.model.design.ungrouped]
         # columns of smooth functions have no t distribution: use the normal
         if (df_by_coefficient[flat] > 0).all() and np.isfinite(
             df_by_coefficient[flat]
