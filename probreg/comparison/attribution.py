@@ -354,14 +354,14 @@ def _shares_dataset(
 ) -> Any:
     import xarray as xr
 
-    difference, log_se_ratio = first.step_to(second)
-    shape = (2, len(shares), len(params))
-    steps = np.array([*zip(*shares.values())], dtype=float).reshape(shape)
+    total = first.step_to(second)
+    steps = np.array([*shares.values(), total])
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = steps[0] / first.error
-        difference = difference / first.error
+        steps[:, 0] /= first.error
+    shift, log_se = np.moveaxis(steps[:-1], 0, 2)
+    difference, log_se_ratio = steps[-1]
     numbers = {
-        "shift": (("param", "cause"), shift.T), "log_se": (("param", "cause"), steps[1].T),
+        "shift": (("param", "cause"), shift), "log_se": (("param", "cause"), log_se),
         "difference": ("param", difference), "log_se_ratio": ("param", log_se_ratio),
         "baseline": ("param", first.value), "other": ("param", second.value),
         "baseline_se": ("param", first.error), "other_se": ("param", second.error),
@@ -378,7 +378,7 @@ def _shares_along_path(
     """Return the shares of the priors, then the steps of the second method minus those of the first, without rounding; and whether
     exact results separate Monte Carlo error from the shape of the posterior."""
     separable = True
-    shares = dict(zip(path.causes, zip(path.shift, path.log_ratio)))
+    shares = dict(zip(path.causes, np.stack([path.shift, path.log_ratio], 1)))
     for i, sign in enumerate((-1.0, 1.0)):
         fit, other_fit = pair.fits[i], pair.fits[1 - i]
         exact = None
@@ -388,13 +388,12 @@ def _shares_along_path(
         mode = Estimates(path.ends[i].value, np.exp(path.ends[i].log_se))
         for cause, step in method_steps(fit, ends[i], mode, exact, aux).items():
             key = SpecificCause(pair.shape_cause if cause is Cause.SKEWNESS else cause)
-            before = shares.get(key, (0.0, 0.0))
-            shares[key] = (before[0] + sign * step[0], before[1] + sign * step[1])
-    se = ends[0].error
+            shares[key] = shares.get(key, 0.0) + sign * step
+    unit = np.stack([ends[0].error, np.ones(len(ends[0].error))])
     nonzero = {
-        cause: (s, r)
-        for cause, (s, r) in shares.items()
+        cause: step
+        for cause, step in shares.items()
         if cause in path.causes
-        or np.nanmax(np.abs([s / se, r]), initial=0.0) > _ROUNDING
+        or np.nanmax(np.abs(step / unit), initial=0.0) > _ROUNDING
     }
     return nonzero, separable

@@ -33,56 +33,44 @@ def method_steps(
 
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
-    gap, spread = mode.step_to(estimates)
-    coefficient = np.arange(len(gap)) < len(gap) - len(aux)
+    step = mode.step_to(estimates)
+    count = step.shape[1]
+    coefficient = np.arange(count) < count - len(aux)
     if fit.target == "mode":
-        return _of_a_mode(fit, gap, spread, coefficient)
+        return _of_a_mode(fit, step, coefficient)
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
-    small = (np.zeros(len(gap)), np.zeros(len(gap)))
+    small = np.zeros(step.shape)
     least_squares = fit.model.likelihood.least_squares
     if integrated and least_squares and fit.model.noise_scale in aux:
-        index = len(gap) - len(aux) + aux.index(fit.model.noise_scale)
-        small[0][index], small[1][index] = _degrees_of_freedom(fit.model, mode, index)
+        index = count - len(aux) + aux.index(fit.model.noise_scale)
+        small[:, index] = _degrees_of_freedom(fit.model, mode, index)
     if not has_monte_carlo_error(fit):
-        return _by_shape(gap, spread, widened, small)
+        return _by_shape(step, widened, small)
     troubled = has_bad_chains(fit, aux)
     if exact is not None:
-        shape = _by_shape(*mode.step_to(exact), widened, small)
+        shape = _by_shape(mode.step_to(exact), widened, small)
         remainder = exact.step_to(estimates)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
-        z = float(
-            scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap))))
-        )
+        z = scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * count)))
         of_mean, of_sd = monte_carlo_error(fit, aux)
-        by_chance = (
-            np.abs(gap - small[0]) <= z * of_mean * estimates.error,
-            np.abs(spread - small[1]) <= z * of_sd,
-        )
-        remainder = (
-            np.where(troubled | by_chance[0], gap - small[0], 0.0),
-            np.where(troubled | by_chance[1], spread - small[1], 0.0),
-        )
-        shape = _by_shape(gap - remainder[0], spread - remainder[1], widened, small)
+        chance = z * np.array([of_mean * estimates.error, of_sd])
+        by_chance = np.abs(step - small) <= chance
+        remainder = np.where(troubled | by_chance, step - small, 0.0)
+        shape = _by_shape(step - remainder, widened, small)
     unreliable = np.where(troubled, remainder, 0.0)
-    return {
-        **shape,
-        Cause.MONTE_CARLO: (remainder[0] - unreliable[0], remainder[1] - unreliable[1]),
-        Cause.SAMPLER: (unreliable[0], unreliable[1]),
+    return shape | {
+        Cause.MONTE_CARLO: remainder - unreliable,
+        Cause.SAMPLER: unreliable,
     }
 
 
-def _by_shape(
-    gap: Array, spread: Array, widened: Array, small: Step
-) -> dict[Cause, Step]:
+def _by_shape(step: Step, widened: Array, small: Step) -> dict[Cause, Step]:
     """Return the steps from mode to mean and from curvature to standard deviation: by degrees of freedom and the tails of
     coefficients under them, otherwise by skewness."""
-    tails = np.where(widened, spread, small[1])
-    return {
-        Cause.SKEWNESS: (gap - small[0], spread - tails),
-        Cause.SMALL_SAMPLE: (small[0], tails),
-    }
+    by_df = np.stack([small[0], np.where(widened, step[1], small[1])])
+    return {Cause.SKEWNESS: step - by_df, Cause.SMALL_SAMPLE: by_df}
 
 
 def _degrees_of_freedom(
@@ -130,28 +118,28 @@ def _degrees_of_freedom(
     return float(sigma * np.expm1(x)), float(widening)
 
 
-def _of_a_mode(
-    fit: Fit, gap: Array, spread: Array, coefficient: Array
-) -> dict[Cause, Step]:
+def _of_a_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step]:
     """Return the steps of a mode: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
     s = fit.solution
+    gap, spread = step
     none = np.zeros(len(gap))
+    shift = np.stack([gap, none])
     if s.replicates is not None:
         # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
         by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
         return {
-            Cause.CONVERGENCE: (gap, none),
-            Cause.MONTE_CARLO: (none, np.where(by_chance, spread, 0.0)),
-            Cause.COVARIANCE: (none, np.where(by_chance, 0.0, spread)),
+            Cause.CONVERGENCE: shift,
+            Cause.MONTE_CARLO: np.stack([none, np.where(by_chance, spread, 0.0)]),
+            Cause.COVARIANCE: np.stack([none, np.where(by_chance, 0.0, spread)]),
         }
     if s.df is not None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
         return {
-            Cause.SMALL_SAMPLE: (np.where(coefficient, 0.0, gap), spread),
-            Cause.CONVERGENCE: (np.where(coefficient, gap, 0.0), none),
+            Cause.SMALL_SAMPLE: np.stack([np.where(coefficient, 0.0, gap), spread]),
+            Cause.CONVERGENCE: np.where(coefficient, shift, 0.0),
         }
     if covariance_kind(fit) == "curvature":
-        return {Cause.CONVERGENCE: (gap, spread)}
-    return {Cause.CONVERGENCE: (gap, none), Cause.COVARIANCE: (none, spread)}
+        return {Cause.CONVERGENCE: step}
+    return {Cause.CONVERGENCE: shift, Cause.COVARIANCE: np.stack([none, spread])}
 
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:

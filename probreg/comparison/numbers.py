@@ -189,9 +189,7 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     return frame
 
 
-Step = tuple[
-    Array, Array
-]  # of the estimate, in its units, and of log SE, over the parameters (J,)
+Step = Array  # (2, J), of the estimates, in their units, and of log SE
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +227,8 @@ class Estimates:
     def step_to(self, other: "Estimates") -> Step:
         """The difference of the estimates and the log of the ratio of the errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return other.value - self.value, np.log(other.error / self.error)
+            shift = other.value - self.value
+            return np.stack([shift, np.log(other.error / self.error)])
 
 
 def mixing_measure(fit: Fit, scalars: tuple[str, ...], measure: str) -> Array:

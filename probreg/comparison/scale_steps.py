@@ -34,14 +34,14 @@ def scale_steps(
     if causes & _OTHER or not causes & {*_ORDER, Cause.PRIOR}:
         return None
     ranks = _rank(a), _rank(b)
-    if ranks[0] < ranks[1] or ranks == (1, 1):
+    if ranks[0] == ranks[1] != 1:
+        return None
+    if ranks[0] <= ranks[1]:
         return _steps(a, b, causes, aux)
-    reverse = _steps(b, a, causes, aux) if ranks[1] < ranks[0] else None
+    reverse = _steps(b, a, causes, aux)
     if reverse is None:
         return None
-    return {
-        cause: (-shift, -log_se) for cause, (shift, log_se) in reversed(reverse.items())
-    }
+    return {cause: -step for cause, step in reversed(reverse.items())}
 
 
 def _rank(fit: Fit) -> int:

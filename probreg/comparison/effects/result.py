@@ -16,6 +16,7 @@ from probreg.comparison.effects.averages import (
     moves_of_rows,
 )
 from probreg.comparison.effects.off_span import EffectSums, effect_sums
+from probreg.comparison.hypotheses.restricted import moves_unidentified
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
@@ -50,12 +51,10 @@ from probreg.inference.uncertainty.multiplicity import (
     require_tests,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
-from probreg.linalg.vec import map_of_columns
 from probreg.model.off_span import JointDraws
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
-_KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,7 +210,7 @@ def _of_delta(
     """Return the effects by the delta method."""
     posterior = fit.solution.draws is not None
     z, G, rows = _linearised_all(fit, quantities, scale, request.sample)
-    _estimable(fit, G)
+    _require_identified(fit, G)
     cov, df, words = _covariance_of(fit, G, request, rows if left is None else None)
     source = f"{words.get('kind', 'given')} covariance"
     if rows is not None and "influence" not in source:
@@ -475,7 +474,7 @@ def _of_asymptotic(
     if sampled.empty:
         return _of_delta(fit, quantities, scale, request, None)
     _, G, rows = _linearised_all(fit, quantities, scale, request.sample)
-    _estimable(fit, G)
+    _require_identified(fit, G)
     V, _, words = fit.spread(
         request.covariance,
         groups=request.clusters,
@@ -567,17 +566,12 @@ def _effect_draws(
     return [z.reshape(len(z), -1) for z in contrasts]
 
 
-def _estimable(fit: Fit, G: Array) -> None:
+def _require_identified(fit: Fit, G: Array) -> None:
     """Raise Incompatible if an effect depends on a direction of the coefficients that the rows do not identify."""
-    if fit.solution.null_space is None:
-        return
-    N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    bad = np.flatnonzero(
-        (np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1)
-    )
-    if len(bad):
+    bad = int(moves_unidentified(fit, G).sum())
+    if bad:
         raise Incompatible(
-            f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "
+            f"{bad} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "
             "Ask for effects that keep the relations of the training rows, drop a column, or give a prior."
         )
 

@@ -30,6 +30,7 @@ from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
 
 Array = np.ndarray
+_KEEPS = 1e-7  # of |L| |null|: a combination that moves this little along a direction without an estimate has one
 _NONE = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit
 
 
@@ -68,15 +69,13 @@ def independent(L: Array, r: Array) -> Restrictions:
     return Restrictions(L[rows], r[rows])
 
 
-def estimable(fit: Fit, L: Array) -> None:
-    """Raise Incompatible for a combination of coefficients that the rows do not identify (Searle 1971)."""
+def moves_unidentified(fit: Fit, L: Array) -> Array:
+    """Return which combinations L (q, p m) of coefficients the rows do not identify, (q,) bool (Searle 1971)."""
     if fit.solution.null_space is None:
-        return
+        return np.zeros(len(L), bool)
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    if (np.abs(L @ N) > 1e-8 * (np.abs(L) @ np.abs(N)) + 1e-300).any():
-        raise Incompatible(
-            f"the hypothesis is about coefficients that are not identified ({fit.solution.detail}): drop a column, or give a prior"
-        )
+    bound = _KEEPS * (np.abs(L) @ np.abs(N)) + 1e-300
+    return np.asarray((np.abs(L @ N) > bound).any(1))
 
 
 # ---- the tests ---------------------------------------------------------------------------------------------------------

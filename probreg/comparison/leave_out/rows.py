@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from probreg.comparison.leave_out.modes import (
     modes_without_rows,
@@ -116,32 +116,22 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
         # Student-t on 2 a - 1 degrees of freedom about x_i m_(i), scale^2 = b_(i) / a_(i) / (1 - h_i), where
         # 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b
         df = s.df - 1.0
-        log_p = log_student(gap, df, (s.df * unit - e**2 / rest) / df / rest)
+        variance = (s.df * unit - e**2 / rest) / df / rest
+        log_p = scipy.stats.t.logpdf(gap, df, scale=np.sqrt(variance))
     elif fit.target == "posterior":
-        log_p = log_normal(gap, unit / rest)  # N(x_i m_(i), sigma^2 / (1 - h_i))
+        # N(x_i m_(i), sigma^2 / (1 - h_i))
+        log_p = scipy.stats.norm.logpdf(gap, scale=np.sqrt(unit / rest))
     else:
         # N(x_i b_(i), sigma^2), with n sigma^2 = RSS where it is unknown: without a of the row
         # RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a
         variance = model.noise(s.aux) ** 2
         if model.unknown:
             variance = (n * variance - left_out * e**2 / rest) / (n - left_out)
-        log_p = log_normal(gap, variance)
+        log_p = scipy.stats.norm.logpdf(gap, scale=np.sqrt(variance))
     held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
     method = "closed form at fixed scales" if held else "closed form"
     # densities of y_i sqrt(w_i) as densities of the observations
     return _by_observation(fit, log_p + np.log(root), method)
-
-
-def log_normal(gap: Array, variance: Array | float) -> Array:
-    """Return log N(gap; 0, variance)."""
-    return np.asarray(-0.5 * (np.log(2.0 * np.pi * variance) + gap**2 / variance))
-
-
-def log_student(gap: Array, df: float, variance: Array) -> Array:
-    """Return the log density of Student-t with scale^2 = `variance` at gap."""
-    constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)
-    density = constant - 0.5 * np.log(variance)
-    return np.asarray(density - (df + 1.0) / 2.0 * np.log1p(gap**2 / (df * variance)))
 
 
 def normal_given_scales(prior: object, *, drawn: bool) -> bool:
