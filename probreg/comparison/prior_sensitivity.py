@@ -5,12 +5,13 @@ the prior's centre, c -> infinity is maximum likelihood. The result is the facto
 its interval starts or stops to include zero.
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -20,8 +21,8 @@ from probreg.arguments.types import DataFrame
 from probreg.diagnostics.before.scale import prior_scale
 from probreg.errors import Incompatible, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.inference import METHODS, Method
-from probreg.inference.base import has_effects, method_obstacle
+from probreg.inference import Auto, Method
+from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior
 from probreg.priors.joint import BlockPrior, mapping_of
@@ -31,13 +32,6 @@ _PROB = 0.95  # of the interval that includes zero or not
 _DOUBLINGS = 10  # of the scale, and halvings, that are searched
 _WORK = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
 _WIDE = 200  # columns, likewise
-_MODES = (
-    "closed_form",
-    "newton",
-    "coordinate_descent",
-    "proximal_newton",
-    "interior_point",
-)
 
 
 class Change(StrEnum):
@@ -48,14 +42,6 @@ class Change(StrEnum):
     EXCLUDES_ZERO = "the interval excludes zero"
     BECOMES_ZERO = "the mode becomes zero"
     BECOMES_NONZERO = "the mode is no longer zero"
-
-
-class _ModeAt(NamedTuple):
-    """The mode of each coefficient with the ends of its interval, at one factor."""
-
-    beta: Array  # (k,)
-    lower: Array
-    upper: Array
 
 
 @check_arguments
@@ -99,8 +85,8 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
         raise Incompatible("prior_sensitivity needs priors of known scale")
     if not model.design.has_rows and not model.likelihood.least_squares:
         raise Incompatible(f"prior_sensitivity refits: {model.design.rows_needed}")
-    method = _mode_method(model)
-    if method is None:
+    method, _ = Auto().choose(model)
+    if method.target != "mode":
         raise Incompatible("prior_sensitivity: no method finds the mode of this model")
     n, p = model.design.count, model.shape[0]
     if p > _WIDE or (not model.likelihood.least_squares and n * p**2 > _WORK):
@@ -109,8 +95,8 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
         )
 
     @cache
-    def at(log_c: float) -> _ModeAt:
-        return _mode_at(model, method, float(np.exp(log_c)), fit.seed)
+    def at(log_c: float) -> Array:
+        return _mode_and_ends(model, method, float(np.exp(log_c)), fit.seed)
 
     scales = _stated_scales(model, k)
     log_c = np.full(k, np.nan)
@@ -127,14 +113,6 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
         "change": list(map(str, change)),
     }
     return pd.DataFrame(columns, index=pd.Index(fit.parameter_names, name="coef"))
-
-
-def _mode_method(model: Model) -> Method | None:
-    """Return the first method that finds the mode of a model with all scales stated."""
-    return next(
-        (m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None),
-        None,
-    )
 
 
 def _stated_scales(model: Model, k: int) -> Array:
@@ -155,66 +133,51 @@ def _stated_scale(model: Model, block: BlockPrior) -> Any:
     return prior_scale(block)
 
 
-def _mode_at(model: Model, method: Method, c: float, seed: int) -> _ModeAt:
-    """The mode with its interval where every stated scale is c times as large; nan where there is none."""
+def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
+    """The mode and the ends of its interval (3, k) where every stated scale is c times as large; nan where there is none."""
     blocks = list(model.joint.blocks)
     for i, b in enumerate(blocks):
         if _stated_scale(model, b) is not None:
             blocks[i] = replace(b, prior=b.prior.times(c))
     prior = mapping_of(blocks, model.design.columns)
     size = model.shape[0] * (len(model.likelihood.outcomes) or 1)
-    nothing = np.full(size, np.nan)
-    # a search that runs away has no mode, which is nan
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    values = np.full((3, size), np.nan)
+    # a search that runs away has no mode, and a kink no standard errors
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        contextlib.suppress(ProbregError, np.linalg.LinAlgError, ArithmeticError),
+    ):
         warnings.simplefilter("ignore", ProbregWarning)
-        try:
-            mode = fit_model(model.with_prior(prior), method, seed=seed)
-            beta = mode.coef.values.ravel()
-        except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
-            return _ModeAt(nothing, nothing, nothing)
-        try:
-            ends = mode.interval(_PROB)
-        except ProbregError:  # no standard errors: a kink
-            return _ModeAt(beta, nothing, nothing)
-    return _ModeAt(beta, ends["lower"].values.ravel(), ends["upper"].values.ravel())
+        mode = fit_model(model.with_prior(prior), method, seed=seed)
+        values[0] = mode.coef.values.ravel()
+        ends = mode.interval(_PROB)
+        values[1:] = ends["lower"].values.ravel(), ends["upper"].values.ravel()
+    return values
 
 
 def _crossings(
-    mode_at: Callable[[float], _ModeAt], j: int, sign: int, step: int
+    at: Callable[[float], Array], j: int, sign: int, step: int
 ) -> Iterator[tuple[float, Change]]:
     """Yield the changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""
     inner = sign * (step - 1) * np.log(2.0)
     outer = sign * step * np.log(2.0)
-    start = mode_at(0.0)
-    if start.lower[j] <= 0.0 <= start.upper[j]:
-        watched = dict.fromkeys(("lower", "upper"), Change.EXCLUDES_ZERO)
+    beta, lower, upper = at(0.0)[:, j]
+    changes = [(0, Change.SIGN)]
+    if lower <= 0.0 <= upper:
+        changes += [(1, Change.EXCLUDES_ZERO), (2, Change.EXCLUDES_ZERO)]
     else:
-        end = "lower" if start.beta[j] > 0 else "upper"
-        watched = {end: Change.INCLUDES_ZERO}
-    for name, change in {"beta": Change.SIGN, **watched}.items():
-
-        def value(log_c: float, name: str = name) -> float:
-            return float(getattr(mode_at(float(log_c)), name)[j])
-
-        a, b = value(inner), value(outer)
+        changes.append((1 if beta > 0 else 2, Change.INCLUDES_ZERO))
+    for row, change in changes:
+        a, b = at(inner)[row, j], at(outer)[row, j]
         if not (np.isfinite(a) and np.isfinite(b)) or np.sign(a) == np.sign(b):
             continue
-        if a == 0.0 or b == 0.0:  # a kink fixes it at exactly zero
-            zero = Change.BECOMES_NONZERO if a == 0.0 else Change.BECOMES_ZERO
-            yield _edge_of_zero(mode_at, j, inner, outer), zero
-        else:
-            yield float(scipy.optimize.brentq(value, inner, outer, xtol=1e-7)), change
+        edge = a == 0.0 or b == 0.0  # a kink fixes it at exactly zero
+        if edge:
+            change = Change.BECOMES_NONZERO if a == 0.0 else Change.BECOMES_ZERO
 
+        def value(log_c: float, row: int = row, edge: bool = edge) -> float:
+            number = float(at(float(log_c))[row, j])
+            return float(number == 0.0) - 0.5 if edge else number
 
-def _edge_of_zero(
-    mode_at: Callable[[float], _ModeAt], j: int, inner: float, outer: float
-) -> float:
-    """Where the estimate begins, or ends, to be exactly zero, by bisection."""
-    zero = mode_at(inner).beta[j] == 0.0
-    while abs(outer - inner) > 1e-6:
-        middle = (inner + outer) / 2.0
-        if (mode_at(middle).beta[j] == 0.0) == zero:
-            inner, outer = (middle, outer)
-        else:
-            inner, outer = (inner, middle)
-    return outer
+        yield float(scipy.optimize.brentq(value, inner, outer, xtol=1e-7)), change
