@@ -38,7 +38,7 @@ from .datasets import (
 )
 from .diagnostics.after import diagnose as diagnose
 from .diagnostics.after.influence import influence_measures as influence_measures
-from .diagnostics.after.power_scaling import power_scaling as power_scaling
+from .diagnostics.after.prior import power_scaling as power_scaling
 from .diagnostics.after.residuals import residuals as residuals
 from .diagnostics.before import check as check
 from .diagnostics.bias_variance import (

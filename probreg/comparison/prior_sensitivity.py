@@ -18,7 +18,7 @@ import scipy
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
-from probreg.diagnostics.before.scale import prior_scale
+from probreg.diagnostics.before.columns import prior_scale
 from probreg.errors import Incompatible, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import Auto, Method

@@ -20,7 +20,7 @@ from probreg.comparison.prior_terms import (
     prior_weights,
 )
 from probreg.data.weights import refuse_sampling
-from probreg.diagnostics.after.power_scaling import has_prior, power_scaling
+from probreg.diagnostics.after.prior import has_prior, power_scaling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients

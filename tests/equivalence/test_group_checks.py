@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.after.heteroscedasticity import HeteroscedasticityDiagnostic
+from probreg.diagnostics.after.residual_tests import HeteroscedasticityDiagnostic
 from probreg.diagnostics.before import Verdict
-from probreg.diagnostics.before.groups import GroupsCheck
+from probreg.diagnostics.before.terms import GroupsCheck
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior
 
 TESTS = (

@@ -24,7 +24,7 @@ from probreg.diagnostics.before import (
     separation,
     vif,
 )
-from probreg.diagnostics.before.design_leverage import design_leverage
+from probreg.diagnostics.before.columns import design_leverage
 from probreg.inference.uncertainty.information import (
     estimate_of,
     expected_part,

@@ -175,7 +175,7 @@ def test_weights_that_leave_too_few_observations_may_be_of_another_kind():
 
 
 def test_no_leverage_is_above_one_before_the_fit():
-    from probreg.diagnostics.before.design_leverage import design_leverage
+    from probreg.diagnostics.before.columns import design_leverage
 
     for kind in (pr.weights.precision, pr.weights.sampling):
         h = design_leverage(pr.Model.from_arrays(X, Y, weights=kind(1e3 * HALF)))

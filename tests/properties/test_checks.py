@@ -11,7 +11,7 @@ from probreg.diagnostics.before import (
     Verdict,
     check,
 )
-from probreg.diagnostics.before.design_leverage import design_leverage
+from probreg.diagnostics.before.columns import design_leverage
 from probreg.errors import ProbregError
 from probreg.model.model import Model
 from probreg.priors import Flat, GPrior, Laplace, Normal

@@ -17,11 +17,10 @@ from probreg.diagnostics.after import (
     influence_measures,
     residuals,
 )
-from probreg.diagnostics.after.autocorrelation import durbin_watson_test
 from probreg.diagnostics.after.dispersion import count_dispersion
-from probreg.diagnostics.after.distribution import normality_test
 from probreg.diagnostics.after.functional_form import reset
 from probreg.diagnostics.after.local import local
+from probreg.diagnostics.after.residual_tests import durbin_watson_test, normality_test
 from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.likelihoods import ProximalLikelihood
 

@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.differences import same_prior
-from probreg.diagnostics.after.power_scaling import (
+from probreg.diagnostics.after.prior import (
     PowerScalingDiagnostic,
     power_scaling,
     sensitivity,

@@ -10,9 +10,8 @@ from scipy.special import ndtr, pdtr
 
 import probreg as pr
 from probreg.diagnostics.after import DIAGNOSTICS, diagnose, power_scaling
-from probreg.diagnostics.after.loo import loo_pit
-from probreg.diagnostics.after.power_scaling import sensitivity
-from probreg.diagnostics.after.predictive_checks import predictive_checks
+from probreg.diagnostics.after.predictive import loo_pit, predictive_checks
+from probreg.diagnostics.after.prior import sensitivity
 from probreg.diagnostics.before import Verdict
 from probreg.diagnostics.simulation import simulate
 from probreg.fits.residuals import uniforms

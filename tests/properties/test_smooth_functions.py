@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.data.formula.functions import term_functions
-from probreg.diagnostics.before import terms
+from probreg.data.formula.variables import terms
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.data.formula.functions import functions_called, term_functions
-from probreg.diagnostics.after.linearity import linearity_test
+from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.fits.fit import Fit
 
 _LINEAR = " is linear"

@@ -5,22 +5,14 @@ from operator import attrgetter
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after import (
-    approximation as approximation,
-    autocorrelation as autocorrelation,
-    calibration as calibration,
-    chains as chains,
     dispersion as dispersion,
-    distribution as distribution,
-    exactness as exactness,
+    draws as draws,
     functional_form as functional_form,
     group_effects as group_effects,
-    heteroscedasticity as heteroscedasticity,
     influence as influence,
-    linearity as linearity,
-    loo as loo,
-    outliers as outliers,
-    predictive_checks as predictive_checks,
-    prior_data_conflict as prior_data_conflict,
+    predictive as predictive,
+    prior as prior,
+    residual_tests as residual_tests,
 )
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS as DIAGNOSTICS,
@@ -28,7 +20,7 @@ from probreg.diagnostics.after.base import (
     catalogue_markdown as catalogue_markdown,
 )
 from probreg.diagnostics.after.influence import influence_measures as influence_measures
-from probreg.diagnostics.after.power_scaling import power_scaling as power_scaling
+from probreg.diagnostics.after.prior import power_scaling as power_scaling
 from probreg.diagnostics.after.residuals import residuals as residuals
 from probreg.diagnostics.findings import Finding, Findings, Verdict
 from probreg.fits.fit import Fit

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from probreg.diagnostics.before import CHECKS
-from probreg.diagnostics.before.response import two_values
+from probreg.diagnostics.before.sample import two_values
 from probreg.diagnostics.findings import Finder, NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import noiseless_obstacle, rounding_error

@@ -1,4 +1,4 @@
-"""Overdispersion and underdispersion of the response, given its mean."""
+"""Variance of the response given its mean, and calibration of class probabilities."""
 
 from functools import partial
 from typing import NamedTuple
@@ -22,14 +22,17 @@ from probreg.diagnostics.findings import (
     HypothesisTest,
     NotApplicable,
     Verdict,
+    chi2_test,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.prediction import predictive
 from probreg.fits.residuals import predictor
-from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
+from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.system.terminal import format_number
 
 Array = np.ndarray
+
 _WEAK = 0.05  # p-value below which a test is not called negative
 _TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribution
 
@@ -185,3 +188,100 @@ def grouped_dispersion(y: Array, p: Array, coefficients: float) -> Dispersion:
     name = f"Pearson chi2({format_number(df, 4)})"
     test = HypothesisTest(name, x2, p_value, ", asymptotic")
     return Dispersion(x2 / df, (test,))
+
+
+_LEAST_ROWS, _GROUP = 40, 10  # observations in all, and in each of at most ten groups
+
+
+@DIAGNOSTICS.register
+class CalibrationDiagnostic(Diagnostic):
+    """The test of Hosmer and Lemeshow (1980) over tenths of the predictions, and for several classes its generalisation
+    (Fagerland, Hosmer & Bofin 2008).
+
+    >>> import probreg as pr
+    >>> x = np.linspace(-2.0, 2.0, 300)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, (np.abs(x - 0.5) < 1).astype(int), likelihood="bernoulli"))
+    >>> CalibrationDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "calibration"
+    title = "Hosmer-Lemeshow test"
+    when = "two levels and classes"
+    picture = "plot.reliability"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, OfClasses):
+            raise NotApplicable(
+                f"{likelihood.named} response has no class probabilities; see distribution"
+            )
+        require_counts(fit, _LEAST_ROWS)
+        rows = observation_rows(fit.model)[0]
+        p = _probabilities(fit)[rows]
+        if len(np.unique(p[:, -1].round(12))) <= 3:
+            raise NotApplicable("three different predictions or fewer")
+        y = likelihood.tally(fit.model.design.observed[rows])
+        reference = 0
+        if (
+            isinstance(likelihood, SoftmaxLikelihood)
+            and likelihood.reference is not None
+        ):
+            reference = likelihood.levels.index(likelihood.reference)
+        groups = min(10, len(rows) // _GROUP)
+        test = hosmer_lemeshow(p, y, reference=reference, groups=groups)
+        if test.df < 1:
+            return self.report("too few different predictions")
+        return self.report_test(
+            test,
+            "the probabilities are calibrated",
+            "the probabilities are not calibrated",
+            "look for nonlinear effects and interactions; recalibrate on new rows",
+        )
+
+
+def hosmer_lemeshow(
+    p: Array, y: Array, *, reference: int = 0, groups: int = 10
+) -> HypothesisTest:
+    """sum over groups and classes of (observed - expected)^2 / expected, chi-square on (groups - 2)(K - 1).
+
+    p (n, K) class probabilities, y (n, K) counts of each class in a row. Groups are cut by the probability of not being the reference class, into
+    about equal numbers; equal predictions stay together, so there may be fewer groups.
+
+    >>> p = np.repeat([0.2, 0.4, 0.8], 10)
+    >>> y = np.tile([1, 0, 0, 0, 1], 6)
+    >>> print(hosmer_lemeshow(np.c_[1 - p, p], np.c_[1 - y, y], groups=3))
+    chi2(1) = 12.5, p = 0.00041
+    """
+    trials = y.sum(1)
+    group = _groups_of_equal_weight(1.0 - p[:, reference], groups, trials)
+    # E_gk = sum_{i in g} n_i p_ik and O_gk = sum_{i in g} y_ik, n_i the trials of a row.
+    member = (group[:, None] == np.unique(group)).astype(float)
+    expected = member.T @ (trials[:, None] * p)
+    happened = member.T @ y
+    with np.errstate(all="ignore"):  # a class that is certain not to come
+        parts = np.where(expected > 0, (happened - expected) ** 2 / expected, 0.0)
+    # X^2 = sum_g sum_k (O_gk - E_gk)^2 / E_gk ~ chi^2 on (G - 2)(K - 1)   (Fagerland, Hosmer & Bofin 2008).
+    df = max(len(expected) - 2, 0) * (p.shape[1] - 1)
+    return chi2_test(float(parts.sum()), df)
+
+
+def _groups_of_equal_weight(value: Array, groups: int, w: Array) -> Array:
+    """Return groups 0, 1, ... of about equal weight in the order of the values, equal values together."""
+    level, place = np.unique(value.round(12), return_inverse=True)
+    weight = np.bincount(place, w, len(level))
+    # The place of a value is the weight below it and half of its own, over W; its group is floor(G place).
+    middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+    cut = np.minimum((middle * groups).astype(int), groups - 1)
+    return np.unique(cut, return_inverse=True)[1][place]
+
+
+def _probabilities(fit: Fit) -> Array:
+    """Class probabilities (n, K) at the rows of the fit."""
+    design = fit.model.design
+    mean = predictive(
+        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=500
+    ).mean()
+    if mean.ndim == 2:
+        return mean
+    return np.stack([1.0 - mean, mean], 1)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.after.distribution import normality_test, shape
+from probreg.diagnostics.after.residual_tests import normality_test
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
     Finding,
@@ -113,7 +113,7 @@ class GroupEffectsDiagnostic(Diagnostic):
                     "",
                     f"{effect.label}: the effects are not normal",
                     "look for a missing predictor of the groups",
-                    f"{shape(effect.z)}; most extreme group {level!r}",
+                    f"; most extreme group {level!r}",
                 )
         sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
         return findings or self.report(sentence, p_value=min(p_values, default=1.0))

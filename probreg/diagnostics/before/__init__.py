@@ -4,23 +4,17 @@ from operator import attrgetter
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.diagnostics.before import (
-    cells as cells,
-    design_leverage as design_leverage,
-    event as event,
-    groups as groups,
-    processes as processes,
-    rank as rank,
-    response as response,
-    scale as scale,
+    collinearity as collinearity,
+    columns as columns,
+    sample as sample,
+    terms as terms,
 )
 from probreg.diagnostics.before.base import CHECKS as CHECKS, Check as Check
 from probreg.diagnostics.before.collinearity import (
     condition_indices as condition_indices,
     vif as vif,
 )
-from probreg.diagnostics.before.rows import RowsCheck as RowsCheck
 from probreg.diagnostics.before.separation import separation as separation
-from probreg.diagnostics.before.term_columns import terms as terms
 from probreg.diagnostics.findings import (
     Finding as Finding,
     Findings as Findings,

@@ -274,7 +274,7 @@ def _read_model(options: Namespace) -> tuple[Model, Any]:
 
 def _note_response(model: Model) -> None:
     """A note on the standard error if the response is unusual for the likelihood."""
-    from probreg.diagnostics.before.response import ResponseCheck
+    from probreg.diagnostics.before.sample import ResponseCheck
 
     for finding in ResponseCheck().run(model):
         if finding.verdict > Verdict.OK:

@@ -1,4 +1,4 @@
-"""Diagnostics of Markov chains: R-hat, effective sample sizes, divergent transitions and E-BFMI."""
+"""Quality of draws: Markov chains, and importance weights of an approximate posterior."""
 
 from typing import Any, ClassVar
 
@@ -8,8 +8,51 @@ from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.convergence import R_HAT
+from probreg.inference.sampling.importance import smooth_weights
 from probreg.system.terminal import percent
+
+Array = np.ndarray
+
+# Vehtari et al. 2024: finite variance; the largest shape for which weighted means converge
+GOOD, BAD = 0.5, 0.7
+# effective share of the draws: a shape estimates the tails, the share covers the middle
+MOST_EFFECTIVE, FEW_EFFECTIVE = 0.5, 0.25
+
+
+@DIAGNOSTICS.register
+class ApproximationDiagnostic(Diagnostic):
+    """Pareto shape k of the weights p / q of draws from an approximation q: below 0.5 means under q are near means under p, above
+    0.7 q misses part of p (Yao, Vehtari, Simpson & Gelman 2018). The effective share of the draws, 1 / (S sum w^2), is 1
+    if q is p."""
+
+    name = "approximation"
+    title = "Approximation"
+    target = "posterior"
+    picture = "plot.coefficients"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        draws = fit.solution.posterior
+        if "log_q" not in draws.stats:
+            raise NotApplicable(f"{fit.method.name} draws from the posterior itself")
+        if draws.count < FEWEST:
+            raise NotApplicable(
+                f"the Pareto shape needs at least {FEWEST} draws, got {draws.count}"
+            )
+        log_p = np.asarray(fit.tree["sample_stats"]["lp"]).ravel()
+        log_w = log_p - draws.stats["log_q"].ravel()
+        log_w = log_w - log_w.max()
+        w = np.exp(log_w) / np.exp(log_w).sum()
+        k = smooth_weights(log_w).k
+        share = float(1.0 / (len(w) * (w**2).sum()))
+        sentence = f"importance weights have Pareto k = {k:.2f} (good below {GOOD}), effective share of draws {percent(share, 2)}"
+        if k < GOOD and share >= MOST_EFFECTIVE:
+            return self.report(sentence, statistic=k)
+        verdict = Verdict.WARNING if k > BAD or share < FEW_EFFECTIVE else Verdict.NOTE
+        remedy = "sample the posterior: fit(model, 'nuts')"
+        return self.report(sentence, verdict, remedy, statistic=k)
+
 
 ESS_PER_CHAIN, R_HAT_BAD = 100.0, 1.05  # Vehtari et al. 2021
 
@@ -130,7 +173,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         return finding + findings
 
 
-LEAST = 0.3  # Betancourt 2016
+LEAST_BFMI = 0.3  # Betancourt 2016
 
 
 def bfmi(energy: np.ndarray) -> np.ndarray:
@@ -157,11 +200,11 @@ class EnergyDiagnostic(ChainDiagnostic):
         if energy.shape[1] < 2:
             raise NotApplicable("the chains have only one draw")
         value = bfmi(energy)
-        low = np.flatnonzero(value < LEAST)
+        low = np.flatnonzero(value < LEAST_BFMI)
         if not len(low):
             sentence = f"at least {value.min():.2f} in every chain"
             return self.report(sentence, statistic=value.min())
         chains = ", ".join(f"{c + 1} ({value[c]:.2f})" for c in low)
-        sentence = f"below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
+        sentence = f"below {LEAST_BFMI} in chain {chains}: tails are visited too rarely, and intervals may be too short"
         remedy = "draw and tune more, use a prior with lighter tails, or fix a scale"
         return self.report(sentence, Verdict.WARNING, remedy, statistic=value.min())

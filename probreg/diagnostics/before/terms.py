@@ -1,4 +1,4 @@
-"""Identification of the standard deviations of effects that vary by a group."""
+"""Groups and Gaussian processes: their standard deviations and priors."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.inference.varying import explain_unidentified, has_improper_sd
 from probreg.model.model import Model
+from probreg.model.term_priors import flat_processes, interpolation
 
 Array = np.ndarray
 FEW_LEVELS = 5  # groups below which their standard deviation is poorly estimated (Gelman & Hill 2007, section 12.9)
@@ -71,3 +72,35 @@ def _varies_within(codes: Array, z: Array) -> bool:
     low = np.minimum.reduceat(z[order], starts)
     high = np.maximum.reduceat(z[order], starts)
     return bool((high - low > _SAME * np.abs(z).max()).any())
+
+
+_REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(1.0)"
+
+
+@CHECKS.register
+class ProcessCheck(Check):
+    """Reports Gaussian processes with a flat prior: they are regressions on their columns and can interpolate the rows.
+
+    >>> from probreg.priors import Flat
+    >>> data = {"y": [0.0, 1.0, 0.0, 2.0], "x": [0.0, 1.0, 2.0, 4.0]}
+    >>> model = Model.from_formula("y ~ 0 + gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
+    >>> print(ProcessCheck().run(model)[0].sentence)
+    gp(x, length=1.0): under a flat prior its 4 columns interpolate the 4 rows
+    """
+
+    name = "processes"
+    title = "Gaussian process priors"
+
+    def find(self, model: Model) -> list[Finding]:
+        sentence = interpolation(model.design, model.joint)
+        if sentence is not None:
+            return self.report(sentence, Verdict.PROBLEM, _REMEDY)
+        flat = flat_processes(model.design, model.joint)
+        if flat:
+            keys = " and ".join(term.key for term in flat)
+            q = sum(len(term.columns) for term in flat)
+            sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
+            return self.report(sentence, Verdict.WARNING, _REMEDY)
+        if not model.design.recipe.processes:
+            raise NotApplicable("no term is a Gaussian process")
+        return self.report("every Gaussian process has a prior")

@@ -1,0 +1,449 @@
+"""Posterior predictive checks, and leave-one-out diagnostics of a posterior."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial, singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.blocks.stream import ahead
+from probreg.data.rows import plus_offset
+from probreg.diagnostics.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    heavier_tails,
+    other_likelihood,
+    other_spread,
+    require_counts,
+)
+from probreg.diagnostics.findings import (
+    SIGNIFICANT,
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+)
+from probreg.diagnostics.simulation.uniform import describe_departure
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import FEWEST, leave_rows_out
+from probreg.fits.residuals import canonical_order, uniforms
+from probreg.likelihoods import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    CountLikelihood,
+    Gaussian,
+    Likelihood,
+    Multinomial,
+    StudentT,
+    UnivariateLikelihood,
+)
+from probreg.model.model import Model
+from probreg.system.terminal import format_p
+
+Array = np.ndarray
+
+Aux = Mapping[str, Any]
+_GROUPS = 10  # of rows with similar fitted rates
+_NONLINEAR = "add nonlinear effects or an interaction"
+_DISPERSION = "dispersion (mean squared Pearson residual)"
+_RATES = "use a weaker prior, or an intercept"
+
+
+class Statistic(NamedTuple):
+    """A test statistic: its name, its value, and the remedy if it differs between data and replicates, "" for another variance.
+
+    It is one that the model does not fit by construction: the skewness of Gaussian residuals, not their mean. `value` maps the
+    response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, its mean (S, n) or (S, n, K) and the nuisance
+    parameters (S, 1), with the trials (n,) of rows that count them, to (S,), or to (1,) if it depends on y alone.
+    """
+
+    name: str
+    value: Callable[[Array, Array, Aux], Array]
+    remedy: str = ""
+
+
+@singledispatch
+def statistics(likelihood: Likelihood, fitted: Array) -> list[Statistic]:
+    """Return the statistics of a likelihood; `fitted` (n, m) are the linear predictors at the posterior mean, which group the rows.
+
+    By default an ordered response has mean, standard deviation, smallest and largest value.
+    """
+    if not isinstance(likelihood, UnivariateLikelihood):
+        return []
+    remedy = "use another likelihood, or add terms to the mean"
+    return [
+        Statistic("mean", lambda y, mean, aux: y.mean(-1), remedy),
+        Statistic("standard deviation", lambda y, mean, aux: y.std(-1), remedy),
+        Statistic("smallest value", lambda y, mean, aux: y.min(-1), remedy),
+        Statistic("largest value", lambda y, mean, aux: y.max(-1), remedy),
+    ]
+
+
+@statistics.register
+def _(likelihood: Gaussian | StudentT, fitted: Array) -> list[Statistic]:
+    def add(name: str, function: Callable[[Array], Array], remedy: str) -> None:
+        def value(y: Array, mean: Array, aux: Aux) -> Array:
+            return function((y - mean) / likelihood.noise(aux))
+
+        chosen.append(Statistic(name, value, remedy))
+
+    chosen: list[Statistic] = []
+    is_gaussian = isinstance(likelihood, Gaussian)
+    tails = "use other degrees of freedom nu"
+    if is_gaussian:
+        tails = "use likelihood=StudentT() for heavy tails, or check these rows"
+    add("smallest residual", lambda r: r.min(-1), tails)
+    add("largest residual", lambda r: r.max(-1), tails)
+    sigma = "estimate sigma"
+    if is_gaussian:
+        from scipy.stats import skew
+
+        skewed = "transform the response, such as log(y)"
+        add("skewness of residuals", partial(skew, axis=-1), skewed)
+        add("standard deviation of residuals", lambda r: r.std(-1), sigma)
+    else:
+        name = "interquartile range of residuals"
+        add(name, lambda r: np.subtract(*np.quantile(r, [0.75, 0.25], -1)), sigma)
+    return chosen
+
+
+@statistics.register
+def _(likelihood: Bernoulli, fitted: Array) -> list[Statistic]:
+    value = _misfit(likelihood.mean(fitted))
+    return [Statistic("misfit of rates by fitted decile", value, _NONLINEAR)]
+
+
+@statistics.register
+def _(likelihood: Categorical, fitted: Array) -> list[Statistic]:
+    p = likelihood.mean(fitted)
+    rates = []
+    misfits = []
+    for k, c in enumerate(likelihood.levels):
+
+        def rate(y: Array, mean: Array, aux: Aux, k: int = k) -> Array:
+            return np.asarray((y == k).mean(-1))
+
+        rates.append(Statistic(f"rate of class {c}", rate, _RATES))
+        name = f"misfit of the rate of class {c} by fitted decile"
+        misfits.append(Statistic(name, _misfit(p[:, k], k), _NONLINEAR))
+    return [*rates, *misfits]
+
+
+@statistics.register
+def _(likelihood: Binomial, fitted: Array) -> list[Statistic]:
+    def dispersion(y: Array, p: Array, aux: Aux) -> Array:
+        # mean of (k - n p)^2 / (n p (1 - p)): 1 in expectation for a binomial.
+        n = aux["trials"]
+        return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
+
+    return [
+        Statistic(_DISPERSION, dispersion),
+        Statistic(
+            "smallest share of successes",
+            lambda y, mean, aux: (y / aux["trials"]).min(-1),
+        ),
+        Statistic(
+            "largest share of successes",
+            lambda y, mean, aux: (y / aux["trials"]).max(-1),
+        ),
+    ]
+
+
+@statistics.register
+def _(likelihood: Multinomial, fitted: Array) -> list[Statistic]:
+    def dispersion(y: Array, p: Array, aux: Aux) -> Array:
+        # sum_k (y_k - n p_k)^2 / (n p_k) per row and degree of freedom
+        mean = aux["trials"][:, None] * p
+        return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)
+
+    rates = []
+    for k, c in enumerate(likelihood.levels):
+
+        def rate(y: Array, mean: Array, aux: Aux, k: int = k) -> Array:
+            return y[..., k].sum(-1) / y.sum((-1, -2))
+
+        rates.append(Statistic(f"rate of class {c}", rate, _RATES))
+    return [*rates, Statistic(_DISPERSION, dispersion)]
+
+
+@statistics.register
+def _(likelihood: CountLikelihood, fitted: Array) -> list[Statistic]:
+    def dispersion(y: Array, mu: Array, aux: Aux) -> Array:
+        # mean of (y - mu)^2 / V(mu): 1 in expectation if the likelihood has the right variance.
+        return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
+
+    return [
+        Statistic("share of zeros", lambda y, mean, aux: (y == 0).mean(-1)),
+        Statistic(_DISPERSION, dispersion),
+        Statistic("largest count", lambda y, mean, aux: y.max(-1)),
+    ]
+
+
+def _misfit(
+    fitted: Array, level: int | None = None
+) -> Callable[[Array, Array, Aux], Array]:
+    """Return the statistic of Hosmer & Lemeshow at given parameters, sum of (rate - mean p)^2 / variance over tenths of `fitted` (n,).
+
+    It is of the event, or of the class number `level`."""
+    # (n, groups) with 1 / size if a row belongs to a group; rows with equal fitted values stay together
+    groups = min(_GROUPS, max(2, len(fitted) // 5))
+    p = fitted.round(12)
+    number = np.searchsorted(np.sort(p), p) * groups // len(p)
+    member = (number[:, None] == np.unique(number)).astype(float)
+    share = member / member.sum(0)
+
+    def value(y: Array, mean: Array, aux: Aux) -> Array:
+        hit = y if level is None else (y == level).astype(float)
+        p = mean if level is None else mean[..., level]
+        # expected rate of each group and its variance, sum_i p_i (1 - p_i) / size^2, (S, groups)
+        variance = (p * (1.0 - p)) @ np.square(share)
+        gap = hit @ share - p @ share
+        return (gap**2 / np.maximum(variance, 1e-300)).sum(-1)
+
+    return value
+
+
+_REPLICATES = 2000
+_FEWEST = 200  # replicates of many rows
+# replicated observations in all, and in one block
+_NUMBERS, _AT_ONCE = 20_000_000, 100_000
+_RARE = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
+
+
+class PredictiveCheck(NamedTuple):
+    """One statistic: its mean at the data and at replicates, and p = P(T(y_rep, theta) >= T(y, theta) | y), ties halved."""
+
+    statistic: Statistic
+    observed: float
+    replicated: float
+    p_value: float
+
+    @property
+    def two_sided(self) -> float:
+        return 2.0 * min(self.p_value, 1.0 - self.p_value)
+
+
+def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
+    """Posterior predictive p-values of the statistics of the likelihood (Gelman, Meng & Stern 1996).
+
+    Up to 2,000 replicates, one for each draw. A p-value near 0 or 1 is a misfit; one near 1/2 is weak evidence, because the data
+    are used twice and p-values concentrate around 1/2 (Bayarri & Berger 2000).
+    """
+    design = fit.model.design
+    if design.weights is not None:
+        design = design.take(observation_rows(fit.model)[0])
+    # replicates do not depend on the order of the rows
+    design = design.take(canonical_order(design))
+    fitted = plus_offset(design.X @ fit.solution.beta, design.offset)
+    likelihood = fit.model.likelihood
+    chosen = statistics(likelihood, fitted)
+    sums = np.zeros((len(chosen), 3))
+    total = 0
+    # a second thread draws the next block
+    for replicate, mean, aux in ahead(_replicate_blocks(fit, design)):
+        y = likelihood.drawn(design.observed)[None]
+        for statistic, into in zip(chosen, sums):
+            replicated = statistic.value(replicate, mean, aux)
+            seen = np.broadcast_to(statistic.value(y, mean, aux), replicated.shape)
+            tie = np.isclose(replicated, seen, rtol=1e-12, atol=0.0)
+            exceeds = np.where(tie, 0.5, replicated > seen)
+            into += [seen.sum(), replicated.sum(), exceeds.sum()]
+        total += len(replicate)
+    means = (sums / total).tolist()
+    return [PredictiveCheck(t, *row) for t, row in zip(chosen, means)]
+
+
+def _replicate_blocks(fit: Fit, design: Design) -> Iterator[tuple[Array, Array, Aux]]:
+    """Yield replicates of y (S, n), their mean and the nuisance parameters of each row, by blocks of draws."""
+    model = fit.model
+    likelihood = model.likelihood
+    flat = fit.solution.posterior.flat
+    count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
+    # draws recur where there are fewer
+    chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
+    rng = np.random.default_rng([fit.seed, 4])
+    parts = min(count, 1 + count * design.n // _AT_ONCE)
+    for indices in np.array_split(chosen, parts):
+        eta = plus_offset(design.X @ flat["beta"][indices], design.offset)
+        aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
+        aux = likelihood.at_rows(aux, design.precision) | model.given(design)
+        y = likelihood.drawn(likelihood.sample(rng, eta, **aux))
+        yield y, likelihood.mean(eta, **aux), aux
+
+
+@DIAGNOSTICS.register
+class PredictiveDiagnostic(Diagnostic):
+    """Reports test statistics of the likelihood with two-sided Bayesian p-values below 0.01."""
+
+    name = "predictive_checks"
+    title = "Posterior predictive check"
+    target = "posterior"
+    picture = "plot.ppc"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        require_counts(fit, 0, continuous=True)
+        checks = predictive_checks(fit)
+        if not checks:
+            raise NotApplicable(
+                f"no test statistics for the {fit.model.likelihood.name} likelihood"
+            )
+        findings: list[Finding] = []
+        for c in checks:
+            if c.two_sided < SIGNIFICANT:
+                p = max(c.two_sided, 1.0 / _REPLICATES)
+                sign = "=" if c.two_sided >= p else "<"
+                verdict = Verdict.WARNING if c.two_sided <= _RARE else Verdict.NOTE
+                findings += self.report(
+                    f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
+                    verdict,
+                    c.statistic.remedy or other_spread(fit),
+                    statistic=c.observed,
+                    p_value=p,
+                )
+        smallest = min(checks, key=lambda c: c.two_sided)
+        sentence = f"replicated data agree with the data in {len(checks)} statistics; smallest p-value: {smallest.statistic.name} ({format_p(smallest.p_value)})"
+        return findings or self.report(sentence, p_value=smallest.two_sided)
+
+
+_MOST_LOGS = 20_000_000  # pointwise log-likelihoods that are computed within seconds
+_SHOWN = 5  # rows in a sentence
+
+
+def require_loo(fit: Fit, *, continuous: bool = False) -> None:
+    """Raise NotApplicable if observations cannot be left out one by one."""
+    draws = fit.solution.draws
+    count = FEWEST if draws is None else draws.count
+    size = 0 if draws is None else count * fit.model.design.total
+    if count < FEWEST:
+        raise NotApplicable(
+            f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
+        )
+    if size > _MOST_LOGS:
+        raise NotApplicable(f"{size:,.0f} log-likelihoods take long; use fit.loo()")
+    require_counts(fit, 0, continuous=continuous)
+
+
+@DIAGNOSTICS.register
+class LeaveOneOutDiagnostic(Diagnostic):
+    """Reports observations with a Pareto shape k above ArviZ's limit (0.7, less for few draws), for which leave-one-out by weights
+    and the expected log predictive density (elpd) are unreliable."""
+
+    name = "loo"
+    title = "Leave-one-out (Pareto k)"
+    target = "posterior"
+    picture = "plot.diagnose"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        require_loo(fit)
+        loo = fit.loo()
+        k = np.asarray(loo.pareto_k, dtype=float)
+        size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
+        score = f"elpd {loo.elpd:.1f} (SE {loo.se:.1f}), {loo.p:.1f} effective of {size} parameters"
+        bad = np.flatnonzero(~(k <= float(loo.good_k)))
+        if not len(bad):
+            sentence = f"no influential rows, Pareto k at most {k.max():.2f}. {score}"
+            return self.report(sentence, statistic=k.max())
+        order = bad[np.argsort(-k[bad])]
+        # the label of the row behind every observation
+        names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
+        first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
+        suffix = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{suffix}. {score}"
+        remedy = "look at these rows and refit without them"
+        if "log_q" in fit.solution.posterior.stats:
+            remedy = f"fit with nuts first; then {remedy}"
+        remedy += f". If they are correct, {heavier_tails(fit)}"
+        if loo.p > size:
+            remedy += (
+                ". More effective parameters than parameters: the model may not fit"
+            )
+        return self.report(
+            sentence,
+            Verdict.WARNING,
+            remedy,
+            rows=list(dict.fromkeys(names.tolist())),
+            statistic=k[order[0]],
+        )
+
+
+_BLOCK = 2_000_000  # numbers of one block of rows
+
+
+def loo_pit(fit: Fit) -> Array:
+    """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
+    leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
+    model = fit.model
+    draws = fit.solution.posterior.flat
+    beta = draws["beta"]
+    parameters = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
+    # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
+    stats = fit.solution.posterior.stats
+    if "log_q" not in stats:
+        log_ratio = np.zeros((len(beta), 1))
+    else:
+        log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
+        log_ratio = log_w.reshape(-1, 1) - log_w.max()
+    rows = observation_rows(model)[0]
+    correction = log_ratio
+    parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _BLOCK)
+    ends = [
+        _left_out(model, model.design.take(rows[part]), beta, parameters, correction)
+        for part in parts
+    ]
+    lower, upper = (np.concatenate(e) for e in zip(*ends))
+    return np.clip(lower + uniforms(fit, rows) * (upper - lower), 1e-12, 1.0 - 1e-12)
+
+
+def _left_out(
+    model: Model,
+    rows: Design,
+    beta: Array,
+    parameters: dict[str, Any],
+    correction: Array,
+) -> tuple[Array, Array]:
+    """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, UnivariateLikelihood)  # as in `applies`
+    eta = plus_offset(rows.X @ beta, rows.offset)
+    parameters = likelihood.at_rows(parameters, rows.precision)
+    log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
+    w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
+    upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
+    if not likelihood.is_discrete:
+        return upper, upper
+    y = rows.observed
+    below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
+    return (w * likelihood.cdf(below, eta, **parameters)).sum(0), upper
+
+
+@DIAGNOSTICS.register
+class LooPitDiagnostic(Diagnostic):
+    """Null: LOO-PIT values are uniform. Each order statistic has a p-value from its Beta distribution; Cauchy's rule combines
+    them, which allows dependent values (Tesso & Vehtari 2026)."""
+
+    name = "loo_pit"
+    title = "LOO-PIT uniformity test"
+    target = "posterior"
+    picture = "plot.diagnose"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        from arviz_stats.base import array_stats
+
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, UnivariateLikelihood):
+            raise NotApplicable(
+                "classes have no order; predictive_checks compares their rates"
+            )
+        if likelihood.levels:
+            raise NotApplicable("two classes have no distribution; see calibration")
+        require_loo(fit, continuous=True)
+        u = loo_pit(fit)
+        p = float(array_stats.uniformity_test(u, method="pot_c")[0])
+        spread = float(12.0 * u.var())
+        rejected = describe_departure("predictions", u.mean(), spread, len(u))
+        test = HypothesisTest("12 Var(PIT)", spread, p)
+        accepted = "the predictive distributions are calibrated"
+        return self.report_test(test, accepted, rejected, other_likelihood(fit))

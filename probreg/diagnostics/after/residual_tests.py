@@ -1,0 +1,388 @@
+"""Tests of residuals: their distribution, constant variance, and autocorrelation."""
+
+import numpy as np
+from scipy.special import ndtr
+
+from probreg.diagnostics.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    orthonormal_basis,
+    other_likelihood,
+    require_counts,
+    require_variation,
+    robust_errors,
+)
+from probreg.diagnostics.after.local import Local
+from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.findings import (
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+    chi2_test,
+)
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit, is_saturated
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.residuals import predictor, quantile_residuals, standardised_scores
+from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
+
+Array = np.ndarray
+
+_ROYSTON = (
+    5000  # rows for which Royston's approximation to the distribution of W was made
+)
+
+
+@DIAGNOSTICS.register
+class NormalityDiagnostic(Diagnostic):
+    """The Shapiro-Wilk test of the residuals (Royston 1995), and from 5,000 observations on the Jarque-Bera test, which is
+    asymptotic.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 80)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + np.exp(3 * np.sin(50 * x))))
+    >>> NormalityDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "normality"
+    title = "Normality test"
+    when = "Gaussian"
+    picture = "plot.diagnose"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        if not fit.model.likelihood.least_squares:
+            raise NotApplicable(
+                f"{fit.model.likelihood.named} response has no normal noise; see distribution"
+            )
+        require_counts(fit, continuous=True)
+        e = standardised_scores(fit).u[observation_rows(fit.model)[0], 0]
+        require_variation(fit, e)
+        return self.report_test(
+            normality_test(e),
+            "the residuals are compatible with a normal distribution",
+            "the residuals are not normal",
+            "transform the response or fit a student likelihood; with many rows this matters for intervals of new observations, not for coefficients",
+        )
+
+
+def normality_test(z: Array) -> HypothesisTest:
+    """Shapiro-Wilk for up to 5,000 values, Jarque-Bera for more; `how` describes the skewness and excess kurtosis.
+
+    Jarque-Bera is n/6 (skewness^2 + excess^2 / 4), chi-square on 2 degrees of freedom for large n (Jarque & Bera 1987).
+    """
+    from scipy.stats import jarque_bera, kurtosis, shapiro, skew
+
+    if len(z) > _ROYSTON:
+        name = "Jarque-Bera chi2(2)"
+        statistic, p = jarque_bera(z)
+    else:
+        # W = (sum_i a_i z_(i))^2 / sum_i (z_i - mean z)^2, a from the normal order statistics   (Shapiro & Wilk 1965).
+        name = "Shapiro-Wilk W"
+        statistic, p = shapiro(z)
+    shape = f", skewness {skew(z):.2g}, excess kurtosis {kurtosis(z):.2g}"
+    return HypothesisTest(name, float(statistic), float(p), shape)
+
+
+@DIAGNOSTICS.register
+class DistributionDiagnostic(Diagnostic):
+    """The normality test of quantile residuals, randomised for discrete responses with the seed of the fit (Dunn & Smyth
+    1996).
+
+    >>> import probreg as pr
+    >>> zeros = [0] * 40 + [9, 11, 10, 8, 12, 9, 10, 11, 10, 9] * 2
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ 1", {"y": zeros}, likelihood="poisson"))
+    >>> DistributionDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "distribution"
+    title = "Distribution test"
+    when = "Student-t and count responses"
+    picture = "plot.diagnose"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        likelihood = fit.model.likelihood
+        if likelihood.least_squares:
+            raise NotApplicable("normality tests a Gaussian response")
+        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
+            raise NotApplicable(
+                "classes have no distribution beyond their probabilities; see calibration"
+            )
+        if likelihood.working:
+            raise NotApplicable(
+                f"{likelihood.named} density represents a loss, and the response need not have it"
+            )
+        require_counts(fit, continuous=True)
+        e = quantile_residuals(fit, observation_rows(fit.model)[0])
+        require_variation(fit, e)
+        return self.report_test(
+            normality_test(e),
+            f"the quantile residuals are compatible with {likelihood.named} distribution",
+            f"the quantile residuals do not fit {likelihood.named} distribution",
+            f"look for too many zeros or a few large values; {other_likelihood(fit)}",
+        )
+
+
+@DIAGNOSTICS.register
+class ExactnessDiagnostic(Diagnostic):
+    """Reports least squares that reproduces every response up to rounding although degrees of freedom are left."""
+
+    name = "exactness"
+    title = "Exact fit"
+    target = "mode"
+    when = "least squares with residuals of rounding size"
+    rows = False
+    picture = "plot.fitted"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        if not fit.model.likelihood.least_squares:
+            raise NotApplicable("it is for least squares")
+        if is_saturated(fit):
+            raise NotApplicable("no residual is left: as many coefficients as rows")
+        if not exact_fit(fit):
+            raise NotApplicable("the residuals are more than rounding")
+        sentence = "the residuals are rounding errors, so sigma, standard errors, tests and residual diagnostics are meaningless"
+        remedy = f"check whether {fit.model.design.response} was computed from the columns"  # fmt: skip
+        return self.report(sentence, Verdict.WARNING, remedy)
+
+
+# White's test needs many observations for each product of columns
+_ROWS_PER_PRODUCT = 5
+
+
+@DIAGNOSTICS.register
+class HeteroscedasticityDiagnostic(Diagnostic):
+    """Koenker's form of the Breusch-Pagan test on all columns except group effects, and White's test on their squares and products
+    if there are enough rows; for the residuals of a Gaussian response, and quantile residuals of other continuous ones.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(1.0, 9.0, 60)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + 0.1 * x**2 * np.sin(7 * x)))
+    >>> HeteroscedasticityDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "heteroscedasticity"
+    title = "Heteroscedasticity test"
+    when = "continuous responses"
+    picture = "plot.diagnose"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        design = fit.model.design
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.is_discrete:
+            raise NotApplicable(
+                f"the mean of {likelihood.named} response determines its variance; see dispersion"
+            )
+        if likelihood.working:
+            raise NotApplicable(
+                f"{likelihood.named} density represents a loss, which needs no constant variance; see HC0 errors"
+            )
+        if len(design.ungrouped) == int(design.intercept is not None):
+            raise NotApplicable("no column besides the intercept")
+        require_counts(fit, 10, continuous=True)
+        rows = observation_rows(fit.model)[0]
+        X = design.X[:, design.ungrouped][rows]
+        if likelihood.least_squares:
+            e = standardised_scores(fit).u[rows, 0]
+        else:
+            e = quantile_residuals(fit, rows)
+        require_variation(fit, e**2)
+        tests = [breusch_pagan(e, X)]
+        products = X.shape[1] * (X.shape[1] + 1) // 2
+        if products * _ROWS_PER_PRODUCT <= len(X):
+            # products of indicators may add nothing
+            tests += [test for test in [white(e, X)] if test.df > tests[0].df]
+        findings: list[Finding] = []
+        robust = robust_errors(fit, "robust standard errors (HC3)")
+        for test in tests:
+            findings += self.report_test(
+                test,
+                "no sign of a variance that changes with the columns",
+                "the variance changes with the columns",
+                f"transform the response (log); {robust}",
+            )
+        return findings
+
+
+def breusch_pagan(
+    e: Array, Z: Array, name: str = "Breusch-Pagan (Koenker)"
+) -> HypothesisTest:
+    """n R^2 of the regression of e^2 (n,) on columns Z (n, q), chi-square on rank [1 Z] - 1 (Koenker 1981).
+
+    >>> round(breusch_pagan(np.array([1.0, -1.0, 2.0, -3.0]), np.arange(4.0)[:, None]).statistic, 4)
+    3.4105
+    """
+    v = e**2 / np.mean(e**2)
+    v = v - v.mean()
+    spread = Z.std(0)
+    varies = spread > 1e-10 * np.sqrt((Z**2).mean(0))
+    U = (Z - Z.mean(0))[:, varies] / spread[varies]
+    basis = orthonormal_basis(U)
+    explained = np.sum((basis.T @ v) ** 2)
+    return chi2_test(float(explained / np.mean(v**2)), basis.shape[1], f"{name} ")
+
+
+def white(e: Array, X: Array) -> HypothesisTest:
+    """Koenker's statistic on the columns, their squares and products (White 1980)."""
+    Z = np.c_[np.ones(len(X)), X]
+    i, j = np.triu_indices(Z.shape[1])
+    return breusch_pagan(e, Z[:, i] * Z[:, j], "White")
+
+
+_EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
+
+
+@DIAGNOSTICS.register
+class AutocorrelationDiagnostic(Diagnostic):
+    """Durbin-Watson for least squares with an intercept, and Ljung-Box over min(10, n/5) lags of the Pearson residuals, with a
+    simulated p-value for few rows. The tests are meaningful only for rows in the order of time, or along a line.
+
+    >>> import probreg as pr
+    >>> x = np.arange(40.0)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + np.sin(x / 4)))
+    >>> AutocorrelationDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "autocorrelation"
+    title = "Autocorrelation test"
+    when = "ordered responses, rows without weights, in order of time"
+
+    def find(self, fit: Fit) -> list[Finding]:
+        design = fit.model.design
+        likelihood = fit.model.likelihood
+        if design.weights is not None:
+            raise NotApplicable("rows with weights have no order in time")
+        if not isinstance(likelihood, UnivariateLikelihood):
+            raise NotApplicable("classes have no single residual")
+        if not isinstance(likelihood, SmoothLikelihood):
+            raise NotApplicable("this likelihood has no Pearson residual")
+        require_counts(fit, 12)
+        is_sorted = is_monotone(predictor(fit)[:, 0])
+        if is_monotone(likelihood.response(design.observed)) and not is_sorted:
+            sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
+            remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
+            return self.report(sentence, Verdict.NOTE, remedy)
+        e = standardised_scores(fit).u[:, 0]
+        require_variation(fit, e)
+        tests = []
+        if likelihood.least_squares and fit.model.flat and design.intercept is not None:
+            tests.append(durbin_watson_test(fit))
+        lags = min(10, design.n // 5)
+
+        def statistic(data_sets: Local) -> Array:
+            return ljung_box(data_sets.scores.u[..., 0], lags)
+
+        box = chi2_test(float(ljung_box(e, lags)), lags, "Ljung-Box ")
+        tests.append(with_simulated_p(fit, box, statistic, ordered=True))
+        r = float(autocorrelations(e, 1)[0])
+        remedy = f"if the rows are in order of time: add lags, a trend or seasons; {robust_errors(fit, 'HAC standard errors')}"
+        if is_sorted:
+            remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
+        findings: list[Finding] = []
+        for test in tests:
+            findings += self.report_test(
+                test._replace(name=f"r1 = {r:.2g}, {test.name}"),
+                "no sign of autocorrelation",
+                "the residuals are autocorrelated",
+                remedy,
+            )
+        return findings
+
+
+def is_monotone(values: Array) -> bool:
+    """Return whether the values never fall or never rise and are not all the same."""
+    steps = np.diff(values)
+    return bool(((steps >= 0).all() or (steps <= 0).all()) and steps.any())
+
+
+def autocorrelations(e: Array, lags: int) -> Array:
+    """r_1 ... r_lags (..., lags) with r_k = sum_t c_t c_{t-k} / sum_t c_t^2 of the centred series c in the rows of e (..., n).
+
+    >>> autocorrelations(np.array([1.0, -1.0, 1.0, -1.0]), 2)
+    array([-0.75,  0.5 ])
+    """
+    c = e - e.mean(-1, keepdims=True)
+    # r_k does not depend on the unit; residuals of certain classes may reach 1e154
+    c = c / np.maximum(np.abs(c).max(-1, keepdims=True), np.finfo(float).tiny)
+    products = [(c[..., k:] * c[..., :-k]).sum(-1) for k in range(1, lags + 1)]
+    total = np.maximum((c**2).sum(-1), np.finfo(float).tiny)
+    return np.stack(products, -1) / total[..., None]
+
+
+def ljung_box(e: Array, lags: int) -> Array:
+    """n (n + 2) sum_k r_k^2 / (n - k) of the series in the rows of e (..., n), chi-square on `lags` degrees of freedom.
+
+    >>> round(float(ljung_box(np.array([1.0, 2.0, 1.0, 0.0, -1.0, -2.0]), 1)), 4)
+    2.601
+    """
+    # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
+    n = e.shape[-1]
+    k = np.arange(1, lags + 1)
+    return n * (n + 2.0) * (autocorrelations(e, lags) ** 2 / (n - k)).sum(-1)
+
+
+def durbin_watson_test(fit: Fit) -> HypothesisTest:
+    """d = sum_t (e_t - e_{t-1})^2 / sum_t e_t^2 of least squares, near 2 without autocorrelation, and 2 (1 - r_1) about.
+
+    The two-sided p-value is under normal noise: exact up to 400 rows, by the inversion of Imhof
+    (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
+    design = fit.model.design
+    e = standardised_scores(fit).u[:, 0]
+    d = float(np.sum(np.diff(e) ** 2) / np.sum(e**2))
+    kept = list(design.moments.rank.kept)
+    U = design.X
+    if design.frame.intercept in kept:
+        U = design.frame.rows(U)
+    U = U[:, kept]
+    if design.precision is not None:  # as are the residuals
+        U = U * np.sqrt(design.precision)[:, None]
+    if len(e) <= _EXACT:
+        # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
+        # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
+        N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
+        below = _below_zero(
+            np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d
+        )
+        how = ", exact"
+    else:
+        mean, variance = _mean_and_variance(np.linalg.qr(U)[0])
+        below = float(ndtr((d - mean) / np.sqrt(variance)))
+        how = ", normal approximation"
+    # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
+    p = min(1.0, 2.0 * min(below, 1.0 - below))
+    return HypothesisTest("Durbin-Watson d", d, p, how)
+
+
+def _mean_and_variance(Q: Array) -> tuple[float, float]:
+    """Mean and variance of d for the orthonormal columns Q (Durbin & Watson 1951)."""
+    n, k = Q.shape
+    # A Q, with e'Ae the sum of squared differences.
+    D = np.diff(Q, axis=0)
+    AQ = np.concatenate([-D[:1], D[:-1] - D[1:], D[-1:]])
+    # M = 1 - QQ', P = tr MA, S = tr (MA)^2, where tr A = 2 (n - 1) and tr A^2 = 2 (3 n - 4):
+    # E d = P / (n - k), Var d = 2 (S - P E d) / ((n - k)(n - k + 2))   (Durbin & Watson 1951).
+    B = Q.T @ AQ
+    P = 2.0 * (n - 1) - np.trace(B)
+    S = 2.0 * (3 * n - 4) - 2.0 * np.sum(AQ**2) + np.sum(B**2)
+    mean = P / (n - k)
+    return mean, 2.0 * (S - P * mean) / ((n - k) * (n - k + 2.0))
+
+
+def _below_zero(weights: Array) -> float:
+    """P(sum_j weights_j z_j^2 < 0) for independent standard normal z (Imhof 1961)."""
+    from scipy.integrate import quad
+
+    a = weights / np.abs(weights).max()
+
+    # P(sum a_j z_j^2 < 0) = 1/2 - 1/pi integral_0^inf sin theta(u) / (u rho(u)) du, with
+    # theta = 1/2 sum_j arctan(a_j u) and rho = prod_j (1 + a_j^2 u^2)^(1/4)   (Imhof 1961, equation 3.2).
+    def integrand(u: float) -> float:
+        theta = 0.5 * np.arctan(a * u).sum()
+        return float(np.sin(theta) / u * np.exp(-0.25 * np.log1p((a * u) ** 2).sum()))
+
+    integral = quad(integrand, 0.0, np.inf, limit=400, epsabs=1e-12, epsrel=1e-10)[0]
+    return float(np.clip(0.5 - integral / np.pi, 0.0, 1.0))

@@ -1,0 +1,270 @@
+"""The sample: rows against coefficients, values of the response, events and sparse cells."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.rows import full_weights
+from probreg.data.unwritten import LazyColumns
+from probreg.diagnostics.before.base import CHECKS, Check
+from probreg.diagnostics.before.collinearity import terms_of
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
+from probreg.likelihoods import OfClasses, OfTrials
+from probreg.model.model import Model
+from probreg.system.terminal import few_names
+
+Array = np.ndarray
+
+
+@CHECKS.register
+class RowsCheck(Check):
+    """Compares the number of observations (frequency weights add up) with the number of coefficients with a flat prior.
+
+    >>> model = Model.from_arrays([[1.0, 2.0], [2.0, 3.0], [5.0, 4.0]], [1.0, 2.0, 4.0])
+    >>> RowsCheck().run(model)[0].sentence
+    '3 observations and 3 coefficients with a flat prior: no residual degrees of freedom'
+    """
+
+    name = "rows"
+    title = "Sample size"
+
+    def find(self, model: Model) -> list[Finding]:
+        design = model.design
+        findings = self._compare_sizes(model)
+        for note in design.notes:
+            findings += self.report(note, Verdict.NOTE)
+        weight = "" if design.weights is None else f" of total weight {design.total:g}"
+        p = len(design.columns)
+        return findings or self.report(f"{design.n} rows{weight} and {p} columns")
+
+    def _compare_sizes(self, model: Model) -> list[Finding]:
+        design = model.design
+        total = design.total
+        p = len(design.columns)
+        flat = np.flatnonzero(~model.joint.informative)
+        if total <= len(flat):
+            remedy = "use fewer columns, more rows, or a prior"
+            if design.weight_kind == "frequency" and design.rows > len(flat):
+                remedy = "plain weights count rows: did you mean pr.weights.precision or pr.weights.sampling?"
+            lack = "more coefficients than observations"
+            if total == len(flat):
+                lack = "no residual degrees of freedom"
+            sentence = f"{total:g} observations and {len(flat)} coefficients with a flat prior: {lack}"
+            columns = [design.columns[j] for j in flat]
+            return self.report(sentence, Verdict.PROBLEM, remedy, columns)
+        if total <= p:
+            sentence = f"{total:g} observations and {p} coefficients: the prior determines some of them"
+            remedy = "report how the result changes with the scale of the prior"
+            return self.report(sentence, Verdict.NOTE, remedy, design.columns)
+        return []
+
+
+_EACH = 3  # observations of each value that make two values two classes and not a coincidence
+
+
+@CHECKS.register
+class ResponseCheck(Check):
+    """Reports a response with two values under a likelihood with a noise scale: the noise is then not normal, and its variance
+    follows from the mean.
+
+    >>> model = Model.from_arrays(np.arange(8.0), [0, 0, 1, 0, 1, 0, 1, 1])
+    >>> print(ResponseCheck().run(model)[0].sentence)
+    y takes only the values 0 and 1: a gaussian likelihood models P(y = 1 | x) as a straight line
+    """
+
+    name = "response"
+    title = "Response"
+
+    def find(self, model: Model) -> list[Finding]:
+        likelihood = model.likelihood
+        response = model.design.response
+        if likelihood.noise_scale is None:
+            raise NotApplicable(
+                f"the model checks {likelihood.named} response when it is made"
+            )
+        two = two_values(model)
+        if two is None:
+            return self.report(f"{response} takes more than two values")
+        mean = "P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"
+        sentence = f"{response} takes only the values {two[0]:g} and {two[1]:g}"
+        remedy = "use likelihood='bernoulli'"
+        if likelihood.name == "gaussian":
+            sentence += f": a gaussian likelihood models {mean} as a straight line"
+            remedy += "; for least squares as a classifier use robust standard errors (HC3)"  # fmt: skip
+        else:
+            sentence += f": {likelihood.named} likelihood is for continuous responses"
+        return self.report(sentence, Verdict.WARNING, remedy)
+
+
+def two_values(model: Model) -> tuple[float, float] | None:
+    """Return the two values of a numeric response that takes no others, each several times; None otherwise."""
+    design = model.design
+    if model.likelihood.noise_scale is None or not design.has_rows:
+        return None
+    sample = design.sample
+    y = (
+        sample.observed
+        if sample.weights is None
+        else sample.observed[sample.weights > 0]
+    )
+    values, counts = np.unique(y, return_counts=True)
+    if len(values) == 2 and counts.min() >= _EACH:
+        return (float(values[0]), float(values[1]))
+    return None
+
+
+FEW, FEWEST = 5.0, 2.0  # events per coefficient, for a note and for a warning
+
+
+@CHECKS.register
+class EventCheck(Check):
+    """States the modelled event with weighted counts, notes fewer than five events of the rarest level per coefficient, and
+    warns below two.
+
+    It is a count, not a test. Ten events per variable is a rule of thumb (Peduzzi et al. 1996, J. Clin. Epidemiol.
+    49:1373) that flags most samples of 50 rows, where five to nine are enough (Vittinghoff & McCulloch 2007); the size of
+    effects and separation matter more (van Smeden et al. 2016, BMC Med. Res. Methodol. 16:163), and `separation` has a check of
+    its own. Only columns with a flat prior count.
+
+    >>> y = ["no", "yes", "no", "yes"]
+    >>> model = Model.from_arrays(np.arange(4.0), y, likelihood="bernoulli", event="yes")
+    >>> for f in EventCheck().run(model): print(f.verdict.name, f.sentence)
+    OK the model is for P(y = yes) on the logit scale; the other level is no; counts: no: 2, yes: 2
+    NOTE 2 observations of y = yes for 1 coefficient: 2 per coefficient, fewer than 5
+    """
+
+    name = "event"
+    title = "Events"
+
+    def find(self, model: Model) -> list[Finding]:
+        likelihood = model.likelihood
+        design = model.design
+        sentence = f"the model is for {likelihood.describe(design.response)}"
+        if not isinstance(likelihood, OfClasses):
+            return self.report(sentence)
+        w = full_weights(design.weights, len(design.observed))
+        counts = w @ likelihood.tally(design.observed)
+        by_level = [f"{v}: {n:g}" for v, n in zip(likelihood.classes, counts)]
+        findings = self.report(f"{sentence}; counts: {', '.join(by_level)}")
+        for k in np.flatnonzero(counts == 0):
+            sentence = f"no observation of {design.response} = {likelihood.classes[k]} has a positive weight"
+            remedy = "leave the level out, or check the weights"
+            findings += self.report(sentence, Verdict.PROBLEM, remedy)
+        return findings + self._report_few_events(model, likelihood, counts)
+
+    def _report_few_events(
+        self, model: Model, likelihood: OfClasses, counts: np.ndarray
+    ) -> list[Finding]:
+        design = model.design
+        flat = np.flatnonzero(~model.joint.informative)
+        columns = [design.columns[j] for j in flat if j != design.intercept]
+        rarest = int(np.argmin(counts))
+        if len(set(counts)) == 1:
+            rarest = len(counts) - 1
+        if not columns or counts[rarest] / len(columns) >= FEW:
+            return []
+        per = counts[rarest] / len(columns)
+        unit = "trials" if isinstance(likelihood, OfTrials) else "observations"
+        sentence = (
+            f"{counts[rarest]:g} {unit} of {design.response} = {likelihood.classes[rarest]} "
+            f"for {len(columns)} coefficient{'s' * (len(columns) > 1)}: {per:.2g} per coefficient, "
+            f"fewer than {FEWEST if per < FEWEST else FEW:g}"
+        )
+        remedy = "use fewer columns or a prior; estimates from few events are biased away from zero"
+        verdict = Verdict.WARNING if per < FEWEST else Verdict.NOTE
+        return self.report(sentence, verdict, remedy, columns)
+
+
+@CHECKS.register
+class CellsCheck(Check):
+    """Cross-tabulates every 0/1 column with the levels of the response. An empty cell often has an infinite estimate
+    (`separation` checks that), and the coefficient of a level with one observation depends on it alone.
+
+    >>> X = np.array([0, 0, 0, 1, 1, 0])[:, None]
+    >>> model = Model.from_arrays(X, [0, 1, 0, 1, 1, 1], columns=["treated"], likelihood="bernoulli")
+    >>> CellsCheck().run(model)[0].sentence
+    'no row has treated = 1 and y = 0'
+    """
+
+    name = "cells"
+    title = "Empty cells"
+
+    def find(self, model: Model) -> list[Finding]:
+        design = model.design
+        weights = full_weights(design.weights, design.n)
+        places = _two_valued(design, weights > 0)
+        if not len(places):
+            raise NotApplicable("no column takes the values 0 and 1")
+        findings: list[Finding] = []
+        for description, remedy, sentences in _describe_cells(model, places, weights):
+            for term, columns in terms_of(design, sentences).items():
+                sentence = sentences[columns[0]]
+                if len(columns) > 1:
+                    sentence = f"{term} has {len(columns)} levels {description}: {few_names(columns)}"
+                findings += self.report(sentence, Verdict.WARNING, remedy, columns)
+        if findings:
+            return findings
+        if isinstance(model.likelihood, OfClasses):
+            text = "every level occurs with every class of the response"
+        else:
+            text = "every level has at least two observations"
+        return self.report(f"{text} ({len(places)} columns)")
+
+
+def _describe_cells(
+    model: Model, places: Array, weights: Array
+) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield a description of small cells and of empty ones, each with its remedy and a sentence for each column."""
+    design = model.design
+    likelihood = model.likelihood
+    counts = _sums_by_value(design, places, weights[:, None])[..., 0]
+    sentences = {}
+    for k, v in np.argwhere(counts == 1):
+        column = design.columns[places[k]]
+        sentences[column] = f"only one observation has {column} = {v}"
+    remedy = "merge the level with another one, or give the column a prior"
+    yield "with only one observation", remedy, sentences
+    if not isinstance(likelihood, OfClasses):
+        return
+    tally = (weights > 0)[:, None] * likelihood.tally(design.observed)
+    counts = _sums_by_value(design, places, tally)
+    sentences = {}
+    for k, v in np.argwhere((counts == 0).any(-1)):
+        column = design.columns[places[k]]
+        classes = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
+        sentences[column] = (
+            f"no row has {column} = {v} and {design.response} = {' or '.join(classes)}"
+        )
+    remedy = "merge levels, or give the column a prior; see separation"
+    yield f"without observations of some {design.response}", remedy, sentences
+
+
+def _two_valued(design: Design, used: Array) -> Array:
+    """Return the columns, except columns of smooth terms, that are 0 in some rows and 1 in the others."""
+    X = design.X
+    plain = ~design.of_terms
+    if isinstance(X, LazyColumns) and design.coded:
+        sums = (X.T @ used[:, None].astype(float))[:, 0]
+        two = (sums > 0) & (sums < used.sum())  # of indicators
+        two[X.head_places] = [_is_two_valued(x) for x in X.head[used].T]
+    else:
+        two = np.array(
+            [bool(ok) and _is_two_valued(X[used, j]) for j, ok in enumerate(plain)]
+        )
+    return np.flatnonzero(two & plain)
+
+
+def _is_two_valued(x: Array) -> bool:
+    return bool(np.all((x == 0) | (x == 1)) and np.ptp(x) == 1)
+
+
+def _sums_by_value(design: Design, places: Array, V: Array) -> Array:
+    """Return the sums (k, 2, c) of V (n, c) over the rows with 0 in each column, and over those with 1."""
+    X: Any = design.X
+    if design.coded:
+        ones = (X.T @ V)[places]
+    else:
+        ones = np.stack([V[X[:, j] == 1].sum(0) for j in places])
+    return np.stack([V.sum(0) - ones, ones], 1)
