@@ -30,13 +30,6 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         labels = [f"x{j + 1}" for j in range(width)]
     else:
         labels = list(columns)
-    odd = [
-        name
-        for name in labels
-        if not isinstance(name, str | int | float | tuple | np.generic)
-    ]
-    if odd:
-        raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
     names = tuple(map(str, labels))
     if not names and not intercept:
         raise DataError(

@@ -294,13 +294,7 @@ class Design(PrintsLines):
             return f"reads its rows by the block ({self.source.name})"
         if self.of_moments:
             return "is of moments and holds no rows"
-        held = [
-            term.short
-            for term in self.recipe.processes.values()
-            if term.basis.holds_rows
-        ]
-        but = f" but those of the basis of {' and '.join(held)}" if held else ""
-        return f"holds no rows{but}, since it was saved without its rows"
+        return "holds no rows, since it was saved without its rows"
 
     @property
     def rows_needed(self) -> str:

@@ -103,16 +103,6 @@ class Expression:
         return self._call_of("C")
 
     @property
-    def smooth(self) -> ast.Call | None:
-        """The call, if the expression is one smooth function; else None."""
-        return self._call_of(*SMOOTHS)
-
-    @property
-    def process(self) -> ast.Call | None:
-        """The call, if the expression is one Gaussian process; else None."""
-        return self._call_of("gp")
-
-    @property
     def alone(self) -> ast.Call | None:
         """The call, if the expression is one smooth function or process; else None."""
         return self._call_of(*STANDALONE)
@@ -130,7 +120,7 @@ class Expression:
     @property
     def by(self) -> str | None:
         """The column that multiplies the smooth function (`by=`), if any."""
-        words = self.smooth.keywords if self.smooth else []
+        words = self.alone.keywords if self.alone else []
         return next((self.name_of(w.value) for w in words if w.arg == "by"), None)
 
     @property

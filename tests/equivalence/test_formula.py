@@ -376,7 +376,7 @@ def test_responses_as_they_stand():
     ]
     trials = formulas.read_formula("p(n, n + 2) ~ x", data)
     assert (trials.counted, trials.response.tolist()) == ("p", [[1, 3], [2, 4], [3, 5]])
-    assert trials.design.recipe.response == "p(n, n + 2)"
+    assert trials.design.response == "n of n + 2"
     np.testing.assert_array_equal(
         trials.design.recipe.trials_at({"n": [4], "x": [0.0]}), [6]
     )

@@ -1,6 +1,5 @@
 """Blocks of rows from arrays with matching rows, one block at a time."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -94,13 +93,6 @@ def array_blocks(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
             f"got {type(blocks).__name__}: pass lambda: ... instead"
         )
-    if callable(blocks):
-        try:
-            inspect.signature(blocks).bind()
-        except TypeError:
-            raise DataError(
-                "blocks is a function without arguments, which starts the blocks anew; pass lambda: ..."
-            ) from None
     parts = blocks if callable(blocks) else partial(iter, blocks)
     if columns is None:
         columns = _names(parts)

@@ -64,29 +64,15 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows:
             f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame is taken: of files dask.dataframe.read_parquet, of "
             "arrays dask.dataframe.from_dask_array, for a table in memory Model.from_formula"
         )
-    name = f"a dask DataFrame of {_format_partitions(data.npartitions)}"
+    name = f"a dask DataFrame of {data.npartitions} partition{'s' * (data.npartitions != 1)}"
     return TableRows(data, name, client, complete)
-
-
-def _format_partitions(partitions: int) -> str:
-    return f"{partitions} partition{'s' * (partitions != 1)}"
 
 
 def _check_client(client: Any) -> None:
     """Raise Incompatible unless it is None or a client of distributed that runs and answers at once."""
     if client is None:
         return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise Incompatible(
-            "client= needs the package distributed: pip install 'probreg[dask]'"
-        ) from None
-    if (
-        not isinstance(client, Client)
-        or client.asynchronous
-        or client.status != "running"
-    ):
+    if getattr(client, "asynchronous", True) or client.status != "running":
         raise Incompatible(
             f"client is a running dask.distributed.Client that is not asynchronous, got {brief(client)}"
         )

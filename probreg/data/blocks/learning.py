@@ -359,7 +359,8 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
         columns = make_columns(parts, replace(table, streamed=True), memory, lazy=True)[
             1
         ]
-    return Recipe.of(parts, columns, memory, offset=plan.offset, weights=plan.weights)
+    memory = replace(memory, learning=False)
+    return Recipe(parts.text, columns, plan.offset, memory, plan.weights)
 
 
 def _is_ordered(plan: Plan, factor: Expression) -> bool:

@@ -62,8 +62,8 @@ def evaluate_expression(
 
 def refuse_unstreamed(expression: Expression) -> None:
     """Raise DataError for a process with a basis that cannot be built from rows that are read in blocks."""
-    call = expression.process
-    if call is not None:
+    call = expression.alone
+    if call is not None and expression.function == "gp":
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 
 

@@ -113,12 +113,12 @@ def read_formula(
     X, columns, inputs = make_columns(parts, table, memory, codes=True)
     response = response_values(parts, table, memory)
     eta = _offset_of(added, names.get("offset"), table, memory)
-    recipe = Recipe.of(
-        parts,
+    recipe = Recipe(
+        parts.text,
         columns,
-        memory,
-        offset=offset if isinstance(offset, str) else None,
-        weights=weights if isinstance(weights, str) else None,
+        offset if isinstance(offset, str) else None,
+        replace(memory, learning=False),
+        weights if isinstance(weights, str) else None,
     )
     absent = None
     if not counted.all():

@@ -5,7 +5,7 @@ by hand, so a file can contain wrong numbers but never code.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -30,7 +30,7 @@ from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
 from probreg.data.unwritten import beside_groups
 from probreg.errors import DataError
-from probreg.formula.expression import STANDALONE, Expression, parse_expression
+from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import FormulaLayout, parse_formula
 from probreg.kernels import KernelBasis
 
@@ -52,34 +52,20 @@ class Recipe(ColumnRecipe):
     """
 
     formula: str
-    response: str
     columns: tuple[str, ...]
-    intercept: bool
-    variables: tuple[str, ...]
     offset: str | None
     memory: Memory
     weights: str | None = None
-
-    @classmethod
-    def of(
-        cls, parts: FormulaLayout, columns: Sequence[str], memory: Memory, *, offset: str | None, weights: str | None,
-    ) -> Self:  # fmt: skip
-        """Return the recipe of a formula with these columns and this learned memory."""
-        return cls(
-            parts.text,
-            parts.response,
-            tuple(columns),
-            parts.intercept,
-            parts.variables,
-            offset,
-            replace(memory, learning=False),
-            weights,
-        )
 
     @property
     def layout(self) -> FormulaLayout:
         """The parts of the formula."""
         return parse_formula(self.formula)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The columns that the terms read."""
+        return self.layout.variables
 
     @property
     def added(self) -> Expression | None:
@@ -113,8 +99,6 @@ class Recipe(ColumnRecipe):
     @cached_property
     def grouped(self) -> Mapping[str, GroupedTerm]:
         """The terms with effects that vary by a group, by the term as written."""
-        if "|" not in self.formula:  # parsed again only if there may be a bar
-            return {}
         return {bar.key: term_of_bar(bar, self.memory) for bar in self.layout.bars}
 
     @cached_property
@@ -154,10 +138,6 @@ class Recipe(ColumnRecipe):
     @cached_property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
         """The inputs of each smooth function and each process, by term, as written and in the order of the formula."""
-        if not any(
-            f"{name}(" in self.formula for name in STANDALONE
-        ):  # read again only where there may be one
-            return {}
         return {
             e.written(): tuple(map(e.written, e.alone.args))
             for e in self.layout.factors.values()
@@ -248,10 +228,7 @@ class Recipe(ColumnRecipe):
         return {
             "kind": "formula",
             "formula": self.formula,
-            "response": self.response,
             "columns": list(self.columns),
-            "intercept": self.intercept,
-            "variables": list(self.variables),
             "offset": self.offset,
             "weights": self.weights,
             "state": _state_to_json(self.memory),
@@ -260,13 +237,10 @@ class Recipe(ColumnRecipe):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return the recipe that `to_json` wrote; its formula is checked against the whitelist again, and nothing is executed."""
-        return cls.of(
-            parse_formula(saved["formula"]),
-            saved["columns"],
-            _state_from_json(saved["state"]),
-            offset=saved["offset"],
-            weights=saved["weights"],
-        )
+        parse_formula(saved["formula"])
+        memory = _state_from_json(saved["state"])
+        columns = tuple(saved["columns"])
+        return cls(saved["formula"], columns, saved["offset"], memory, saved["weights"])
 
 
 # ---- columns, bars and responses at the rows of a table -----------------------------------------------------------------
@@ -355,4 +329,5 @@ def _state_from_json(state: Mapping[str, Any]) -> Memory:
         else entry
         for key, entry in copy.deepcopy(state["transforms"]).items()
     }
-    return Memory(transforms, {key: list(v) for key, v in state["levels"].items()})
+    levels = {key: list(v) for key, v in state["levels"].items()}
+    return Memory(transforms, levels, learning=False)
