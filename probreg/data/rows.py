@@ -89,6 +89,18 @@ def missing_by_column(table: DataTable) -> dict[str, Array]:
     return {name: where for name, where in missing.items() if where.any()}
 
 
+def rows_that_count(
+    table: DataTable, weight: str | None, counts: Sequence[str]
+) -> Array:
+    """Return which rows (n,) have a weight that is not 0, and a count that is not 0 in any of the columns `counts`."""
+    counted = np.ones(len(table.rows), dtype=bool)
+    for names in ((weight,) if weight else (), counts):
+        columns = [table.columns[name] for name in names]
+        if names and all(kind_of(column) in ("number", "truth") for column in columns):
+            counted &= np.logical_or.reduce([column != 0 for column in columns])
+    return counted
+
+
 def check_missing(action: Any) -> None:
     """Raise DataError for an unknown way to treat missing values."""
     if not isinstance(action, str) or action not in get_args(Missing):

@@ -104,6 +104,12 @@ class FormulaLayout:
         return self.outcome[1:]
 
     @property
+    def count_columns(self) -> tuple[str, ...]:
+        """The columns of a response of counts; none if an expression is among them."""
+        columns = tuple(part.column or "" for part in self.outcome if self.counted)
+        return columns if all(columns) else ()
+
+    @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes that are counted."""
         if self.counted == "counts":

@@ -26,6 +26,7 @@ from probreg.data.rows import (
     missing_by_column,
     refuse_infinite,
     row_weights,
+    rows_that_count,
 )
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, prefix_errors
@@ -39,14 +40,14 @@ class Selection:
     """The columns that a model reads, and which rows count.
 
     `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
-    are treated as absent, and so are rows without trials: `weights` is the column of weights, `trials` the columns that sum to the trials.
+    are treated as absent, and so are rows without trials: `weights` is the column of weights, `counts` the columns of a response of counts.
     """
 
     names: tuple[str, ...]
     missing: Missing
     kinds: Mapping[str, str]
     weights: str | None = None
-    trials: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
 
     def tables(
         self, files: Tables, tally: Tally | None = None
@@ -57,7 +58,9 @@ class Selection:
             for table, file in batches:
                 with prefix_errors(_place_of(table, file)):
                     tally.rows += len(table.rows)
-                    part = self._counted(table, tally)
+                    counted = rows_that_count(table, self.weights, self.counts)
+                    tally.unused += int((~counted).sum())
+                    part = table if counted.all() else table.take(counted)
                     if len(part.rows):
                         self._require_same_kinds(part)
                         part = self._complete(part, tally)
@@ -74,18 +77,6 @@ class Selection:
         table = complete(table, "raise")[0]
         refuse_infinite(table)
         return table
-
-    def _counted(self, table: DataTable, tally: Tally) -> DataTable:
-        """The rows that have a weight and trials above 0."""
-        unused = np.zeros(len(table.rows), dtype=bool)
-        for names in (() if self.weights is None else (self.weights,), self.trials):
-            columns = [table.columns[name] for name in names]
-            if names and all(kind_of(c) in ("number", "truth") for c in columns):
-                unused |= np.logical_and.reduce(
-                    [np.asarray(column == 0, dtype=bool) for column in columns]
-                )
-        tally.unused += int(unused.sum())
-        return table.take(~unused) if unused.any() else table
 
     def _require_same_kinds(self, table: DataTable) -> None:
         for name, values in table.columns.items():

@@ -176,13 +176,12 @@ def plan(
     for name in [*numbers, *([weights] if weights else [])]:
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
-    trials = tuple(part.column or "" for part in parts.trials)
     selection = Selection(
         names,
         missing,
         kinds,
         weights=weights,
-        trials=trials if all(trials) else (),
+        counts=parts.count_columns,
     )
     return Plan(parts, files, selection, first, offset, weights, kind)
 

@@ -28,9 +28,10 @@ from probreg.data.rows import (
     refuse_infinite,
     require,
     row_weights,
+    rows_that_count,
 )
 from probreg.data.unwritten import contiguous
-from probreg.data.weights import WeightKind, read_weights
+from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import (
@@ -91,17 +92,12 @@ def read_formula(
     if not (isinstance(missing, str) and missing == "raise"):
         all_rows, notes = complete(table, missing)
     memory = Memory()
-    counted = _is_counted(all_rows, weight, kind)
+    counted = rows_that_count(all_rows, weight, parts.count_columns)
+    counted |= not counted.any()
     table = complete(
         all_rows.take(counted) if not counted.all() else all_rows, missing
     )[0]
     refuse_infinite(table)
-    if parts.counted:
-        trials = response_values(parts, table, Memory())
-        has_trials = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
-        if has_trials.any() and not has_trials.all():
-            counted[np.flatnonzero(counted)[~has_trials]] = False
-            table = table.take(has_trials)
     if weight is None:
         w = None
     else:
@@ -193,19 +189,6 @@ def parse_with(
     names += [weights] if isinstance(weights, str) else []
     require(table, names)
     return ParsedFormula(parts, offset, added, tuple(dict.fromkeys(names)))
-
-
-def _is_counted(table: DataTable, weight: str | None, kind: WeightKind) -> np.ndarray:
-    """Return which rows (n,) have a weight other than 0. DataError if all weights are 0."""
-    all_rows = np.ones(len(table.rows), dtype=bool)
-    if weight is None or kind_of(table.columns[weight]) not in ("number", "truth"):
-        return all_rows
-    counted = np.asarray(table.columns[weight] != 0, dtype=bool)
-    if not counted.any():
-        row_weights(
-            table.columns[weight], name=weight, kind=kind, table=table, may_vanish=False
-        )
-    return counted
 
 
 def _offset_of(
