@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -132,26 +134,17 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 def _chains(fit: Fit) -> Any:
-    """Return the draws of the first parameters by name, and the statistics of the sampler, as a DataTree."""
-    import xarray as xr
-
+    """Return the groups of a fit, with the first parameters of its posterior by name."""
     if not fit.method.makes_chains:
         raise Incompatible(
             f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )
-    posterior: Any = fit.tree["posterior"]
-    beta = posterior["beta"].values
-    flat = beta.reshape(*beta.shape[:2], -1)
-    draws = {str(name): flat[..., j] for j, name in enumerate(fit.parameter_names)}
-    draws |= {name: posterior[name].values for name in fit.solution.aux}
-    first = dict(list(draws.items())[:MOST])
-    parameters = xr.Dataset({k: (("chain", "draw"), v) for k, v in first.items()})
-    parameters = parameters.assign_coords(
-        chain=posterior["chain"], draw=posterior["draw"]
-    )
-    return xr.DataTree.from_dict(
-        {"posterior": parameters, "sample_stats": fit.tree["sample_stats"].to_dataset()}
-    )
+    tree = fit.inference_data()
+    posterior = tree["posterior"].to_dataset()
+    sizes = [v[0, 0].size for v in posterior.values()]
+    first = [k for k, n in zip(posterior, np.cumsum(sizes)) if n <= MOST]
+    tree["posterior"] = posterior[first or [*posterior][:1]]
+    return tree
 
 
 def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure":
