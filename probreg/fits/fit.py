@@ -975,22 +975,14 @@ class Fit(FitStatistics):
         """
         from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 
-        # a prior relative to the rows has no scale on one row, and the priors of the new rows are ignored
-        plain = replace(self.model, prior=Flat())
         original = self.stated_model
-        by_moments = (
-            original.likelihood.least_squares
-            and original.design.recipe.grouped
-            and hyper_of_blocks(original)
-        )
-        if by_moments:
-            how = None
-        else:
+        how = None
+        grouped = original.design.recipe.grouped and hyper_of_blocks(original)
+        if not (grouped and original.likelihood.least_squares):
             how = posterior_as_prior(self.model, self.method, self.solution)
-        if isinstance(data, Model):
-            new_model = data
-        else:
-            new_model = plain.at(data, y, weights=weights, offset=offset, trials=trials)
+        new_model = self._model_of(
+            data, y, weights=weights, offset=offset, trials=trials
+        )
         if how is None:
             after = fit(model_with(original, new_model), self._again, seed=self.seed)
             note = important_note(
@@ -1054,13 +1046,7 @@ class Fit(FitStatistics):
         require_gaussian_noise(self.model)
         # scales that were found by evidence are estimated again
         original = self.stated_model
-        plain = replace(
-            self.model, prior=Flat()
-        )  # a prior relative to the rows is scaled on the remaining rows only
-        if isinstance(data, Model):
-            removed = data
-        else:
-            removed = plain.at(data, y, weights=weights, offset=offset)
+        removed = self._model_of(data, y, weights=weights, offset=offset)
         remaining = model_without(original, removed)
         how = ""
         if not remaining.design.count:
@@ -1076,6 +1062,12 @@ class Fit(FitStatistics):
         )
         after = fit(remaining, self._again, seed=self.seed)
         return replace(after, notes=(*after.notes, note))
+
+    def _model_of(self, data: Any, y: Any, **settings: Any) -> Model:
+        """Return the model of other rows, without priors: a prior relative to the rows is scaled on all rows together."""
+        if isinstance(data, Model):
+            return data
+        return replace(self.model, prior=Flat()).at(data, y, **settings)
 
     @property
     def _again(self) -> Method:

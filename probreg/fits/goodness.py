@@ -4,7 +4,6 @@ These functions compute from a model and its estimate; `FitStatistics` adds labe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -191,25 +190,8 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
     return 2.0 * likelihood.dispersion(aux_values) * float(gain)
 
 
-@dataclass(frozen=True, eq=False)
-class NullModel:
-    """The null model: an intercept alone, or no column, with the same response, offset and weights."""
-
-    model: Model
-    beta: Array
-    aux: Mapping[str, float]
-
-    @property
-    def deviance(self) -> float:
-        return deviance_at(self.model, self.beta, self.aux)
-
-    @property
-    def log_likelihood(self) -> float:
-        return float(self.model.log_lik(self.beta, **self.aux))
-
-
-def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
-    """Fit an intercept alone by maximum likelihood; nuisance parameters are re-estimated except those in `held`."""
+def null_model(model: Model, held: Mapping[str, float]) -> Fitted:
+    """Fit an intercept alone, with the same response, offset and weights, by maximum likelihood; `held` are fixed nuisance parameters."""
     d = model.design
     d.need_rows("the model of an intercept alone")
     alone = Design(
@@ -219,8 +201,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
     null = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)})
     rng = np.random.default_rng(0)
     null, method, _, _, solution, _ = METHODS["auto"]().resolve(null, rng)
-    solution = method.solve(null, rng) if solution is None else solution
-    return NullModel(null, solution.beta, solution.aux)
+    return Fitted(null, method, solution or method.solve(null, rng))
 
 
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
@@ -234,7 +215,8 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
         return float(
             triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2
         )
-    return null_model(model, {} if likelihood.least_squares else aux).deviance
+    null = null_model(model, {} if likelihood.least_squares else aux)
+    return deviance_at(null.model, null.solution.beta, null.solution.aux)
 
 
 # ---- shares explained --------------------------------------------------------------------------------------------------
@@ -255,7 +237,7 @@ def share_explained(fit: Fitted, deviance: float) -> float:
         null_value = null_deviance(fit.model, fit.solution.aux)
     else:
         part = fit.conditional_log_likelihood
-        null_value = null_model(fit.model, {}).log_likelihood
+        null_value = null_model(fit.model, {}).conditional_log_likelihood
     return (
         1.0 - part / null_value if null_value else np.nan
     )  # if an intercept fits the response exactly, no deviance is left to explain
