@@ -20,14 +20,6 @@ from probreg.kernels.pivots import pivoted_root
 from probreg.linalg import inverse_upper, one_blas_thread
 from probreg.linalg.lazy_array import LazyArray
 
-MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
-MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
-MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
-# of max k(x, x): a variance that is left and negative by more is no rounding
-_ROUNDING = 1e-8
-# of max k(x, x): a variance that is left and below minus this is looked into
-_NEGATIVE = 1e-6
-
 
 @dataclass(frozen=True, eq=False)
 class AnchoredBasis(KernelBasis):
@@ -58,7 +50,8 @@ class AnchoredBasis(KernelBasis):
         return cholesky(kernel, X)
 
     def left_over(self, left: Array, largest: Array) -> Array:
-        below = -_ROUNDING * np.abs(largest).max(initial=0.0)
+        # of max k(x, x): a variance that is left and negative by more is no rounding
+        below = -1e-8 * np.abs(largest).max(initial=0.0)
         if (left < below).any():
             i = int(np.argmin(left))
             raise DataError(
@@ -106,7 +99,8 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
 
 def refuse_many(n: int) -> None:
     """DataError for more than 5,000 distinct rows of an exact basis."""
-    if n > MOST_EXACT:
+    # a matrix of 0.2 GB, whose eigenvectors take a minute
+    if n > 5000:
         size = f"{n:,} x {n:,} numbers, {8e-9 * n * n:.1f} GB"
         raise DataError(
             f"an exact basis of {n:,} distinct rows takes matrices of {size}: write 'cholesky' in its place"
@@ -153,7 +147,8 @@ def cholesky(
             raise DataError(
                 f"size={size}: expected at most {n_distinct}, the number of distinct rows"
             )
-    unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
+    # by default 2,000 anchors, or fewer so that the columns of all rows take at most 0.8 GB
+    unasked = min(2000, max(10**8 // len(rows), 1))
     pivots, G, residual_trace = pivoted_cholesky(resolved, rows, tol, size or unasked)
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
     T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
@@ -216,7 +211,8 @@ def refuse_negative_variance(
     of a nearly singular k(A, A), which is none.
     """
     i = int(np.argmin(residual_variance))
-    if residual_variance[i] < -_NEGATIVE * largest:
+    # of max k(x, x): a variance that is left and below minus this is looked into
+    if residual_variance[i] < -1e-6 * largest:
         anchors_and_row = np.vstack([A, rows[i : i + 1]])
         refuse_indefinite(kernel.matrix(RowPairs(anchors_and_row, anchors_and_row)))
 

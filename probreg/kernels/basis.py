@@ -23,7 +23,6 @@ from probreg.linalg.lazy_array import LazyArray
 DEFAULT_EXACT = 2000
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
-_PROBES = 50
 
 
 class Beyond(NamedTuple):
@@ -258,9 +257,7 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
     ]
     if not kernel.stationary or not lengths:
         return
-    probes = np.unique(
-        np.linspace(0, len(rows) - 1, min(len(rows), _PROBES)).astype(int)
-    )
+    probes = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 50)).astype(int))
     for targets in (rows[probes], rows):
         R = kernel.matrix(RowPairs(rows[probes], targets)) / kernel.bound
         R = R[(rows[probes][:, None] != targets[None]).any(-1)]

@@ -14,8 +14,6 @@ from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
 
-_CHECKED = 2000  # rows whose matrix is checked for its least eigenvalue: a second or two of work
-
 Degree = Annotated[int, whole_number(1, 50)]
 Offset = Annotated[
     float,
@@ -131,7 +129,8 @@ class CustomFunction(CovarianceFunction):
         K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
             checked_rows = np.unique(
-                np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int)
+                # rows whose matrix is checked for its least eigenvalue: a second or two of work
+                np.linspace(0, len(K) - 1, min(len(K), 2000)).astype(int)
             )
             refuse_indefinite(
                 K

@@ -26,8 +26,6 @@ from probreg.kernels.pairs import Array, RowPairs
 from probreg.linalg import inverse_upper
 from probreg.linalg.lazy_array import LazyArray
 
-_PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
-
 
 @dataclass(frozen=True, eq=False)
 class RowValues(KernelBasis):
@@ -90,10 +88,8 @@ def root_at_rows(
 def _least_pivot(K: Array) -> float:
     """A pivot of K below this is mostly rounding."""
     return (
-        _PIVOT
-        * len(K)
-        * float(np.finfo(float).eps)
-        * float(np.abs(np.diagonal(K)).max())
+        # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
+        32 * len(K) * float(np.finfo(float).eps) * float(np.abs(np.diagonal(K)).max())
     )
 
 

@@ -17,8 +17,6 @@ from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.special import gammaln
 
-_SMOOTHNESS = (0.5, 1.5, 2.5)
-
 
 class Radial(CovarianceFunction):
     """k = g(s) of the squared distance s in units of the lengths, g(0) = 1; a subclass defines g and its density."""
@@ -168,7 +166,7 @@ class Matern(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in _SMOOTHNESS:
+        if self.nu not in (0.5, 1.5, 2.5):
             raise DataError(
                 f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF"
             )

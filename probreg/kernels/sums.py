@@ -17,7 +17,6 @@ from probreg.kernels.pivots import pivoted_root
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
 _NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
-_NEGATIVE = 1e-8  # of the variance of a sum: a negative one that is left and larger is no rounding
 MOST_PAIRED = 20_000  # points of which all pairs are taken, 2e8 of them in some seconds
 _BLOCK = 2000
 _MOST_RANK = 2000  # of the root of a covariance, where
@@ -163,7 +162,8 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
 def _positive(C: Array, bound: Array, basis: KernelBasis) -> Array:
     """Return the nearest positive semidefinite matrix: rounding, or a basis that is no projection, can make C indefinite."""
     variance = np.diagonal(C)
-    if basis.projection and (variance < -_NEGATIVE * bound).any():
+    # of the variance of a sum: a negative one that is left and larger is no rounding
+    if basis.projection and (variance < -1e-8 * bound).any():
         i = int(np.argmin(variance / np.maximum(bound, 1e-300)))
         raise DataError(
             f"a sum over rows has the variance {variance[i]:.3g}: {basis.kernel} is no covariance function there"

@@ -29,7 +29,6 @@ from probreg.online.second_order import RLS
 from probreg.online.updates import Array, Euclid, Info, RoundArrays, State
 
 BLOCK = 256  # rows whose steps share one triangular solve
-ROUNDING = 8 * np.finfo(float).eps  # relative rounding error of k(x, x)
 
 
 class KernelLearner(Learner):
@@ -221,7 +220,9 @@ class KernelRLS(KernelLearner):
         )
         n = n_positive - 1 if n_positive else len(y)
         independent = (
-            np.diag(T)[:n] ** 2 > ROUNDING * np.arange(m + 1, m + n + 1) * squares[:n]
+            # relative rounding error of k(x, x)
+            np.diag(T)[:n] ** 2
+            > 8 * np.finfo(float).eps * np.arange(m + 1, m + n + 1) * squares[:n]
         )
         if not independent.all():
             n = int(np.argmin(independent))

@@ -15,7 +15,6 @@ from probreg.online.rounds import pass_order
 from probreg.online.updates import Array
 
 Block = tuple[Array, Array]
-ROWS = 4096  # single rows of a stream that form a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,8 @@ class RowStream:
             if np.ndim(_require_pair(first)[0]) == 2:
                 yield _checked_block(*first)
             else:
-                pairs = [first, *map(_require_pair, islice(items, ROWS - 1))]
+                # single rows of a stream that form a block
+                pairs = [first, *map(_require_pair, islice(items, 4096 - 1))]
                 yield _checked_block(
                     _stack([x for x, _ in pairs]), [y for _, y in pairs]
                 )

@@ -48,7 +48,6 @@ from probreg.priors import (
 )
 
 _FLAT_OR_KINKED = (Flat, ProximalPrior)
-_MOST = 60  # maximal number of values of sigma
 _ENOUGH = 100  # passes of descent over all rows of G, which cost about as much as the systems of as many coordinates
 
 
@@ -270,7 +269,8 @@ def _fixed_point(
     over: tuple[float, float] | None = None  # the lowest u with a negative step
     under: tuple[float, float] | None = None
     before: tuple[float, float] | None = None
-    for _ in range(_MOST):
+    # maximal number of values of sigma
+    for _ in range(60):
         f = step(u)
         if good():
             return u

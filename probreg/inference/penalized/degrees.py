@@ -25,9 +25,6 @@ from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
 
-_DEFINITE = 1e-5  # smallest diagonal of a Cholesky factor of unit columns; below it eigenvalues are cut at 1e-12
-_WORK = 2e10  # maximal number of multiplications for the mean over draws
-
 
 def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     """trace(H (H + P)^-1) over the coefficients off their kinks, given aux."""
@@ -73,7 +70,8 @@ def degrees_by_draw(model: Model, draws: Draws, *, max_draws: int = 200) -> Arra
     """
     values = draws.flat
     joint = model.joint
-    max_draws = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, max_draws))
+    # maximal number of multiplications for the mean over draws
+    max_draws = int(np.clip(2e10 / values["beta"][0].size ** 3, 10, max_draws))
     chosen = np.unique(
         np.linspace(0, draws.count - 1, min(max_draws, draws.count)).astype(int)
     )
@@ -178,7 +176,8 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
         L = np.linalg.cholesky(H + P)
     except np.linalg.LinAlgError:
         L = np.zeros((1, 1))
-    if len(L) and np.diagonal(L).min() > _DEFINITE:
+    # smallest diagonal of a Cholesky factor of unit columns; below it eigenvalues are cut at 1e-12
+    if len(L) and np.diagonal(L).min() > 1e-5:
         return np.asarray(
             np.einsum("ij,ji->i", cho_solve((L, True), np.eye(len(H))), H)
         )

@@ -29,10 +29,6 @@ from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
 
 Array = NDArray[np.float64]
 
-TO_THE_WALL = 0.9995  # step length relative to the distance to the nearest bound
-PERFECT = 1e-6  # smallest unit of residuals relative to max |y|, if the fit is perfect
-ROUNDING = 64 * float(np.finfo(float).eps)
-
 
 @dataclass(frozen=True, eq=False)
 class Hinges:
@@ -128,7 +124,8 @@ def interior_point(
     r = problem.y - problem.X @ b
     t = hinges.of_rows(r) - hinges.shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
-    floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
+    # smallest unit of residuals relative to max |y|, if the fit is perfect
+    floor = max(spread, 1e-6 * float(np.abs(problem.y).max(initial=0.0))) or 1.0
     points = start.hinges
     if points is None:
         points = hinges.start(t, floor)
@@ -141,7 +138,7 @@ def interior_point(
         loss = float(hinges.slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
         if (
-            feasible and gap <= tol * abs(loss) + ROUNDING * size
+            feasible and gap <= tol * abs(loss) + 64 * float(np.finfo(float).eps) * size
         ) or steps == max_steps:
             break
         D = 1.0 / (u / complement + z / alpha)
@@ -200,4 +197,5 @@ def step_lengths(problem: KinkProblem, points: Array, moves: Array) -> Array:
     worst = np.max(-moves / points, axis=1, initial=1e-300).reshape(2, 2).max(axis=1)
     if problem.P.any():
         worst[:] = worst.max()
-    return np.repeat(np.minimum(1.0, TO_THE_WALL / worst), 2)[:, None]
+    # step length relative to the distance to the nearest bound
+    return np.repeat(np.minimum(1.0, 0.9995 / worst), 2)[:, None]

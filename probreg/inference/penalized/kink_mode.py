@@ -31,14 +31,7 @@ from probreg.linalg import map_blocks, one_blas_thread, row_blocks
 
 Array = NDArray[np.float64]
 
-MANY_COLUMNS = 0.55  # columns per row above which a matrix over rows is cheaper
 ROUNDINGS = 16.0  # rounding errors of each term of the gap that count as zero
-SMALL_VIOLATION = 1e-9
-FINE = 1e-13  # a violation that is rounding
-FEW_ROWS = 300  # up to which an interior point takes negligible time
-MANY_ROWS = 20_000  # from which a sample tells the sides of most rows
-SEED = 14  # of the sample, which affects only the time
-PER_ROW = 100  # maximal number of descent steps per row; descent stalls if the kernel is nearly singular
 
 
 @one_blas_thread()
@@ -113,7 +106,8 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
         states = active_set(problem, inside.b, inside.a)
         b, a, settled = polish(problem, system, inside.b, inside.a, states)
         certificate = problem.certify(b, a)
-        if settled and certificate.violation <= FINE:
+        # a violation that is rounding
+        if settled and certificate.violation <= 1e-13:
             return Solved(b, a, inside.steps, True, certificate)
         if certificate.violation < smallest:
             best = Solved(b, a, inside.steps, False, certificate)
@@ -134,13 +128,16 @@ def _attempts(
 ) -> Iterator[Inside]:
     """Coordinate descent if it applies, then an interior point, each repeated if its
     states cannot be polished."""
-    if isinstance(system, ByRows) and len(problem.y) > FEW_ROWS and system.offset_alone:
+    # up to 300 rows an interior point takes negligible time
+    if isinstance(system, ByRows) and len(problem.y) > 300 and system.offset_alone:
         from probreg.inference.penalized.dual_coordinate import dual_coordinate
 
         inside: Inside | None = None
         for part in (3e-3, 1e-5):
+            # descent stalls if the kernel is nearly singular
+            max_pairs = 100 * len(problem.y)
             inside = dual_coordinate(
-                problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y)
+                problem, system, inside, tol=part, max_steps=max_pairs
             )
             yield inside
     inside = Inside(system.start(), np.zeros(len(problem.y)), 0)
@@ -155,7 +152,8 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     """Return Newton's equations over columns, or over rows if there are many penalised
     columns with independent priors."""
     n, p = problem.X.shape
-    if p > MANY_COLUMNS * n and problem.P.any() and problem.diagonal is not None:
+    # columns per row above which a matrix over rows is cheaper
+    if p > 0.55 * n and problem.P.any() and problem.diagonal is not None:
         return ByRows(problem)
     slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
     r = problem.y - problem.X @ problem.centre
@@ -174,7 +172,7 @@ def _solution(
     ) -> PiecewiseLinearSolution:
         primal, gap, violation, rounding = certificate or problem.certify(b, a)
         small_gap = gap <= tol * abs(primal) + ROUNDINGS * rounding
-        converged = small_gap and violation <= SMALL_VIOLATION
+        converged = small_gap and violation <= 1e-9
         return PiecewiseLinearSolution(
             b, a, primal, gap, violation, steps, polished, converged
         )
@@ -237,9 +235,11 @@ def _solve_by_sides(problem: KinkProblem, tol: float, max_steps: int) -> Solved 
     # lie within three of them of a kink.
     kinks = 2 if loss.epsilon.any() else 1
     n_close = int(3 * kinks * n * np.sqrt(max(p, 2) / n_sample))
-    if n < MANY_ROWS or n_sample + n_close > n / 2:
+    # from 20,000 rows a sample tells the sides of most rows
+    if n < 20_000 or n_sample + n_close > n / 2:
         return None
-    rows = np.sort(np.random.default_rng(SEED).choice(n, n_sample, replace=False))
+    # the seed affects only the time
+    rows = np.sort(np.random.default_rng(14).choice(n, n_sample, replace=False))
     try:
         sample = reduced_problem(problem, rows, n / n_sample, problem.pull)
         b = _solve(sample, tol, max_steps).b

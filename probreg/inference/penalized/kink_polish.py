@@ -25,13 +25,11 @@ States = NDArray[
     np.int8
 ]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
-ROUNDS = 40
 # relative to the box, or to the data: rounding that may contradict a state
 SLIGHT = 1e-12
 FINE = (
     4 * EPS
 )  # relative to the data, and to the bound of X'a: equations solved to this are not refined
-REFINED = 4  # maximal number of refinements of the solution of one system
 
 
 class Solved(NamedTuple):
@@ -73,7 +71,7 @@ def polish(
     tolerance = SLIGHT * problem.units(b)
     state = state.copy()
     visited = set[bytes]()
-    for _ in range(ROUNDS):
+    for _ in range(40):
         visited.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
         # Dual weights beyond the kinks are known; free ones start from their values and
@@ -86,7 +84,8 @@ def polish(
         solve = system.active(rows)
         r = problem.y - problem.X @ b
         slack = problem.slack(b, a)
-        for _ in range(REFINED):
+        # maximal number of refinements of the solution of one system
+        for _ in range(4):
             db, da = solve(slack, (r - state * eps)[rows])
             b = b + db
             a[rows] += da

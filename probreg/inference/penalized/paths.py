@@ -87,9 +87,6 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[S
         yield Step(lasso.beta(start.r), aux, joint.kkt, status)
 
 
-_DECADES = 3.0  # a path of a kinked prior ends at a thousand times its first scale
-
-
 @dataclass(frozen=True, eq=False)
 class PathSolution:
     """The modes of one model under its prior at S scales; the module describes the
@@ -320,7 +317,8 @@ def default_scales(model: Model, n: int = 100) -> Array:
     if penalty.has_kink.any() and (penalty.exponent == 1).all():
         low = _first_scale(model)
         return (
-            low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)
+            # a path of a kinked prior ends at a thousand times its first scale
+            low * (1.0 - 1e-9) * np.logspace(0.0, 3.0, n)
         )  # rounded so that all stay at zero
     return np.geomspace(*_spectrum(model), n)
 

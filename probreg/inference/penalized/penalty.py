@@ -23,10 +23,6 @@ from probreg.inference.base import Array
 from probreg.priors.group_laplace import least_with_norm
 
 _PASSES = 10  # minimal number of descent passes between two systems
-_PER_SYSTEM = 30  # coordinates per additional pass: a system costs cubes in BLAS, a pass squares in a plain loop
-_HALVINGS = 20  # largest number of halvings of a step under norms of groups
-_DENSE = 600  # coordinates up to which a singular system is decomposed
-_ROUNDING = 8 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +160,7 @@ class KinkedPenalty:
         center the slope of a power changes within a rounding error of x, which counts as zero.
         """
         at_kink = self.at_kink(x)
-        rounding = _ROUNDING * (np.abs(x) + np.abs(self.center))
+        rounding = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(self.center))
         shift = np.where(self.exponent == 1, 0.0, rounding)
         shifts = [0.0, -shift, shift] if shift.any() else [0.0]
         slopes = [self.slope(x + s) for s in shifts]
@@ -195,7 +191,8 @@ class KinkedPenalty:
         r = x - self.center
         q = c - G @ x
         single = np.flatnonzero(self.corners | ~self.has_kink)
-        passes = max(_PASSES, len(single) // _PER_SYSTEM)
+        # coordinates per additional pass: a system costs cubes in BLAS, a pass squares in a plain loop
+        passes = max(_PASSES, len(single) // 30)
         blocks = [(g, *self._block(G, g)) for g in self.groups]
         if not blocks:
             self.descend(G, q, r, single, passes, tol)
@@ -291,7 +288,8 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         if not np.isfinite(longest):
             return x
         for t in longest * 0.5 ** np.arange(
-            _HALVINGS if (penalty.has_kink & ~corners).any() else 1
+            # largest number of halvings of a step under norms of groups
+            20 if (penalty.has_kink & ~corners).any() else 1
         ):
             new = x.copy()
             new[free] = np.where(until <= t, center[free], x[free] + t * step)
@@ -338,7 +336,8 @@ def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
     The step is a direction in the null space of H along which the objective decreases
     up to the next kink, or leads to the nearest minimiser. None for an indefinite H.
     """
-    if not 0 < len(H) <= _DENSE or not (np.diagonal(H) > 0).all():
+    # coordinates up to which a singular system is decomposed
+    if not 0 < len(H) <= 600 or not (np.diagonal(H) > 0).all():
         return None, 0.0
     d = np.sqrt(np.diagonal(H))
     value, vector = np.linalg.eigh(H / np.outer(d, d))

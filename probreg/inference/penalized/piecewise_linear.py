@@ -47,7 +47,6 @@ from probreg.priors import GaussianPrior
 # a log: a scale this far below its start runs to 0
 _RUN_OUT = 30.0
 _STEP = 1.0  # a log, while the maximum is being bracketed
-_ROUNDING = 1e-13  # of the slope by row, and with it of the log of a scale
 
 
 @METHODS.register
@@ -241,7 +240,8 @@ class Programme:
         # with flat priors and no tube the slope is S / scale - n, of root log(S / n)
         share = 1.0 + self.slope(start) / n
         low = high = start + float(np.log(max(share, np.exp(-_RUN_OUT))))
-        if abs(self.slope(low)) <= _ROUNDING * n:
+        # of the slope by row, and with it of the log of a scale
+        if abs(self.slope(low)) <= 1e-13 * n:
             return low
         while self.slope(high) > 0:
             low = high

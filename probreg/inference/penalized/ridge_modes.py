@@ -277,7 +277,6 @@ class RidgeModes:
         )
 
 
-_STARTS = 60  # grid of log sigma^2 for sign changes of its equation
 _ENOUGH = 1e-14  # tolerance of log sigma^2
 
 
@@ -311,11 +310,15 @@ class JointRidgeModes(RidgeModes):
         total = model.design.total
         rss_min = float(path.rss(np.full(1, 1e-300))[0])
         rss_max = float(path.rss(np.full(1, 1e300))[0])
-        if modes.deficient or not rss_min > _NOTHING * rss_max:
+        # relative to the response's sum of squares: smallest residual for which sigma does not run to 0
+        if modes.deficient or not rss_min > 1e-8 * rss_max:
             return None
         s2 = np.square(modes.scales)
         edges = np.linspace(
-            np.log(rss_min / total) - 1e-6, np.log(rss_max / total) + 1e-6, _STARTS
+            # grid of log sigma^2 for sign changes of its equation
+            np.log(rss_min / total) - 1e-6,
+            np.log(rss_max / total) + 1e-6,
+            60,
         )
         F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
         # log p is maximal where F decreases through 0; of several roots take the
@@ -340,9 +343,6 @@ class JointRidgeModes(RidgeModes):
 
     def sigma(self, scales: Array) -> Array:
         return self.noise[np.searchsorted(self.scales, scales)]
-
-
-_NOTHING = 1e-8  # relative to the response's sum of squares: smallest residual for which sigma does not run to 0
 
 
 def _raw_under_unknown_noise(model: Model) -> bool:

@@ -24,11 +24,8 @@ from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
 
 _FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
-_WINDOW = 25  # draws in the first window
 # prior weight of a variance of 1 in draws, for whitened and for other coordinates
 _PRIOR_WEIGHT = {True: 50.0, False: 5.0}
-_TRIES = 100
-_CHECK_EVERY = 0.1  # seconds between two checks for an interrupt
 _STEP = 0.8  # the first step; an acceptance of 0 divides it by four
 
 
@@ -94,7 +91,8 @@ def sample(
             # an interrupt while a thread starts leaves a thread unknown to the pool,
             # which ends by `halt`
             running = [pool.submit(w.chain) for w in walkers]
-            while wait(running, timeout=_CHECK_EVERY).not_done:
+            # seconds between two checks for an interrupt
+            while wait(running, timeout=0.1).not_done:
                 interrupts.check()
                 bar.done = int(shared.done.sum())
         finally:
@@ -161,7 +159,8 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
     first = int(_FIRST * tune)
     last = int(_LAST * tune)
     middle = tune - first - last
-    window = _WINDOW
+    # draws in the first window
+    window = 25
     if middle < window:
         yield tune, False
         return
@@ -216,7 +215,7 @@ class _Walker:
 
     def begin(self) -> bool:
         """Whether one of several starts has a finite density."""
-        for _ in range(_TRIES):
+        for _ in range(100):
             self.w[trajectory.Places().point] = self.density.start(self.rng)
             if np.isfinite(self.draw(0, -1.0)[0]):
                 return True

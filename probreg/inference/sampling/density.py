@@ -41,9 +41,8 @@ from probreg.priors import (
     SmoothPrior,
     WholePrior,
 )
+from probreg.special import LOG_2PI
 
-_ABOUT = 0.2  # a log: distance of chain starts from typical values of hyperparameters
-_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 _TINY = 1e-30  # imaginary step of a derivative, which has no rounding of differences
 
 
@@ -208,7 +207,7 @@ class Root:
         value = (
             -0.5 * float((w * w).sum())
             - count * float(np.log(np.diagonal(self.root)).sum())
-            - _HALF_LOG_2PI * b.size
+            - 0.5 * LOG_2PI * b.size
         )
         by_group = pull.reshape(K, len(groups), -1)
         slope = -np.moveaxis(by_group, 0, 1).reshape(b.shape)
@@ -384,7 +383,8 @@ class SampledDensity:
         else:
             z = rng.uniform(-1, 1, k)
         return np.r_[
-            z, self.typical_logs + _ABOUT * rng.standard_normal(len(self.typical_logs))
+            # a log: distance of chain starts from typical values of hyperparameters
+            z, self.typical_logs + 0.2 * rng.standard_normal(len(self.typical_logs))
         ]
 
     @cached_property

@@ -112,9 +112,6 @@ _ROUNDS = (
     0.5,
     1.0,
 )  # shares of the points at the end of each round; the first round is about the mode
-_DF = 10.0  # reduces k-hat for skew posteriors of few rows, for a tenth of the effective draws
-_VAGUE = 0.25  # sd of log sigma from which the spread of coefficients depends on sigma, as for 8 degrees of freedom
-_LEAST_POINTS = 1000  # minimal number of points, so that k-hat has a tail to estimate
 
 
 class Weighted(NamedTuple):
@@ -231,7 +228,8 @@ class Importance(Method):
     @property
     def points(self) -> int:
         """The number of points in each chain."""
-        return max(self.draws, -(-_LEAST_POINTS // self.chains))
+        # minimal number of points, so that k-hat has a tail to estimate
+        return max(self.draws, -(-1000 // self.chains))
 
     @property
     def limit(self) -> float:
@@ -313,7 +311,8 @@ class Importance(Method):
         peak = peaks[0]
         into = (self.chains, self.points)
         dim = len(peak.centre)
-        df = max(_DF, dim) if self.df is None else self.df
+        # reduces k-hat for skew posteriors of few rows, for a tenth of the effective draws
+        df = max(10.0, dim) if self.df is None else self.df
         places = [
             (np.zeros(dim), np.eye(dim)),
             *(peak_k.relative_to(peak) for peak_k in peaks[1:]),
@@ -412,7 +411,8 @@ def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
         return None
     k = peak.found.beta.size
     noise = k + model.unknown.index(model.noise_scale)
-    if np.linalg.norm(peak.root[noise]) < _VAGUE:
+    # sd of log sigma from which the spread of coefficients depends on sigma, as for 8 degrees of freedom
+    if np.linalg.norm(peak.root[noise]) < 0.25:
         return None
     return proposal.Stretch(peak.root, noise, k)
 

@@ -38,8 +38,6 @@ _NOTED, _WARNED = (
     0.25,
     0.75,
 )  # sd: a 95 % interval of a normal shifted by this covers 94 % and 88 %
-# sd; the shift of sigma is about (coefficients + 1) times the sd of its log
-_NEGLIGIBLE = 0.1
 _STEPS = np.linspace(
     -4.0, 4.0, 9
 )  # sd of log aux: the trapezoidal rule is exact for the mean of a normal
@@ -70,7 +68,8 @@ def marginal_shift(model: Model, peak: Peak, i: int) -> float:
     """
     k = peak.found.beta.size
     sd = float(np.linalg.norm(peak.root[i]))
-    if (k + 1) * sd < _NEGLIGIBLE:
+    # sd; the shift of sigma is about (coefficients + 1) times the sd of its log
+    if (k + 1) * sd < 0.1:
         return 0.0
     direction = peak.root @ peak.root[i] / sd
     other_entries = np.delete(np.arange(len(peak.centre)), i)

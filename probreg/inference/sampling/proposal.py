@@ -18,7 +18,6 @@ from probreg.inference.base import Array, times_root
 
 WIDER = 1.3  # factor for a covariance estimated from draws with a lighter tail
 TAIL = 5.0  # degrees of freedom of the second points, unless the posterior has a heavier tail
-_LEAST = 0.05  # minimal share of the second points about a mode
 
 
 def student_points(
@@ -184,7 +183,8 @@ def about_moments(
         heavy = 0.2
     shares = [1.0] if len(dfs) == 1 else [heavy, 1.0 - heavy]
     counts = iter(
-        split(count, [m * s for m in np.maximum(mass, _LEAST) for s in shares])
+        # minimal share of the second points about a mode
+        split(count, [m * s for m in np.maximum(mass, 0.05) for s in shares])
     )
     components = list[Component]()
     for part, total, c in zip(parts, mass, modes):

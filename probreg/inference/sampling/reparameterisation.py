@@ -51,8 +51,6 @@ from probreg.priors.joint import Key, mapping_of
 from probreg.system.terminal import percent
 
 _STEPS = 14  # Newton steps, after which the mode is too far away for its curvature to describe the posterior
-_LEAST = 0.05  # relative to the median of the prior: smallest standard deviation of effects at the start of chains
-_SETTLED = 0.5  # share of a block's coefficients determined by the data, above which it is centred
 
 
 class NonCentredBlock(NamedTuple):
@@ -328,7 +326,8 @@ def typical_scales(model: Model) -> dict[int, Typical]:
         grouped = _by_groups(prior)
         values = _without_zero_scales(prior, values) if grouped else values
         spread = prior.spread(**values)
-        if share > _SETTLED and (prior.scalar or grouped):
+        # share of a block's coefficients determined by the data, above which it is centred
+        if share > 0.5 and (prior.scalar or grouped):
             way = "centred"
         else:
             way = "non-centred"
@@ -374,7 +373,8 @@ def _without_zero_scales(
 ) -> dict[str, float]:
     """Replace a standard deviation of zero by a small one, so that a sampler can start
     there."""
-    smallest = {name: _LEAST * v for name, v in _medians(prior).items()}
+    # relative to the median of the prior: smallest standard deviation of effects at the start of chains
+    smallest = {name: 0.05 * v for name, v in _medians(prior).items()}
     return {
         name: max(v, smallest[name]) if scale else v
         for (name, v), scale in zip(values.items(), prior.scales)

@@ -12,7 +12,6 @@ from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 
 _SHOWN = 6  # coefficients in a note
-_NORMAL = 1.959963984540054  # quantile for 95 %
 
 
 def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
@@ -29,7 +28,8 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     beta = solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
     intervals = [
-        f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}"
+        # quantile for 95 %
+        f"{c} {b - 1.959963984540054 * s:.4g} to {b + 1.959963984540054 * s:.4g}"
         for c, b, s in zip(columns, beta, sd)
     ]
     if len(beta) > _SHOWN:
