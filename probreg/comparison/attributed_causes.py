@@ -19,10 +19,6 @@ from probreg.inference.uncertainty.intervals.arithmetic import quantile
 
 Row = Mapping[str, Any]  # of one parameter and fit, every quantity of the table
 Rows = tuple[Row, Row]  # of the baseline and the other fit
-_RELATIVE = 0.25  # of the largest cause: a smaller one is not listed
-_MOST = 3  # causes of one difference with shares
-_TOLERANCE = 1e-4  # SE, to which shares are summed
-_SKEWED = 0.1  # a skewness that moves a mean by a twentieth of a standard deviation
 _EFFECT_CAUSES = {Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR}
 
 
@@ -84,7 +80,8 @@ class _PairCauses:
 
     @cached_property
     def explanation(self) -> Explanation:
-        return explain_fits(self.pair, _TOLERANCE)
+        tolerance = 1e-4  # SE, to which shares are summed
+        return explain_fits(self.pair, tolerance)
 
     @cached_property
     def troubled(self) -> set[str]:
@@ -149,7 +146,8 @@ class _PairCauses:
         z = quantile(self.prob, None)
         widening = _log_width_ratio(*rows)
         of_width = self._interval_cause(rows)
-        if of_width is not None and z * abs(widening) > _RELATIVE * self.apart:
+        least_share = 0.25  # of the largest cause: a smaller one is not listed
+        if of_width is not None and z * abs(widening) > least_share * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
         # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
         z *= float(expm1_over_x(np.nan_to_num(row["log_se_ratio"].values) + widening))
@@ -157,7 +155,7 @@ class _PairCauses:
         for cause, (shift, log_se) in shares.items():
             wider = np.nan_to_num(log_se) + (widening if cause == of_width else 0.0)
             sizes[cause] = abs(shift) + z * abs(wider)
-        threshold = _RELATIVE * max([self.apart, *sizes.values()])
+        threshold = least_share * max([self.apart, *sizes.values()])
         gap = abs(float(row["difference"]))
         effects = {cause for cause in shares if cause.cause in _EFFECT_CAUSES}
         order = sorted(sizes, key=sizes.__getitem__, reverse=True)
@@ -172,7 +170,8 @@ class _PairCauses:
             if sizes[cause] > threshold or dominant or cause in effects:
                 evidence = self._evidence(cause, rows)
                 listed.append(AttributedCause(cause, evidence, shift, log_se))
-        return listed[:_MOST]
+        most_causes = 3  # causes of one difference with shares
+        return listed[:most_causes]
 
     def _interval_cause(self, rows: Rows) -> SpecificCause | None:
         """Return why intervals of equal errors differ in width, None if both have the same construction."""
@@ -193,13 +192,16 @@ class _PairCauses:
 
     def _is_skewed(self, rows: Rows) -> bool:
         """Return whether a posterior is skew beyond the standard error of the skewness of its draws."""
+        slight_skewness = (
+            0.1  # a skewness that moves a mean by a twentieth of a standard deviation
+        )
         for fit, row in zip(self.pair.fits, rows):
             if summary(fit) == "posterior":
                 error = row["mcse"] / row["error"]
                 if not np.isfinite(error):
                     draws = fit.solution.draws
                     error = draws.count**-0.5 if draws is not None else 0.0
-                limit = max(_SKEWED, 3.0 * np.sqrt(6.0) * error)
+                limit = max(slight_skewness, 3.0 * np.sqrt(6.0) * error)
                 return bool(abs(row["skewness"]) > limit)
         return False
 

@@ -38,12 +38,7 @@ from probreg.inference.modes.wide import refuse_written_out
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
-_EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _ROUNDING = 1e-9  # SE: a share that is rounding
-_SLIGHT = 0.01  # SE, and of the log SE ratio: a smaller difference is reported as none
-_Z = 1.96  # standard errors between an estimate and the end of its interval
-_LONG = 7  # parameters in a print
-_CAUSES = 3  # of each of them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,8 +88,9 @@ class Explanation(PrintsTable):
         shift, log_se, ratio = (
             self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio")
         )
+        z = 1.96  # standard errors between an estimate and the end of its interval
         return (
-            abs(shift) + _Z * abs(log_se) * expm1_over_x(ratio.values)[:, None]
+            abs(shift) + z * abs(log_se) * expm1_over_x(ratio.values)[:, None]
         ).to_pandas()
 
     def largest(self, param: str) -> str:
@@ -149,13 +145,14 @@ class Explanation(PrintsTable):
             return "; ".join([f"the estimates differ by {gap:+.3g}", *without])
         cause = self.largest(param)
         text = "no difference"
+        smallest_described = 0.01  # SE, and of the log SE ratio: a smaller difference is reported as none
         if cause:
             share = row.sel(cause=cause)
             numbers = [
                 float(share[q])
                 for q in ("shift", "log_se", "difference", "log_se_ratio")
             ]
-            if np.abs(np.nan_to_num(numbers)).max() >= _SLIGHT:
+            if np.abs(np.nan_to_num(numbers)).max() >= smallest_described:
                 if cause == Cause.MONTE_CARLO.value and not self.chance_known:
                     cause += " or shape of the posterior"
                 text = share_text(cause, *numbers)
@@ -176,13 +173,15 @@ class Explanation(PrintsTable):
 
         order = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index
         rows: dict[tuple[str, str], list[float]] = {}
-        for param in [p for p in self.sizes.index if p in order[:_LONG]]:
+        n_params = 7  # parameters in a print
+        n_causes = 3  # of each of them
+        for param in [p for p in self.sizes.index if p in order[:n_params]]:
             row = self.shares.sel(param=param)
             sizes = self.sizes.loc[param].sort_values(ascending=False, kind="stable")
             causes = sizes.index[sizes >= SMALLEST_SHARE]
-            shares = {cause: row.sel(cause=cause) for cause in causes[:_CAUSES]}
-            if len(causes) > _CAUSES:
-                shares["others"] = row.sel(cause=causes[_CAUSES:]).sum("cause")
+            shares = {cause: row.sel(cause=cause) for cause in causes[:n_causes]}
+            if len(causes) > n_causes:
+                shares["others"] = row.sel(cause=causes[n_causes:]).sum("cause")
             for cause, share in shares.items():
                 rows[param, cause] = [float(share["shift"]), float(share["log_se"])]
             rows[param, "sum"] = [float(row["difference"]), float(row["log_se_ratio"])]
@@ -196,8 +195,8 @@ class Explanation(PrintsTable):
         missing = (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
         first = [*order[missing[order]], *order[~missing[order]]][:3]
         notes = [self.sentences[str(p)] for p in first]
-        if len(order) > _LONG:
-            notes.append(f"{len(order) - _LONG} more parameters in .shares")
+        if len(order) > n_params:
+            notes.append(f"{len(order) - n_params} more parameters in .shares")
         return Table.from_pandas(
             table,
             number=format_share,
@@ -280,7 +279,10 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None) -> Explanation:
     refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
     for fit in (base, second_fit):
         refuse_written_out(fit.solution, "explain")
-    return explain_fits(FitPair((first, second), (base, second_fit)), _EXACT)
+    tolerance = (
+        5e-9  # SE, to which shares are known; what is left of a sum is in the largest
+    )
+    return explain_fits(FitPair((first, second), (base, second_fit)), tolerance)
 
 
 def explain_fits(pair: FitPair, tol: float) -> Explanation:

@@ -17,8 +17,6 @@ from probreg.inference.base import reported_coefficients
 from probreg.model.model import Model
 
 Array = np.ndarray
-_FAR = 64.0  # of a shift of log sigma
-_MANY_DIVERGENCES = 0.01  # of the draws
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 
 
@@ -105,7 +103,8 @@ def _degrees_of_freedom(
         return g - N + S * float(np.exp(-2.0 * x)) + of_prior(x)[0]
 
     high = 0.5
-    while slope(high) > 0.0 and high < _FAR:
+    largest_shift = 64.0  # of a shift of log sigma
+    while slope(high) > 0.0 and high < largest_shift:
         high *= 2.0
     if not (g >= 0.0 >= slope(high)):
         # without such a top, under a prior that is not concave, the step is skewness
@@ -185,7 +184,8 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     if draws is None:
         return none
     divergences = int(np.sum(draws.stats.get("diverging", 0)))
-    if divergences > _MANY_DIVERGENCES * draws.count:
+    many_divergences = 0.01  # of the draws
+    if divergences > many_divergences * draws.count:
         return ~none
     if not fit.method.makes_chains:
         return none

@@ -29,12 +29,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 
 Array = np.ndarray
-_MOST = 300  # coefficients of a path: of more the systems take seconds
-_MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
 _NODES = (8, 16, 32, 64, 128)
-_NEAREST = 8  # known modes through which the start of a search is interpolated
-_MILD = 0.5  # log ratio of curvatures up to which t serves as it is
-_CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
 
 
 def path_obstacle(a: Fit, b: Fit) -> str:
@@ -70,8 +65,9 @@ def path_obstacle(a: Fit, b: Fit) -> str:
     reachable = design.has_rows or b.model.design.has_rows
     if not (likelihood.least_squares or reachable):
         return design.rows_absent
-    if a.solution.beta.size > _MOST:
-        return f"more than {_MOST} coefficients"
+    most_coefficients = 300  # coefficients of a path: of more the systems take seconds
+    if a.solution.beta.size > most_coefficients:
+        return f"more than {most_coefficients} coefficients"
     return ""
 
 
@@ -96,7 +92,8 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     columns = model.design.columns
     # without the levels of factors
     terms = [smooth.get(c) or re.sub(r"\[[^\]]*\]", "", c) for c in columns]
-    many = changed.sum() > _MANY
+    most_alone = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
+    many = changed.sum() > most_alone
     for i, j in zip(*np.triu_indices(p, 1)):
         if terms[i] == terms[j] and (many or columns[i] in smooth):
             tied[i, j] = tied[j, i] = True
@@ -140,6 +137,7 @@ def integrate_path(
     unit = np.array([np.exp(first.log_se), np.ones(len(first.log_se))])
     total = np.array([last.value - first.value, last.log_se - first.log_se])
     shares = np.zeros((2, len(path.causes), total.shape[1]))
+    largest_remainder = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
     if path.causes:
         # what is held at one end is held with the precision that the other end has: half of it in the middle
         units = {}
@@ -158,13 +156,13 @@ def integrate_path(
             shares = rule
             error = float(np.abs((total - shares.sum(1)) / unit).max())
             # done, or what is left is rounding
-            if error < tol or 0.7 * before < error < _CLOSED:
+            if error < tol or 0.7 * before < error < largest_remainder:
                 break
             if n > _NODES[1] and error > 0.5 * before:
                 return None  # the mode jumps
             before = error
     remainder = total - shares.sum(1)
-    if not np.abs(remainder / unit).max() < max(_CLOSED, tol):
+    if not np.abs(remainder / unit).max() < max(largest_remainder, tol):
         return None
     for part, addition in zip(shares, remainder):
         if len(part):
@@ -194,9 +192,11 @@ def _apply_rule(
     """
     from scipy.interpolate import krogh_interpolate
 
-    mild = max(steep) < _MILD
+    mild_ratio = 0.5  # log ratio of curvatures up to which t serves as it is
+    mild = max(steep) < mild_ratio
     nodes, weights = np.polynomial.legendre.leggauss(n)
     total = np.zeros(())
+    n_nearest = 8  # known modes through which the start of a search is interpolated
     for half in (0,) if mild else (0, 1):
         c = max(steep[half], 1e-3)
         for x, w in zip(0.5 * (1.0 + nodes), 0.5 * weights):
@@ -209,7 +209,7 @@ def _apply_rule(
                 t = PathPoint(other, weight) if half == 0 else PathPoint(weight, other)
                 rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
             places = np.array([*known])
-            near = places[np.argsort(np.abs(places - s), kind="stable")[:_NEAREST]]
+            near = places[np.argsort(np.abs(places - s), kind="stable")[:n_nearest]]
             start = krogh_interpolate(near, [known[v] for v in near], s)
             mode = path.mode(start, t)
             if mode is None:

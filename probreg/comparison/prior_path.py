@@ -34,9 +34,6 @@ from probreg.priors import Flat, Reference
 from probreg.priors.joint import location_of
 
 Array = np.ndarray
-_STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
-_MOST_STEPS = 100  # to a mode
-_LAST = 1e-12  # squared distance to the mode in standard errors, at which a step is the last: its error is about the square
 
 
 class PathPoint(NamedTuple):
@@ -297,7 +294,9 @@ class PriorPath:
     def _climb(self, local: PathLocal, free: Array) -> PathLocal | None:
         """Return the mode over the parameters that are free; a step is halved until the slope along it has fallen."""
         inside = np.ix_(free, free)
-        for _ in range(_MOST_STEPS):
+        most_steps = 100  # to a mode
+        last_decrement = 1e-12  # squared distance to the mode in standard errors, at which a step is the last: its error is about the square
+        for _ in range(most_steps):
             if not np.isfinite(local.H).all():
                 return None
             step = np.zeros(len(free))
@@ -305,7 +304,7 @@ class PriorPath:
                 LocalModel(0.0, local.slope[free], local.H[inside])
             )
             rise = float(local.slope @ step)
-            if is_concave and rise < _LAST:
+            if is_concave and rise < last_decrement:
                 return self.local(local.theta + step, local.t)
             for size in halvings(local.theta, step):
                 near = self.local(local.theta + size * step, local.t)
@@ -385,9 +384,10 @@ class PriorPath:
         if self.quadratic:
             return third
         size = np.sqrt(np.abs(np.diagonal(local.H)))
+        step_size = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
         for row, v in enumerate(directions.T):
             largest = float(np.abs(v * size).max())
-            h = _STEP / largest if largest > 0.0 else 0.0
+            h = step_size / largest if largest > 0.0 else 0.0
             for n, weight in ((1, 45.0), (2, -9.0), (3, 1.0)) if h else ():
                 for x in (n * h, -n * h):
                     a, b = self.priors_at(local.theta + x * v)

@@ -28,10 +28,6 @@ from probreg.priors import Flat, HierarchicalPrior
 from probreg.priors.joint import BlockPrior, mapping_of
 
 Array = np.ndarray
-_PROB = 0.95  # of the interval that includes zero or not
-_DOUBLINGS = 10  # of the scale, and halvings, that are searched
-_WORK = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
-_WIDE = 200  # columns, likewise
 
 
 class Change(StrEnum):
@@ -89,7 +85,11 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     if method.target != "mode":
         raise Incompatible("prior_sensitivity: no method finds the mode of this model")
     n, p = model.design.count, model.shape[0]
-    if p > _WIDE or (not model.likelihood.least_squares and n * p**2 > _WORK):
+    most_work = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
+    most_columns = 200  # columns, likewise
+    if p > most_columns or (
+        not model.likelihood.least_squares and n * p**2 > most_work
+    ):
         raise Incompatible(
             f"prior_sensitivity fits the model for each scale: {n:,} rows of {p:,} columns are too many"
         )
@@ -101,8 +101,9 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     scales = _stated_scales(model, k)
     log_c = np.full(k, np.nan)
     change = [""] * k
+    doublings = 10  # of the scale, and halvings, that are searched
     for j in map(int, np.flatnonzero(np.isfinite(scales))):
-        for step in range(1, _DOUBLINGS + 1):
+        for step in range(1, doublings + 1):
             hits = [hit for sign in (-1, 1) for hit in _crossings(at, j, sign, step)]
             if hits:
                 log_c[j], change[j] = min(hits, key=lambda hit: abs(hit[0]))
@@ -143,6 +144,7 @@ def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
     size = model.shape[0] * (len(model.likelihood.outcomes) or 1)
     values = np.full((3, size), np.nan)
     # a search that runs away has no mode, and a kink no standard errors
+    prob = 0.95  # of the interval that includes zero or not
     with (
         warnings.catch_warnings(),
         np.errstate(all="ignore"),
@@ -151,7 +153,7 @@ def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
         warnings.simplefilter("ignore", ProbregWarning)
         mode = fit_model(model.with_prior(prior), method, seed=seed)
         values[0] = mode.coef.values.ravel()
-        ends = mode.interval(_PROB)
+        ends = mode.interval(prob)
         values[1:] = ends["lower"].values.ravel(), ends["upper"].values.ravel()
     return values
 

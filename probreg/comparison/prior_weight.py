@@ -30,7 +30,6 @@ from probreg.tables import PrintsTable, Table
 from probreg.tables.formats import format_digits
 
 Array = np.ndarray
-_DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,6 +187,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     p_values = np.full((p, k), np.nan)
     rng = np.random.default_rng([fit.seed, 3])
     sigma = fit.model.noise(fit.aux)
+    n_draws = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
     for b in model.joint.blocks:
         where = list(b.columns)
         if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
@@ -196,7 +196,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             continue  # a penalty of all classes, which has no draws
         try:
             unit = sigma if b.prior.sigma_units else 1.0
-            draws = b.prior.sample(rng, (_DRAWS, len(where), b.width(m)), unit)
+            draws = b.prior.sample(rng, (n_draws, len(where), b.width(m)), unit)
         except ProbregError:
             continue  # a prior known up to a constant only
         outcomes = list(range(k)) if b.predictor is None else [b.predictor]

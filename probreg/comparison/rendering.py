@@ -27,8 +27,6 @@ Array = np.ndarray
 LINES = 40  # of the text
 LONG = 60  # parameters that are all printed
 LARGEST = 20  # of more parameters, those with the largest differences
-_REASONS = 3  # that are printed
-_FITS = 8  # with a line of their own in the head
 # the heading of each printed column with the kind of its cells
 COLUMN_KINDS: Mapping[str, Kind] = {
     "": "text", "fit": "text", "estimate": "estimate", "SE | SD": "error", "lower": "interval", "upper": "interval",
@@ -209,7 +207,8 @@ def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> li
     for *_, number in sorted(ranked):
         a = attributions[number]
         sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
-    return list(sentences.values())[:_REASONS]
+    n_reasons = 3  # that are printed
+    return list(sentences.values())[:n_reasons]
 
 
 def _header(table: FitTable) -> list[str]:
@@ -226,7 +225,8 @@ def _header(table: FitTable) -> list[str]:
         size += f"; diff / SE and SE ratio are against {table.baseline}"
     lines = [attrs["models"], size]
     width = max(map(cell_len, table.fits))
-    for name, fit in list(table.fits.items())[:_FITS]:
+    n_shown = 8  # with a line of their own in the head
+    for name, fit in list(table.fits.items())[:n_shown]:
         parts = [fit.method_label, f"{kinds_of_intervals(table, name)} intervals"]
         if fit.target == "posterior":
             parts.append(f"seed {fit.seed}")
@@ -242,8 +242,8 @@ def _header(table: FitTable) -> list[str]:
             status = f"(!) {cut_text(s.status.describe(s.detail))}"
         blank = " " * (width - cell_len(name))
         lines.append(f"  {name}{blank}  {', '.join(parts)}; {status}")
-    if len(table.fits) > _FITS:
-        lines.append(f"  {len(table.fits) - _FITS} more fits in .fits")
+    if len(table.fits) > n_shown:
+        lines.append(f"  {len(table.fits) - n_shown} more fits in .fits")
     return lines
 
 

@@ -21,7 +21,6 @@ Array = np.ndarray
 Aux = Mapping[str, Array]
 # draws times rows times classes at once: what a processor keeps near it
 _NUMBERS = 65_536
-_STEP = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,12 +178,14 @@ def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array
     size = np.abs(v).max(1, initial=0.0)[:, None]
     unit = v / np.where(size > 0, size, 1.0)
 
+    step_size = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
+
     def across(k: int) -> Array:
-        step = k * _STEP * unit
+        step = k * step_size * unit
         return jacobian(likelihood, eta + step) - jacobian(likelihood, eta - step)
 
     # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
-    return (8.0 * across(1) - across(2)) / (12.0 * _STEP) * size[..., None]
+    return (8.0 * across(1) - across(2)) / (12.0 * step_size) * size[..., None]
 
 
 def average(

@@ -33,8 +33,6 @@ from probreg.model.group_effects import (
 from probreg.model.model import Model
 
 Array = np.ndarray
-_MOST_GROUPS = 200
-_MOST_CELLS = 100_000
 _STEP = (
     2.0**-10
 )  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
@@ -323,9 +321,10 @@ def balance_levels(rows: Population) -> Population:
         elif x.dtype.kind in "iuf":
             values[name] = float(np.average(x, weights=rows.weights))
     n = math.prod(map(len, lists.values()))
-    if n > _MOST_CELLS:
+    most_cells = 100_000
+    if n > most_cells:
         raise DataError(
-            f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged"
+            f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {most_cells:,} are averaged"
         )
     table: dict[str, Any] = {k: _repeat_value(v, n) for k, v in values.items()}
     for name, cells in zip(lists, zip(*itertools.product(*lists.values()))):
@@ -389,9 +388,10 @@ def row_groups(
     for i, key in enumerate(keys):
         rows.setdefault(key, []).append(i)
     seen = sorted(rows, key=lambda k: [(isinstance(v, str), v) for v in k])
-    if len(seen) > _MOST_GROUPS:
+    most_groups = 200
+    if len(seen) > most_groups:
         raise DataError(
-            f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one"
+            f"by={', '.join(by)} makes {len(seen)} groups; at most {most_groups} are averaged one by one"
         )
     row_sets = []
     for key in seen:

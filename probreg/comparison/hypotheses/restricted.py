@@ -30,8 +30,6 @@ from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
 
 Array = np.ndarray
-_KEEPS = 1e-7  # of |L| |null|: a combination that moves this little along a direction without an estimate has one
-_NONE = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,8 @@ def moves_unidentified(fit: Fit, L: Array) -> Array:
     if fit.solution.null_space is None:
         return np.zeros(len(L), bool)
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    bound = _KEEPS * (np.abs(L) @ np.abs(N)) + 1e-300
+    tolerance = 1e-7  # of |L| |null|: a combination that moves this little along a direction without an estimate has one
+    bound = tolerance * (np.abs(L) @ np.abs(N)) + 1e-300
     return np.asarray((np.abs(L @ N) > bound).any(1))
 
 
@@ -236,11 +235,14 @@ def _score_statistic(
     if not singular:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)
-    is_identified = value > _NONE * value[-1]
+    least_information = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit
+    is_identified = value > least_information * value[-1]
     free = np.linalg.qr(T.T @ restrictions.L.T, mode="complete")[0][:, restrictions.q :]
-    is_free = np.linalg.eigvalsh(free.T @ information @ free) > _NONE * value[-1]
+    is_free = (
+        np.linalg.eigvalsh(free.T @ information @ free) > least_information * value[-1]
+    )
     if (
-        value[-1] <= _NONE * model.design.total
+        value[-1] <= least_information * model.design.total
         or is_identified.sum() - is_free.sum() != restrictions.q
     ):
         return None

@@ -20,7 +20,6 @@ from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, mean_and_sd
 
-_NO_EFFECT = 1e-10  # of the estimated standard deviation
 _SCALE_TEST = re.compile(
     r"(?P<name>.*[^<>=])(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?)"
 )
@@ -115,10 +114,11 @@ def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
     estimate = scales.values[question.name]
     columns = {"estimate": estimate}
     notes = []
+    smallest_share = 1e-10  # of the estimated standard deviation
     if question.value == 0.0 and question.name.startswith("sd("):
         statistic = 0.0
         if estimate > 0:
-            statistic = ratio_at(scales, question.name, _NO_EFFECT * estimate)
+            statistic = ratio_at(scales, question.name, smallest_share * estimate)
             statistic = max(statistic, 0.0)
         c = _correlations_of(fit, question.name)
         p = mixture_p(statistic, c)

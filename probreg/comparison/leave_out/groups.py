@@ -40,11 +40,6 @@ from probreg.model.off_span import OffSpan
 from probreg.priors import HierarchicalPrior
 
 Array = np.ndarray
-_SCALE_DRAWS = 1000  # draws of the scales that are weighted
-_EFFECT_DRAWS = 400  # draws at which the effects of a group are integrated out
-_NODES = 256  # quadrature points at each draw
-_TINY = 1e-10  # added to variances and roots that may be zero
-_NODE_VARIANCE = 1.5  # ratio of the covariance of the quadrature points to the covariance of the effects
 
 
 def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
@@ -182,7 +177,8 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     G = X.T @ X
     c = X.T @ (root * minus_offset(d.observed, d.offset))
     S = len(draws["beta"])
-    for s in _spread_numbers(S, _SCALE_DRAWS):
+    scale_draws = 1000  # draws of the scales that are weighted
+    for s in _spread_numbers(S, scale_draws):
         scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(
             model.noise({a: scalars[a] for a in model.unknown} | dict(model.fixed))
@@ -249,10 +245,11 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
     rng = np.random.default_rng([fit.seed, 11])
     parameters = parameter_draws(model, fit.solution, rng)
     beta = parameters.pop("beta")
-    draw_numbers = np.arange(min(_EFFECT_DRAWS, len(beta)))
+    effect_draws = 400  # draws at which the effects of a group are integrated out
+    draw_numbers = np.arange(min(effect_draws, len(beta)))
     method = "weighted over draws of the normal approximation"
     if fit.solution.draws is not None:
-        draw_numbers = _spread_numbers(len(beta), _EFFECT_DRAWS)
+        draw_numbers = _spread_numbers(len(beta), effect_draws)
         method = "weighted over draws"
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in parameters.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
@@ -312,20 +309,23 @@ def _log_density_without_effects(
     b = beta[:, columns].reshape(len(beta), -1)
     size = b.shape[1]
     # points b_j ~ q = N(mean, C), the normal approximation from the draws of this group's effects
-    C = _NODE_VARIANCE * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
-        float(np.var(b)), _TINY
+    tiny = 1e-10  # added to variances and roots that may be zero
+    node_variance = 1.5  # ratio of the covariance of the quadrature points to the covariance of the effects
+    C = node_variance * np.atleast_2d(np.cov(b.T)) + tiny * np.eye(size) * max(
+        float(np.var(b)), tiny
     )
     factor = np.linalg.cholesky(C)
     sobol = scipy.stats.qmc.Sobol(size, rng=np.random.default_rng(0))
-    z = ndtri(sobol.random(_NODES))
+    nodes = 256  # quadrature points at each draw
+    z = ndtri(sobol.random(nodes))
     points = b.mean(0) + z @ factor.T
     log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
     u = np.linalg.solve(
-        L + _TINY * np.eye(size), np.broadcast_to(points.T, (S, size, len(points)))
+        L + tiny * np.eye(size), np.broadcast_to(points.T, (S, size, len(points)))
     )
     log_prior = (
         -0.5 * (u**2).sum(1)
-        - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + _TINY).sum(1)[:, None]
+        - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + tiny).sum(1)[:, None]
     )
     log_p = np.stack(
         [

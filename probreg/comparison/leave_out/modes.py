@@ -34,8 +34,6 @@ from probreg.priors import Flat
 from probreg.system.progress import each_of
 
 Array = np.ndarray
-_DIVERGING = 12.0  # |eta| from which a maximum is checked for separation
-_BLOCK = 4_000_000  # numbers of the curvatures without each row, 32 MB
 
 
 class RowModes(NamedTuple):
@@ -210,7 +208,8 @@ def _refit_at_once(
     n = model.design.n
     weight = full_weights(model.design.weights, n)
     size = model.shape[0] * model.shape[1] + len(model.unknown)
-    step = max(1, _BLOCK // size**2)
+    block_size = 4_000_000  # numbers of the curvatures without each row, 32 MB
+    step = max(1, block_size // size**2)
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
         part = np.full(n, -1)
@@ -249,9 +248,10 @@ def _refit_without_row(
     if mode.status is not Status.CONVERGED:
         return None
     beta = model.design.frame.to_raw(mode.gamma)
+    largest_eta = 12.0  # |eta| from which a maximum is checked for separation
     if isinstance(model.likelihood, MayDiverge) and not model.joint.informative.all():
         # the search may have stopped only because the likelihood is flat towards infinity
-        diverges = float(np.abs(model.eta(beta)).max()) > _DIVERGING
+        diverges = float(np.abs(model.eta(beta)).max()) > largest_eta
         if diverges and separation(model):
             return None
     return beta, dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))

@@ -29,7 +29,6 @@ from probreg.system.terminal import format_number
 Array = np.ndarray
 _EDGE = "p counts that a standard deviation of zero is at the edge: half chi-square(df - 1) and half chi-square(df)"
 _BOUND = "several standard deviations of zero are tested together: p is that of chi-square(df), which is an upper bound"
-_WITHIN = 1e-8  # of a column, by which it may leave the span of others
 
 
 class _Candidate(NamedTuple):
@@ -188,11 +187,12 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     if not extra or not (small.model.design.n and large.model.design.n):
         return extra[0] if extra else None
     X, Y = (c.model.design.X[:, c.model.design.ungrouped] for c in (large, small))
+    tolerance = 1e-8  # of a column, by which it may leave the span of others
     for name in extra:
         y = Y[:, small.flat.index(name)]
-        if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(
-            y
-        ):
+        if np.linalg.norm(
+            y - X @ np.linalg.lstsq(X, y)[0]
+        ) > tolerance * np.linalg.norm(y):
             return name
     return None
 

@@ -38,9 +38,6 @@ from probreg.system.progress import progress_bar
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
-_STEPS = 5_000  # each of two steps of EM and a longer one
-_GAP = 1e-9  # per observation, by which the score may fall short of the best
-_EQUAL = 1e-6  # of log densities: two fits of one model, by methods that stop near its maximum
 
 
 def stacking(log_density: Array, share: Array | None = None) -> Array:
@@ -65,9 +62,11 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
     w = np.full(p.shape[1], 1.0 / p.shape[1])
     if share is None:
         share = np.full(len(p), 1.0 / len(p))
-    for _ in range(_STEPS):
+    most_steps = 5_000  # each of two steps of EM and a longer one
+    tolerance = 1e-9  # per observation, by which the score may fall short of the best
+    for _ in range(most_steps):
         first, gain, _ = _em_step(p, share, w)
-        if gain <= 1.0 + _GAP:
+        if gain <= 1.0 + tolerance:
             break
         second, _, score = _em_step(p, share, first)
         w = _longer_step(p, share, w, first, second, score)
@@ -336,10 +335,12 @@ def _shared_weights(
         log_density = log_density[counted] / weight[counted, None]
         share = weight[counted] / weight.sum()
     group = np.arange(len(fits))
+    tolerance = 1e-6  # of log densities: two fits of one model, by methods that stop near its maximum
     for k, fit in enumerate(fits):
         for j in range(k):
             is_close = (
-                np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0) < _EQUAL
+                np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0)
+                < tolerance
             )
             if is_close or (fit.target == "posterior" and _is_same_model(fit, fits[j])):
                 group[k] = group[j]

@@ -38,7 +38,6 @@ from probreg.model.model import Model
 from probreg.system.progress import each_of
 
 _POSTERIOR_METHODS = ("conjugate", "quadrature", "nuts")
-_ALLOWED = 1e-2  # of the standard error of the score: error of one Newton step
 
 
 @CRITERIA.register
@@ -167,7 +166,8 @@ def _losses(
     weight = full_weights(model.design.weights, model.design.n)
     n = weight.sum()
     se = float(mean_and_error(losses[None], weight, n)[1][0])
-    rows = rows_in_doubt(losses, full_losses, move, weight, _ALLOWED * se * n)
+    allowed = 1e-2  # of the standard error of the score: error of one Newton step
+    rows = rows_in_doubt(losses, full_losses, move, weight, allowed * se * n)
     if len(rows):
         frozen = at_scale.with_prior_frozen
         refits = refit_without_rows(frozen, beta, aux, rows, shared=True)
