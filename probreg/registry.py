@@ -8,7 +8,7 @@ import ast
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from probreg.errors import DataError, ProbregError
 
 
-class Registry[T](MutableMapping[str, type[T]]):
+class Registry[T](Mapping[str, type[T]]):
     """A mapping from name to class; the error for an unknown name suggests a close one and lists all.
 
     >>> class Shape: name = "square"
@@ -66,17 +66,14 @@ class Registry[T](MutableMapping[str, type[T]]):
             )  # whichever file was imported first
 
     def __getitem__(self, name: str) -> type[T]:
-        if name not in self:
-            raise ProbregError(self._lacks(name))
-        return self._classes[name]
-
-    def __setitem__(self, name: str, cls: type[T]) -> None:
-        self._import_all()
-        self._classes[name] = cls
-
-    def __delitem__(self, name: str) -> None:
-        self._import_all()
-        del self._classes[name]
+        if name in self._classes or name in self:
+            return self._classes[name]
+        names = sorted([*self, *self.presets])
+        near = difflib.get_close_matches(str(name), names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ProbregError(
+            f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         self._import_all()
@@ -93,12 +90,6 @@ class Registry[T](MutableMapping[str, type[T]]):
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._classes[name] if name in self else default
-
-    def _lacks(self, name: str) -> str:
-        names = sorted([*self, *self.presets])
-        near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        return f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
 
     def resolve(self, spec: "str | T") -> T:
         """Return an instance with default settings from a name, or the instance itself."""
@@ -158,11 +149,11 @@ class Registry[T](MutableMapping[str, type[T]]):
     def to_spec(self, thing: T) -> dict[str, Any]:
         """Return the name and the fields of a registered frozen dataclass as plain data for JSON."""
         fields = {
-            f.name: getattr(thing, f.name)
+            f.name: self._field(getattr(thing, f.name))
             for f in dataclasses.fields(thing)  # type: ignore[arg-type]
             if f.init
         }
-        return {"name": thing.name} | {k: self._field(v) for k, v in fields.items()}  # type: ignore[attr-defined]
+        return {"name": thing.name} | fields  # type: ignore[attr-defined]
 
     def _field(self, value: Any) -> Any:
         for part in self.parts:
@@ -197,10 +188,8 @@ class Registry[T](MutableMapping[str, type[T]]):
 
     def _value(self, value: Any) -> Any:
         if self.parts and isinstance(value, Mapping):
-            return next(
-                (part for part in self.parts if value.get("name") in part),
-                self.parts[0],
-            ).from_spec(value)
+            able = [part for part in self.parts if value.get("name") in part]
+            return (able or self.parts)[0].from_spec(value)
         if isinstance(value, list):
             return tuple(map(self._value, value))
         return value

@@ -8,8 +8,7 @@ import pytest
 import probreg as pr
 from probreg import bounds
 from probreg.diagnostics.guarantee import RiskBounds
-from probreg.diagnostics.guarantee.judged import Judged
-from probreg.diagnostics.guarantee.losses import losses_for
+from probreg.diagnostics.guarantee.judged import Judged, losses_for
 from probreg.diagnostics.guarantee.theorems import ball_lines
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux

@@ -15,6 +15,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.local import Local, local
 from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.conformal.scores import class_probabilities
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
     STRONG,
@@ -160,9 +161,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     eta = predictor(fit)
     likelihood = fit.model.likelihood
     assert isinstance(likelihood, OfClasses)  # checked by `dispersion`
-    p = likelihood.mean(eta)
-    if p.ndim == 1:
-        p = np.stack([1.0 - p, p], 1)
+    p = class_probabilities(likelihood.mean(eta))
     tally = likelihood.tally(design.observed)
     if isinstance(likelihood, OfTrials):
         rows = observation_rows(fit.model)[0]
@@ -218,7 +217,15 @@ class CalibrationDiagnostic(Diagnostic):
             )
         require_counts(fit, _LEAST_ROWS)
         rows = observation_rows(fit.model)[0]
-        p = _probabilities(fit)[rows]
+        mean = predictive(
+            fit.model,
+            fit.solution,
+            fit.model.design,
+            spread=False,
+            seed=fit.seed,
+            at_most=500,
+        ).mean()
+        p = class_probabilities(mean)[rows]
         if len(np.unique(p[:, -1].round(12))) <= 3:
             raise NotApplicable("three different predictions or fewer")
         y = likelihood.tally(fit.model.design.observed[rows])
@@ -274,14 +281,3 @@ def _groups_of_equal_weight(value: Array, groups: int, w: Array) -> Array:
     middle = (np.cumsum(weight) - weight / 2) / weight.sum()
     cut = np.minimum((middle * groups).astype(int), groups - 1)
     return np.unique(cut, return_inverse=True)[1][place]
-
-
-def _probabilities(fit: Fit) -> Array:
-    """Class probabilities (n, K) at the rows of the fit."""
-    design = fit.model.design
-    mean = predictive(
-        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=500
-    ).mean()
-    if mean.ndim == 2:
-        return mean
-    return np.stack([1.0 - mean, mean], 1)

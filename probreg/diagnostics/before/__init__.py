@@ -24,7 +24,7 @@ from probreg.model.model import Model
 
 
 @check_arguments
-def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
+def check(model: Model, *, verbose: Flag = False) -> Findings:
     """Check a model and its data before a fit: collinear columns, separation, scales, sparse cells, far rows.
 
     `diagnose(fit)` answers other questions: whether the assumptions of the model agree with the data at its estimates.
@@ -34,8 +34,6 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     ----------
     model : Model
         A model.
-    cheap : bool
-        Run only the cheap checks.
     verbose : bool
         Print the checks that passed or do not apply too, as `.show(verbose=True)` does.
 
@@ -51,8 +49,6 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     'PROBLEM'
     """
     model.design.need_rows("a check before the fit")
-    findings = [
-        f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
-    ]
+    findings = [f for cls in CHECKS.values() for f in cls().run(model)]
     findings.sort(key=attrgetter("verdict"), reverse=True)
     return Findings(tuple(findings), CHECKS, verbose)

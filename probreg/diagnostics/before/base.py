@@ -1,7 +1,5 @@
 """The base class of checks of a model before a fit, and their registry."""
 
-from typing import ClassVar
-
 from probreg.diagnostics.findings import Finder, NotApplicable
 from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
@@ -11,9 +9,7 @@ CHECKS: Registry["Check"] = Registry("check")
 
 
 class Check(Finder[Model]):
-    """A check of a model before a fit. `cheap` ones take no more than a pass over the columns."""
-
-    cheap: ClassVar[bool] = True
+    """A check of a model before a fit."""
 
 
 def refuse_coded_levels(model: Model) -> None:

@@ -139,21 +139,15 @@ class _Spreads(NamedTuple):
 
 
 def _spreads(model: Model) -> _Spreads:
-    """Return means and standard deviations, without products of columns if there are far more columns than rows."""
+    """Return means and standard deviations, without products of columns."""
     d = model.design
-    if isinstance(d.X, LazyColumns) and d.coded:
-        mean, scale = spreads_of_columns(d.X, full_weights(d.weights, d.n))
-        return _Spreads(mean, scale, d.y_scale if d.observed.ndim == 1 else np.nan)
-    if surplus(model) is None:
-        return _Spreads(d.moments.mean, d.moments.scale, d.moments.y_scale)
     w = full_weights(d.weights, d.n)
-    mean = w @ d.X / w.sum()
-    scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
-    y = d.observed
-    if y.ndim > 1:
-        return _Spreads(mean, scale, np.nan)
-    y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
-    return _Spreads(mean, scale, y_scale)
+    if isinstance(d.X, LazyColumns) and d.coded:
+        mean, scale = spreads_of_columns(d.X, w)
+    else:
+        mean = w @ d.X / w.sum()
+        scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
+    return _Spreads(mean, scale, d.y_scale if d.observed.ndim == 1 else np.nan)
 
 
 def prior_scale(block: BlockPrior) -> Array | None:

@@ -25,7 +25,6 @@ class SeparationCheck(Check):
 
     name = "separation"
     title = "Separation"
-    cheap = False
 
     def find(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood

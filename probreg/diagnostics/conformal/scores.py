@@ -33,9 +33,7 @@ class Score(ABC):
 
     def centre(self, p: Predictive) -> Array:
         """Return the mean (n,), or class probabilities (n, K)."""
-        if p.likelihood.levels:
-            return _class_probabilities(p)
-        return p.mean()
+        return class_probabilities(p.mean()) if p.likelihood.levels else p.mean()
 
     @abstractmethod
     def region(
@@ -124,21 +122,18 @@ class Probability(Score):
         return bool(likelihood.levels)
 
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
-        return _observed_scores(1.0 - _class_probabilities(p), y)
+        return _observed_scores(1.0 - class_probabilities(p.mean()), y)
 
     def region(
         self, p: Predictive, most: float, unit: Array | float = 1.0
     ) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
-        return {"set": 1.0 - _class_probabilities(p) <= most}
+        return {"set": 1.0 - class_probabilities(p.mean()) <= most}
 
 
-def _class_probabilities(p: Predictive) -> Array:
-    """Class probabilities (n, K), two columns for a Bernoulli response."""
-    mean = p.mean()
-    if mean.ndim == 2:
-        return mean
-    return np.stack([1.0 - mean, mean], 1)
+def class_probabilities(mean: Array) -> Array:
+    """Class probabilities (n, K) from the mean of a response, two columns for a Bernoulli response."""
+    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 
 def _observed_scores(scores: Array, y: Array) -> Array:
@@ -160,14 +155,10 @@ def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
 
 
 def score_for(likelihood: Likelihood, name: str | None) -> Score:
-    if name is None:
-        return next(
-            s for s in (AbsoluteResidual(), Pit(), Probability()) if s.suits(likelihood)
-        )
-    score = SCORES.resolve(name)
-    if not score.suits(likelihood):
-        able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))
+    able = [score for cls in SCORES.values() if (score := cls()).suits(likelihood)]
+    chosen = able if name is None else [s for s in able if s.name == SCORES[name].name]
+    if not chosen:
         raise Incompatible(
-            f"{likelihood.named} response has no {score.name} score; it has: {able}"
+            f"{likelihood.named} response has no {name} score; it has: {', '.join([s.name for s in able])}"
         )
-    return score
+    return chosen[0]

@@ -4,5 +4,7 @@ from probreg.diagnostics.guarantee.guarantee import (
     RiskBounds as RiskBounds,
     guarantee as guarantee,
 )
-from probreg.diagnostics.guarantee.judged import BoundLine as BoundLine
-from probreg.diagnostics.guarantee.losses import BoundedLoss as BoundedLoss
+from probreg.diagnostics.guarantee.judged import (
+    BoundedLoss as BoundedLoss,
+    BoundLine as BoundLine,
+)

@@ -14,16 +14,14 @@ from probreg.arguments.scalars import (
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.diagnostics.conformal.conformal import unseen_rows
 from probreg.diagnostics.guarantee.judged import (
+    BoundedLoss,
     BoundLine,
     Judged,
-    independent_rows,
-    refuse_same_rows,
-)
-from probreg.diagnostics.guarantee.losses import (
-    BoundedLoss,
     LossName,
+    independent_rows,
     losses_for,
     read_range,
+    refuse_same_rows,
 )
 from probreg.diagnostics.guarantee.theorems import (
     DRAWS,

@@ -255,7 +255,6 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-_LARGE = 50_000  # rows above which only the cheap checks run
 _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
@@ -263,8 +262,7 @@ def _check(fit: Fit) -> list[Finding]:
     """Return the checks of the model that apply."""
     if not fit.model.design.n:
         return []
-    cheap = fit.model.design.n > _LARGE
-    return [f for f in check(fit.model, cheap=cheap) if f.applies]
+    return [f for f in check(fit.model) if f.applies]
 
 
 def _diagnose(fit: Fit) -> list[Finding]:
