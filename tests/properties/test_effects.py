@@ -143,7 +143,7 @@ def test_three_tests_of_one_null_agree_where_it_is_true(likelihood):
     """With 2,000 rows the three are the same statistic up to terms that vanish with n (Engle 1984)."""
     model = model_for(likelihood, n=2000)
     rng = np.random.default_rng(5)
-    design = replace(model.design, X=np.column_stack([model.design.X, rng.normal(size=2000)]), columns=(*model.design.columns, "noise"), recipe=replace(model.design.recipe, columns=(*model.design.recipe.columns, "noise")))  # fmt: skip
+    design = replace(model.design, X=np.column_stack([model.design.X, rng.normal(size=2000)]), columns=(*model.design.columns, "noise"), recipe=replace(model.design.recipe, given=(*model.design.recipe.given, "noise")))  # fmt: skip
     fit = pr.fit(replace(model, design=design), "newton")
     found = hypothesis(fit, "noise = 0, x1 = x1 + noise")
     wald, lr, score = (found[name].statistic for name in ("Wald", "LR", "score"))

@@ -233,34 +233,19 @@ def population(
             all(v in table for v in read_by(design)) and not _array_offset(design)
         )
         weights = full_weights(design.weights, design.n)
-        if design.weights is None:
-            counted = ""
-        else:
-            counted = f" (weight {design.total:g})"
+        counted = "" if design.weights is None else f" (weight {design.total:g})"
         description = f"the {design.n} rows of the model{counted}"
-        if design.weight_kind == "sampling":
-            units = np.ones(design.n)
-        else:
-            units = weights
         if trials is not None:
             description = f"the {float(weights @ trials):.12g} trials of {description}"
             weights = weights * trials
-            if design.weight_kind != "sampling":
-                units = weights
+        units = np.ones(design.n) if design.weight_kind == "sampling" else weights
         # a table that was given may have other offsets; one that was kept has made this matrix
         as_fitted = data is None and not design.recipe.grouped
         own_offset = None if held else design.offset
         return Population(
-            design,
-            table,
-            weights,
-            own_offset,
-            description,
-            table,
-            as_fitted=as_fitted,
-            units=units,
-            trials=trials is not None,
-        )
+            design, table, weights, own_offset, description, table,
+            as_fitted=as_fitted, units=units, trials=trials is not None,
+        )  # fmt: skip
     from probreg.data.formula.columns import read_table
 
     new_rows = read_table(with_group_columns(design.recipe, data) if fill else data)
@@ -272,24 +257,17 @@ def population(
         )
     n = len(new_rows.rows)
     columns = dict(new_rows.only(tuple(names)).columns)
-    if trials is None or isinstance(design.recipe, ArrayColumns):
-        row_trials = None
-    else:
+    description = f"{n} given rows, each once"
+    weights = np.ones(n)
+    row_trials = None
+    if trials is not None and not isinstance(design.recipe, ArrayColumns):
         row_trials = design.recipe.trials_at(data)
     if row_trials is not None:
         description = f"the {row_trials.sum():.12g} trials of {n} given rows"
-        return Population(
-            design,
-            columns,
-            np.asarray(row_trials, dtype=float),
-            None,
-            description,
-            columns,
-            trials=True,
-        )
+        weights = np.asarray(row_trials, dtype=float)
     return Population(
-        design, columns, np.ones(n), None, f"{n} given rows, each once", columns
-    )
+        design, columns, weights, None, description, columns, trials=row_trials is not None,
+    )  # fmt: skip
 
 
 def trials_of(model: Model) -> Array | None:
@@ -458,7 +436,6 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
 class Contrast:
     """A variable taken from `low` to `high` (values (n,)), in words."""
 
-    variable: str
     contrast: str
     low: Array
     high: Array
@@ -521,12 +498,12 @@ def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
         contrasts = []
         for pair in _level_pairs(name, levels, how):
             ends = [_repeat_value(level, rows.n) for level in pair]
-            contrasts.append(Contrast(name, f"{pair[1]} against {pair[0]}", *ends))
+            contrasts.append(Contrast(f"{pair[1]} against {pair[0]}", *ends))
         return contrasts
     x = np.asarray(rows.table[name], dtype=float)
     low, high, label = _numeric(name, x, rows.weights, how)
     ends = [np.broadcast_to(end, x.shape) for end in (low, high)]
-    return [Contrast(name, label, *ends)]
+    return [Contrast(label, *ends)]
 
 
 def level_values(rows: Population, name: str) -> list[Any] | None:

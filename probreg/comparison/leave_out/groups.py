@@ -100,71 +100,62 @@ def _normal_given_scales(fit: Fit) -> bool:
 
 
 def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
-    if fit.solution.draws is None:
-        if fit.model.flat and fit.model.unknown:
-            return _least_squares_density(fit, groups)
-        sigma = float(fit.model.noise(fit.aux))
-        elpd = _group_log_density(
-            fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, groups
+    model = fit.model
+    if fit.solution.draws is not None:
+        log_p = np.array(
+            [_group_log_density(model, *at, groups) for at in _at_draws(fit)]
         )
-        notes = (*_held_scales_note(fit, group), *_missing_notes(elpd, group))
-        return LeftOut(elpd, "closed form", notes)
-    log_p = np.array(
-        [
-            _group_log_density(fit.model, *parameters, groups)
-            for parameters in _at_draws(fit)
-        ]
-    )
-    return _leave_out_by_importance(
-        log_p, group, "closed form given the scales, weighed over their draws"
-    )
+        return _leave_out_by_importance(
+            log_p, group, "closed form given the scales, weighed over their draws"
+        )
+    notes: tuple[str, ...] = ()
+    if model.flat and model.unknown:
+        # the plug-in density at least squares without the group
+        s = ClosedForm().solve(model, np.random.default_rng(0))
+        V = s.scale.scale_by(s.df / s.stats["rss"] if s.df else 1.0)
+        beta, rss = s.beta[:, 0], s.stats["rss"]
+        elpd = _group_log_density(model, beta, V, 1.0, groups, rss)
+        group = "group"
+    else:
+        sigma = float(model.noise(fit.aux))
+        V = fit.solution.given_scales
+        elpd = _group_log_density(model, fit.solution.beta[:, 0], V, sigma, groups)
+        notes = _held_scales_note(fit, group)
+    return LeftOut(elpd, "closed form", (*notes, *_missing_notes(elpd, group)))
 
 
 def _group_log_density(
-    model: Model, beta: Array, V: ParameterCovariance, sigma: float, groups: list[Array]
+    model: Model,
+    beta: Array,
+    V: ParameterCovariance,
+    sigma: float,
+    groups: list[Array],
+    rss: float | None = None,
 ) -> Array:
-    """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
+    """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows.
+
+    With the residual sum of squares `rss` it is the plug-in density N(y_g; X_g b_-g, RSS_-g / (n - n_g)).
+    """
+    n = model.design.n
     whitened = WhitenedRows.of(model, beta, sigma)
-    log_density = np.empty(len(groups))
+    log_density = np.full(len(groups), np.nan)
     for i, rows in enumerate(groups):
+        k = len(rows)
         value, vector = np.linalg.eigh(whitened.apart(rows, V))
-        if value[0] < SINGULAR:
-            log_density[i] = np.nan
+        if value[0] < SINGULAR or (rss is not None and k == n):
             continue
         # log N(y_g; y_g - R^-1 e, sigma^2 R^-1) = -n/2 log 2 pi - n log sigma + log |R| / 2 - e'R^-1 e / 2
         z = vector.T @ whitened.e[rows]
-        log_density[i] = (
-            0.5 * np.log(value).sum()
-            - 0.5 * (z**2 / value).sum()
-            + np.log(whitened.root[rows] / sigma).sum()
-        )
-        log_density[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
+        square = (z**2 / value).sum()
+        log_p = 0.5 * np.log(value).sum() - 0.5 * square
+        variance = sigma**2
+        if rss is not None:
+            # RSS_-g = RSS - e'R^-1 e, and the residuals without the group are R^-1 e
+            variance = (rss - square) / (n - k)
+            log_p = -0.5 * (z**2 / value**2).sum() / variance
+        log_p -= 0.5 * k * np.log(2.0 * np.pi * variance)
+        log_density[i] = log_p + np.log(whitened.root[rows]).sum()
     return log_density
-
-
-def _least_squares_density(fit: Fit, groups: list[Array]) -> LeftOut:
-    """The plug-in density at least squares without the group: N(y_g; X_g b_-g, RSS_-g / (n - n_g))."""
-    model = fit.model
-    n = fit.model.design.n
-    s = ClosedForm().solve(model, np.random.default_rng(0))
-    V = s.scale.scale_by(s.df / s.stats["rss"] if s.df else 1.0)
-    whitened = WhitenedRows.of(model, s.beta[:, 0], 1.0)
-    log_density = np.full(len(groups), np.nan)
-    for i, rows in enumerate(groups):
-        R = whitened.apart(rows, V)
-        if len(rows) == n or np.linalg.eigvalsh(R)[0] < SINGULAR:
-            continue
-        deleted_residual = np.linalg.solve(R, whitened.e[rows])
-        # RSS_-g = RSS - e'R^-1 e
-        variance = (s.stats["rss"] - whitened.e[rows] @ deleted_residual) / (
-            n - len(rows)
-        )
-        log_density[i] = (
-            -0.5 * len(rows) * np.log(2.0 * np.pi * variance)
-            - 0.5 * (deleted_residual @ deleted_residual) / variance
-            + np.log(whitened.root[rows]).sum()
-        )
-    return LeftOut(log_density, "closed form", _missing_notes(log_density, "group"))
 
 
 def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
