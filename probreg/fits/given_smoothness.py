@@ -43,8 +43,6 @@ from probreg.priors import (
 from probreg.priors.joint import Key, mapping_of
 
 Array = np.ndarray
-_FITS = 50
-_TOL = 1e-9  # of log odds of degrees of freedom
 
 
 def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
@@ -52,6 +50,7 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
 
     `df` is one number, or a mapping by term.
     """
+    max_fits = 50
     functions = _functions(model, "df")
     targets = _by_function(model, functions, df, "df")
     m = model.shape[1]
@@ -71,7 +70,7 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
         tau = _solve_scales(model, functions, targets, J)
         return _at_scales(model, functions, tau, description)
     tau = dict.fromkeys(targets, 1.0)
-    for _ in range(_FITS):
+    for _ in range(max_fits):
         result = _at_scales(model, functions, tau, description)
         s = result.solution
         degrees = degrees_by_coefficient(result.model, s.beta, **s.aux)
@@ -83,7 +82,7 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
         J = information_of(result.model, s.beta, None, **s.aux)
         tau = _solve_scales(model, functions, targets, J)
     raise NotConverged(
-        f"df: no scales spend {description} within {_FITS} fits; ask for fewer, or fit at REML"
+        f"df: no scales spend {description} within {max_fits} fits; ask for fewer, or fit at REML"
     )
 
 
@@ -175,6 +174,7 @@ def _solve_scales(
     information J (p m, p m); for least squares the scales are in units of sigma."""
     from scipy.optimize import root
 
+    tolerance = 1e-9  # of log odds of degrees of freedom
     m = model.shape[1]
     low = np.array([len(f.of.flat) * m for f in functions])
     width = np.array([len(f.at) * m for f in functions]) - low
@@ -202,7 +202,7 @@ def _solve_scales(
         for f, w in zip(functions, wanted)
     ]
     found = root(excess, start, tol=1e-13)
-    if np.abs(found.fun).max() > _TOL:
+    if np.abs(found.fun).max() > tolerance:
         raise NotConverged(
             f"df: no scales spend {_format_wanted('df', targets)}; the functions overlap, so ask for fewer"
         )

@@ -41,8 +41,6 @@ Array = np.ndarray
 _AT_ONCE = (
     2**16
 )  # numbers of the log-likelihood in a block, which stays in the processor's cache
-_LARGEST = 2.0**63  # of int64; a smaller integer-valued float is exact in it
-_MOST = 1e6  # observations that are still written out one by one
 
 
 def coefficient_dims(model: Model) -> tuple[str, ...]:
@@ -80,10 +78,35 @@ def row_labels(data: Any, design: Design) -> Array:
 
 def label_coefficients(model: Model, beta: Array) -> Any:
     """Return coefficients (p,) or (p, outcomes) as a DataArray."""
+    return labelled_numbers(
+        {"beta": (coefficient_dims(model), beta)}, model_coordinates(model)
+    )["beta"]
+
+
+def labelled_numbers(
+    variables: Mapping[str, Any], labels: Mapping[str, list[str]]
+) -> Any:
+    """Return xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
+
+    xarray checks whether each value is a dask array, and imports dask for the check if it is installed, which takes 0.15 s.
+    NumPy arrays with an index that is made in advance avoid this check.
+    """
+    import pandas as pd
     import xarray as xr
 
-    coords = model_coordinates(model)
-    return xr.DataArray(beta, coords, coefficient_dims(model), name="beta")
+    coords = xr.Coordinates()
+    for dim, names in labels.items():
+        index = xr.indexes.PandasIndex(
+            pd.Index(names), dim, coord_dtype=np.asarray(names).dtype
+        )
+        coords = coords.assign(xr.Coordinates.from_xindex(index))
+    plain = {
+        name: v
+        if isinstance(v, xr.DataArray)
+        else xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
+        for name, v in variables.items()
+    }
+    return xr.Dataset(plain, coords)
 
 
 def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
@@ -131,6 +154,7 @@ def observation_rows(
     Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
     more than a million observations, multiply the log density of their row instead.
     """
+    max_observations = 1e6  # observations that are still written out one by one
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
@@ -138,7 +162,7 @@ def observation_rows(
         repeat
         and model.design.weight_kind == "frequency"
         and (w % 1 == 0).all()
-        and w.sum() <= _MOST
+        and w.sum() <= max_observations
     ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
@@ -205,8 +229,6 @@ def _weighting_attributes(weight: Array | None) -> dict[str, str]:
 
 def estimate_group(model: Model, solution: Solution) -> Any:
     """Return beta, its standard error (nan if there is none) and the auxiliary parameters."""
-    import xarray as xr
-
     dims = coefficient_dims(model)
     estimate = reported_estimate(model, solution)
     variables: dict[str, Any] = {
@@ -217,7 +239,7 @@ def estimate_group(model: Model, solution: Solution) -> Any:
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
     variables |= spread_variables(model, solution) if has_effects(model) else {}
-    return xr.Dataset(variables, model_coordinates(model))
+    return labelled_numbers(variables, model_coordinates(model))
 
 
 def labelled_tree(
@@ -427,9 +449,10 @@ def _dtype_of_response(model: Model) -> Any:
 
 def integer_response(model: Model, y: Array) -> Array:
     """Return the response y as int64 if it is a class or a count. DataError for other numbers than whole ones below 2^63."""
+    limit = 2.0**63  # of int64; a smaller integer-valued float is exact in it
     if not model.likelihood.is_discrete:
         return y
-    bad = ~(np.abs(y) < _LARGEST) | (np.floor(y) != y)
+    bad = ~(np.abs(y) < limit) | (np.floor(y) != y)
     if bad.any():
         name = response_name(model.design, model.likelihood)
         raise DataError(

@@ -17,7 +17,6 @@ from probreg.linalg.blocks import on_all_cores
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
 FEWEST = 25  # draws: the tail is a fifth of them, and the fit needs at least 5 values
-_MANY = 225.0  # effective draws above which the tail grows with the square root of their number
 _BLOCK = (
     2**16
 )  # numbers of the log likelihood in one block of rows: half a megabyte, which fits into the L2 cache
@@ -63,6 +62,7 @@ def _leave_out(
 
     from probreg.compiled.pareto import leave_each_row_out
 
+    many_draws = 225.0  # effective draws above which the tail grows with the square root of their number
     S, n = shape
     if S < FEWEST:
         raise DataError(
@@ -74,7 +74,8 @@ def _leave_out(
         correction = log_ratio - log_ratio.max()
     # M = 3 sqrt(S / efficiency) of the largest weights, or a fifth of few draws (Vehtari et al. 2024)
     M = min(
-        int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1
+        int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > many_draws else S // 5,
+        S - 1,
     )
     z = float(ndtri((M + 1.0) / (S + 1.0)))
     statistics = np.empty((3, n))

@@ -12,10 +12,6 @@ from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
-_ROUNDING = (
-    1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
-)
-
 
 def fit_linear_probability(model: Model, event: str) -> Fit:
     """Fit a 0/1 response by least squares with HC1 errors, and note fitted values outside [0, 1].
@@ -56,9 +52,12 @@ def _with_hc1(model: Model, solution: Solution) -> Solution:
 
 def _range_note(result: Fit) -> Note:
     """Return the note on how many fitted values are outside [0, 1]."""
+    rounding = (
+        1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
+    )
     design = result.model.design
     fitted = result.model.eta(result.solution.beta)[:, 0]
-    rows = np.flatnonzero((fitted < -_ROUNDING) | (fitted > 1.0 + _ROUNDING))
+    rows = np.flatnonzero((fitted < -rounding) | (fitted > 1.0 + rounding))
     if not len(rows):
         return important_note(
             Topic.ROWS,

@@ -54,15 +54,11 @@ from probreg.model.predictive import Predictive
 Array = np.ndarray
 _NUMBERS = 500_000  # draws times rows in memory at a time
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
-_AT_NODES = 1000  # rows in one block of means over nodes
 _POINT_ATOMS = (
     1024  # approximate number of nodes or points over the residual of a process
 )
-_NARROW = 100.0  # largest ratio of the residual's standard deviation to the noise scale that the nodes resolve
 _ROWS = 2**14  # rows of an estimate in one block if no interval is computed
 _UNASKED = "no intervals: prob=None asks for none"
-_TOL = 1e-7  # tolerance of the interval of a new observation, in probability
-_IN_SPACE = 1e-9  # relative to |x| |N|: below it, a row is a combination of the training rows up to rounding
 
 
 class Prediction(NamedTuple):
@@ -263,6 +259,7 @@ def _with_residual(
     residual, or for several predictors points of a low-discrepancy sequence. Additive noise narrower than a hundredth of the
     residual's standard deviation s is widened to s / 100, which moves quantiles by some 1e-4 s.
     """
+    max_ratio = 100.0  # largest ratio of the residual's standard deviation to the noise scale that the nodes resolve
     S, n, m = p.eta.shape
     sd = np.sqrt(variance if variance.ndim == 3 else variance[..., None])
     if S > 1:
@@ -278,7 +275,7 @@ def _with_residual(
         eta = p.eta + sd * normal_points(m)[:, None, :]
     elif isinstance(model.likelihood, AdditiveNoise):
         aux[model.noise_scale] = np.maximum(
-            aux[model.noise_scale], sd[..., 0] / _NARROW
+            aux[model.noise_scale], sd[..., 0] / max_ratio
         )
         z, share = equal_nodes(float((sd[..., 0] / aux[model.noise_scale]).max()))
         eta = p.eta + sd * z[:, None, None]
@@ -529,6 +526,7 @@ def _why_errorless(model: Model) -> str:
 
 def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     """Return the plug-in mean; for a process with a nonlinear link it is averaged over the residual."""
+    block_size = 1000  # rows in one block of means over nodes
     aux = {**model.fixed, **solution.aux}
     eta = _eta(design, solution.beta)
     mean = model.likelihood.mean(eta, **aux)
@@ -541,7 +539,7 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
         return mean
     values = {a: np.full((1, 1), v) for a, v in aux.items()}
     rng = np.random.default_rng(0)  # a single atom draws nothing
-    for part in row_slices(design.n, _AT_NODES):
+    for part in row_slices(design.n, block_size):
         atom = Predictive(model.likelihood, eta[None, part], values)
         mean[part] = _with_residual(model, atom, variance[:, part], rng).mean()
     return mean
@@ -599,6 +597,7 @@ def _new(
 
     `compiled`: compiled code is already loaded.
     """
+    tolerance = 1e-7  # tolerance of the interval of a new observation, in probability
     if isinstance(model.likelihood, OfTrials) and not p.given:
         return (
             None,
@@ -613,7 +612,7 @@ def _new(
         )
     if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
         how += f", under the {model.likelihood.name} density, a working model"
-    return p.thin(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
+    return p.thin(_ATOMS).interval(prob, tol=tolerance, compiled=compiled or None), how
 
 
 def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
@@ -626,10 +625,11 @@ def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
 
 def rows_without_estimate(solution: Solution, X: Array) -> Array:
     """Return the rows that are not a linear combination of the training rows: X beta is not estimable there (Searle 1971)."""
+    rounding = 1e-9  # relative to |x| |N|: below it, a row is a combination of the training rows up to rounding
     if solution.null_space is None:
         return np.zeros(0, int)
     N = solution.null_space
-    return np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
+    return np.flatnonzero((np.abs(X @ N) > rounding * (np.abs(X) @ np.abs(N))).any(1))
 
 
 def require_estimable(model: Model, solution: Solution, design: Design) -> None:

@@ -24,9 +24,6 @@ from probreg.special import ndtri
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # relative to the largest response: a smaller sigma is rounding error
-_SPREAD = 1e-9  # in units of sigma: smaller differences are errors of the estimate
-_EDGE = 1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
-_DRAWS = 500  # largest number of atoms of a posterior predictive
 
 
 class ResidualKind(NamedTuple):
@@ -80,11 +77,12 @@ def noiseless_obstacle(fit: Fitted) -> str | None:
 
 def rounding_error(fit: Fitted) -> float:
     """Return the size, in units of sigma, below which differences of Pearson residuals are rounding error."""
+    smallest = 1e-9  # in units of sigma: smaller differences are errors of the estimate
     sigma = fit.model.noise(fit.aux, None)
     if sigma is None:
-        return _SPREAD
+        return smallest
     y = np.abs(fit.model.design.observed).max()
-    return max(_SPREAD, _ROUNDING * float(y / sigma))
+    return max(smallest, _ROUNDING * float(y / sigma))
 
 
 def require_rows_and_estimate(fit: Fitted) -> None:
@@ -251,6 +249,9 @@ def _quantile(fit: Fitted) -> ResidualKind:
 
 def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     """Return quantile residuals of these rows, with the seed of the fit; each copy of a repeated row has its own draw."""
+    smallest_prob = (
+        1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
+    )
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(
@@ -262,11 +263,12 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     between = lower[place]
     if likelihood.is_discrete:
         between = between + (upper - lower)[place] * uniforms(fit, rows)
-    return ndtri(np.clip(between, _EDGE, 1.0 - _EDGE))
+    return ndtri(np.clip(between, smallest_prob, 1.0 - smallest_prob))
 
 
 def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     """Return P(Y <= y) and P(Y < y) of these rows, in order, under the predictive distribution."""
+    max_atoms = 500  # largest number of atoms of a posterior predictive
     likelihood = fit.model.likelihood
     y = fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)
@@ -274,7 +276,7 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     if len(rows) < design.n:
         design = design.take(rows)
     mixture = predictive(
-        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=_DRAWS
+        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=max_atoms
     )
     upper = mixture.cdf(y)
     if not likelihood.is_discrete:

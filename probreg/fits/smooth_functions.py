@@ -33,7 +33,6 @@ _DRAWS, _MOST = (
     10_000,
     4000,
 )  # draws of a normal distribution; largest number of posterior draws, evenly spaced
-_PARTS = 20  # parts in which the normal draws at many points are computed
 
 
 # ---- degrees of freedom --------------------------------------------------------------------------------------------------
@@ -315,6 +314,7 @@ def _of_normal(
     rng: np.random.Generator,
 ) -> dict[str, Array]:
     """Return the band of a point estimate with normal (or t) coefficients; `left_out` (K, n, r) is a root of its residual."""
+    n_parts = 20  # parts in which the normal draws at many points are computed
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
@@ -337,7 +337,7 @@ def _of_normal(
     z = rng.standard_normal((A.shape[-1], _DRAWS))
     if solution.df is not None:
         z = z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
-    parts = np.array_split(z, _PARTS, axis=1)
+    parts = np.array_split(z, n_parts, axis=1)
     with one_blas_thread():
         critical = [
             _maximum_quantile((A[k] @ part for part in parts), sd[:, k], prob)

@@ -56,11 +56,7 @@ from probreg.tables.formats import format_p_value, format_significant
 
 Array = np.ndarray
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
-_NOTHING = 1e-12  # a smaller share of the variance is rounding error
 _BELOW_ERROR = "it is less than a standard error from 0; see fit.aux_interval"
-_EDGE = 1.0 - 1e-6  # a larger correlation is one up to rounding
-# with more columns, printing skips the degrees of freedom of a posterior, which take long
-_FEW_COLUMNS = 300
 
 
 MISSING = "does not exist"
@@ -389,8 +385,10 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
 
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """Return the footer: nuisance parameters, edf of smooth functions, R², likelihood, criteria, and the reason for a missing p."""
+    # with more columns, printing skips the degrees of freedom of a posterior, which take long
+    max_columns = 300
     lines = _aux_lines(fit, table)
-    if len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode":
+    if len(fit.model.design.columns) <= max_columns or fit.target == "mode":
         lines += describe_smooths(fit.smooths)
     likelihood = fit.model.likelihood
     if fit.model.design.source is not None and not likelihood.least_squares:
@@ -410,6 +408,7 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
 
 def _group_lines(fit: FitStatistics) -> list[str]:
     """Return the degrees of freedom of the terms, R² with random effects and the intraclass correlation."""
+    rounding = 1e-12  # a smaller share of the variance is rounding error
     lines = []
     edf = effective_of_terms(fit)
     if edf:
@@ -423,7 +422,7 @@ def _group_lines(fit: FitStatistics) -> list[str]:
         return lines
     numbers = (shares.marginal, shares.conditional, shares.icc)
     marginal, conditional, icc = (
-        f"{0.0 if abs(v) < _NOTHING else v:.4g}" for v in numbers
+        f"{0.0 if abs(v) < rounding else v:.4g}" for v in numbers
     )
     return [
         *lines,
@@ -543,11 +542,12 @@ def _effect_scale(
     >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
     ('sd(x | g) 0 (no interval: at its edge)', 'cor(Intercept, x | g) not defined: a standard deviation is 0')
     """
+    limit = 1.0 - 1e-6  # a larger correlation is one up to rounding
     if np.isnan(value):
         return f"{name} not defined: a standard deviation is 0"
     if ends:
         return f"{name} {value:.5g}{ends}"
-    at_edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
+    at_edge = value == 0.0 if name.startswith("sd(") else abs(value) > limit
     reason = reason or ("at its edge" if at_edge else "the fit is singular")
     if replicated:
         reason = "its replicates have percentiles alone"

@@ -17,8 +17,6 @@ from probreg.fits.fitted import Fitted, statistic_saved_without_rows
 from probreg.inference.base import has_effects
 
 Array = np.ndarray
-_WRITTEN = 3000  # most coefficients for which a dense covariance is computed here
-_NOTHING = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
 _OF_LINK: Mapping[str, float] = {
     "logit": np.pi**2 / 3.0,
     "probit": 1.0,
@@ -95,13 +93,17 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
 
     Empty for a posterior that averages over the scales, and without standard errors.
     """
+    rounding = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
+    max_coefficients = (
+        3000  # most coefficients for which a dense covariance is computed here
+    )
     s = fit.solution
     m = fit.model.shape[1]
     V = s.given_scales
     if (
         (s.effect_scales is None and s.draws is not None)
         or not np.isfinite(V.errors()).all()
-        or V.coefficients > _WRITTEN
+        or V.coefficients > max_coefficients
     ):
         return {}
     place = {c: j for j, c in enumerate(fit.model.design.columns)}
@@ -123,7 +125,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
             sd = sd[nonzero]
             correlation = S[np.ix_(nonzero, nonzero)] / np.outer(sd, sd)
             # S^-1 on the range of S: a direction without variance has no degrees of freedom
-            inverse = np.linalg.pinv(correlation, rcond=_NOTHING, hermitian=True)
+            inverse = np.linalg.pinv(correlation, rcond=rounding, hermitian=True)
             rank = round(float(np.trace(inverse @ correlation)))
             inverse = inverse / np.outer(sd, sd)
             entries = places[:, nonzero] * m + a

@@ -22,7 +22,6 @@ from probreg.show.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_DECADES = 3.0  # shown below the largest value
 _LINES = (
     ("bias2", "bias²"),
     ("variance", "variance"),
@@ -62,6 +61,7 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figur
     >>> fig.axes[0].get_xlabel()
     'scale of the prior (factor)'
     """
+    decades = 3.0  # shown below the largest value
     if "scale" not in found.average.dims:
         raise Incompatible(
             "the picture is drawn over scales of the prior: pass scales= to bias_variance"
@@ -86,7 +86,7 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figur
     values = np.concatenate([average[name].values for name, _ in _LINES])
     top = max(values.max(), noise if np.isfinite(noise) else 0.0)
     low = values[values > 0].min()
-    ax.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
+    ax.set_ylim(max(low / 1.5, top * 10.0**-decades), 1.8 * top)
     line = {"color": GREY, "zorder": 0}
     if np.isfinite(noise):
         ax.axhline(noise, linestyle=":", label="noise of one response", **line)

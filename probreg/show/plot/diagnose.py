@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 BAND = 0.95
-_CLASSES = 4  # classes in one panel: the first ones
-_COUNTS = 25  # bars of a rootogram
-_NAMED = 3  # rows with a label: those with the largest Cook's distances
-_NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
 
 
 @check_arguments
@@ -170,7 +166,10 @@ def _draw_quantiles(ax: Any, z: Array) -> None:
 
 def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Draw the roots of absolute quantile residuals against the fitted mean, and their average for normal noise."""
-    ax.axhline(_NORMAL, label="mean for normal noise", **REFERENCE)
+    mean_root = (
+        0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
+    )
+    ax.axhline(mean_root, label="mean for normal noise", **REFERENCE)
     _draw_with_means(ax, seen.mean, np.sqrt(np.abs(z)))
     ax.set_ylim(0.0, None)
     label(ax, x=fitted_name(fit), y="root of |quantile residual|")
@@ -186,10 +185,11 @@ def _draw_response(ax: Any, fit: Fit, seen: Observations) -> None:
 
 def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw the roots of the observed (bars) and expected (line) frequencies of each count or group of counts."""
+    max_bars = 25  # bars of a rootogram
     y = seen.y
     w = seen.weights
     upper = float(y.max()) + 1.0
-    step = int(np.ceil(upper / _COUNTS))
+    step = int(np.ceil(upper / max_bars))
     edges = np.arange(0.0, upper + step, step)
     observed = np.histogram(y, edges - 0.5, weights=w)[0]
     # E sum_i w_i 1[a <= Y_i < b] = sum_i w_i (F_i(b - 1) - F_i(a - 1)), and F_i(-1) = 0
@@ -207,13 +207,15 @@ def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
 
 def _draw_calibration(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw observed shares against predicted probabilities."""
-    for k, panel in enumerate(forecasts_of_fit(fit, seen)[0][:_CLASSES]):
+    max_classes = 4  # classes in one panel: the first ones
+    for k, panel in enumerate(forecasts_of_fit(fit, seen)[0][:max_classes]):
         draw_shares(ax, panel.decompose(), BAND, k, panel.title)
     label(ax, x="predicted probability", y="observed share")
 
 
 def _draw_leverage(ax: Any, fit: Fit) -> None:
     """Draw internally studentised residuals against leverage, with contours of Cook's distance for one linear predictor."""
+    n_labels = 3  # rows with a label: those with the largest Cook's distances
     influence = influence_measures(fit).isel(obs=fit.model.design.places)
     h, r, cook = (influence[k].values for k in ("leverage", "internal", "cook"))
     several = fit.model.shape[1] > 1
@@ -227,7 +229,7 @@ def _draw_leverage(ax: Any, fit: Fit) -> None:
     label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
     ax.margins(y=0.12)  # for the labels of rows; contours set their own limits
     boxes: list[Any] = []
-    for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:_NAMED]:
+    for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:n_labels]:
         inward = 1 if h[i] <= np.mean(ax.get_xlim()) else -1
         for up in (4, -9, 14, -19) if np.isfinite(r[i]) else ():
             text = ax.annotate(

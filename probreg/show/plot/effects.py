@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 60  # groups in one picture
 _PANELS, _ACROSS = 6, 3  # panels in a picture, and in a row
-_HEIGHT = 0.15  # inches for each group
 
 
 @check_arguments
@@ -69,6 +68,7 @@ def effects(
     >>> [text.get_text() for text in effects(fit).axes[0].get_yticklabels()]
     ['b', 'c', 'a']
     """
+    row_height = 0.15  # inches for each group
     table = fit.effects(group, prob)
     factor = table.attrs["groups"]
     levels = effects_called(fit.model, factor).levels
@@ -81,7 +81,7 @@ def effects(
     names = [shorten(levels[g], 28) for g in order]
     cols = min(len(titles), _ACROSS)
     width = 2.6 * cols + 2.0
-    height = 0.6 + _HEIGHT * max(len(order), 4)
+    height = 0.6 + row_height * max(len(order), 4)
     fig, axes = panels(len(titles), cols, width=width, height=height, figsize=figsize)
     y = np.arange(len(order))
     for k, (ax, title, part) in enumerate(zip(axes, titles, parts)):

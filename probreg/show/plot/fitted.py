@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-_FAINT = 0.25  # opacity of points of other levels than the curve's
-_NAMED = 5  # variables with their values under the picture
 
 
 @check_arguments
@@ -129,8 +127,9 @@ def fitted(
 
 def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
     """Describe the values of the variables that do not vary along the curve."""
+    max_values = 5  # variables with their values under the picture
     values = [f"{shorten(k, 24)} = {shorten(v, 24)}" for k, v in path.held.items()]
-    if len(values) > _NAMED:
+    if len(values) > max_values:
         values = [f"{len(values)} others at their mean or most frequent value"]
     if groups:
         values.append(f"effects of {', '.join(groups)} at zero")
@@ -204,12 +203,13 @@ def _draw_points(
     ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
 ) -> None:
     """Draw the rows; rows of other levels than the curve's are faint."""
+    faint = 0.25  # opacity of points of other levels than the curve's
     w = _trials(fit)
     area = np.full(len(y), 18.0 if len(y) <= 300 else 8.0)
     if w is not None:
         area = np.maximum(area * w / w.mean(), 1.0)
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
-    for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
+    for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": faint})):
         if rows.any():
             ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **options)
 

@@ -19,7 +19,6 @@ from probreg.model.predictive import Predictive
 
 Array = np.ndarray
 MOST_ROWS, MOST_DRAWS = 2000, 500
-_EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,8 @@ def observations(fit: Fit) -> Observations:
 
 def beyond(z: Array) -> str:
     """Count the quantile residuals beyond double precision; "" for none."""
-    edge = ndtri(1.0 - _EDGE)
+    smallest_prob = 1e-15  # of probability: a quantile residual is at most 7.9 in size
+    edge = ndtri(1.0 - smallest_prob)
     count = np.count_nonzero(np.abs(z) >= edge - 1e-6)
     return f"{count} beyond ±{edge:.1f} drawn there" if count else ""
 

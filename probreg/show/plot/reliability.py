@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-_FEW = 12  # distinct forecasts up to which each is a group of its own
-_STROKES = 25  # bars of the histogram of forecasts
 
 
 class Forecasts(NamedTuple):
@@ -44,7 +42,8 @@ class Forecasts(NamedTuple):
     @property
     def is_grouped(self) -> bool:
         """Whether forecasts of different values share a group."""
-        return len(np.unique(self.p)) > _FEW
+        max_groups = 12  # distinct forecasts up to which each is a group of its own
+        return len(np.unique(self.p)) > max_groups
 
     def decompose(self) -> Decomposition:
         """Return forecasts, observed shares and counts by group, at most ten groups of about equal size."""
@@ -210,6 +209,7 @@ def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str
 
 
 def _draw_reliability(top: Any, below: Any, panel: Forecasts, prob: float) -> None:
+    n_bars = 25  # bars of the histogram of forecasts
     decomposition = panel.decompose()
     top.set_visible(True)
     below.set_visible(True)
@@ -220,7 +220,7 @@ def _draw_reliability(top: Any, below: Any, panel: Forecasts, prob: float) -> No
     where = {"transform": top.transAxes, "ha": "right", "va": "bottom"}
     top.text(0.99, 0.02, text, fontsize=SMALL - 0.5, color=GREY, **where)
     if panel.is_grouped:
-        edges = np.linspace(0.0, 1.0, _STROKES + 1)
+        edges = np.linspace(0.0, 1.0, n_bars + 1)
         below.hist(panel.p, edges, weights=panel.weights, color=GREY, rwidth=0.75)
     else:
         below.bar(decomposition.forecast, decomposition.count, width=0.03, color=GREY)

@@ -20,8 +20,6 @@ from probreg.show.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST = 12  # quantities in one picture
-
 
 @check_arguments
 def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
@@ -43,8 +41,9 @@ def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
     Figure
         A matplotlib figure outside pyplot.
     """
+    max_panels = 12  # quantities in one picture
     names = found.ranks["quantity"].values.astype(str)
-    farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]
+    farthest = np.argsort(found.p_value.values, kind="stable")[:max_panels]
     shown = names[np.sort(farthest)]
     fig, axes = panels(
         len(shown), 3, width=7.2, height=1.95, figsize=figsize, sharex=True, sharey=True
@@ -58,8 +57,10 @@ def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
         if i % 3 == 0:
             label(ax, y="ECDF − uniform")
     note = f"{found.method}, {found.ranks.sizes['replicate']} simulated data sets"
-    if len(names) > _MOST:
-        note += f"; the {_MOST} of {len(names)} quantities with the smallest p-values"
+    if len(names) > max_panels:
+        note += (
+            f"; the {max_panels} of {len(names)} quantities with the smallest p-values"
+        )
     footnote(
         fig,
         f"{note}.\nGrey: simultaneous band of probability {found.prob:g} for uniform ranks; circles are outside.",

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
-_LEVELS = 12  # of a contour picture
 # name, prefix and opacity of each band
 _BANDS = (
     ("simultaneous band", "simultaneous_", 0.14),
@@ -180,11 +179,12 @@ def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
 
 def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
     """Draw the function of two columns as filled contours with the rows as dots."""
+    n_levels = 12  # of a contour picture
     size = int(np.sqrt(data.sizes["point"]))
     x, z = (data["x"].values[:, j].reshape(size, size) for j in (0, 1))
     values = data["estimate"].values.reshape(size, size)
     high = float(values.max()) + 1e-12 * (float(np.abs(values).max()) or 1.0)
-    levels = np.linspace(float(values.min()), high, _LEVELS)
+    levels = np.linspace(float(values.min()), high, n_levels)
     shade = ax.contourf(x, z, values, levels=levels, cmap="cividis")
     ax.contour(x, z, values, levels=levels[::3], colors="white", linewidths=0.6)
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)

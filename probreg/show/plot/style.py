@@ -25,7 +25,6 @@ REFERENCE: dict[str, Any] = {
 }
 # letters in an inch of a line, by what is written
 _FOOT, _LABEL, _TITLE = 14.5, 14.0, 13.5
-_TICK = 5.5  # widths of a letter that a number under an axis takes up, with a gap
 
 
 # dark and light alternate, so that neighbours differ in greyscale; colours are safe for the colour-blind
@@ -141,7 +140,10 @@ def few_ticks(ax: Any) -> None:
     """Limit the ticks of the x axis to as many numbers as fit, at least two."""
     from matplotlib.ticker import MaxNLocator
 
-    number = int(axes_size(ax)[0] * 72.0 / (SMALL * 0.6 * _TICK))
+    tick_width = (
+        5.5  # widths of a letter that a number under an axis takes up, with a gap
+    )
+    number = int(axes_size(ax)[0] * 72.0 / (SMALL * 0.6 * tick_width))
     ax.xaxis.set_major_locator(
         MaxNLocator(nbins=max(2, min(number, 6)), steps=[1, 2, 5, 10])
     )

@@ -16,7 +16,6 @@ from probreg.fits.fit import Fit
 from probreg.model.group_effects import Groups
 
 Array = np.ndarray
-_POINTS = 61
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +43,7 @@ def sweep(
     Other numeric variables are at their mean; variables with two values and categories, including C(x), at their most frequent
     value. DataError without a numeric variable, and if the variables cannot be read back and `data` is None.
     """
+    n_points = 61
     design = fit.model.design
     groups = design.recipe.of_groups_alone
     table = {
@@ -75,20 +75,20 @@ def sweep(
         )
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
-    x = np.linspace(low, high, _POINTS)
+    x = np.linspace(low, high, n_points)
     held = {k: _format_value(value) for k, value in base.items() if k != variable}
     levels = tuple(name for name in held if name not in means)
     at_base = np.ones(len(observed), dtype=bool)
     for name in levels:
         at_base &= np.asarray(table[name]) == base[name]
     rows = {
-        name: np.array([v] * _POINTS, dtype=object if isinstance(v, str) else None)
+        name: np.array([v] * n_points, dtype=object if isinstance(v, str) else None)
         for name, v in base.items()
     }
     rows[variable] = x
     offset = None
     if design.offset is not None:
-        offset = np.tile(design.offset.mean(0), (_POINTS, 1))
+        offset = np.tile(design.offset.mean(0), (n_points, 1))
     return Sweep(variable, x, rows, offset, held, observed, levels, at_base)
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ALL = 8  # columns up to which all are named
 FEW = 6  # named columns among more: those with the largest coefficients
-_PANELS = 6  # outcomes
 
 
 @check_arguments
@@ -67,6 +66,7 @@ def path(
     >>> path(scale_path(model, n=20)).axes[0].get_xlabel().startswith("factor on the scales of the prior")
     True
     """
+    max_panels = 6  # outcomes
     model = found.model
     columns = np.flatnonzero(model.joint.informative)
     columns = columns[columns != model.design.intercept]
@@ -80,7 +80,7 @@ def path(
     if found.ml is not None:
         ends = found.ml.coef.values.reshape(shape)[columns] * unit
     scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
-    shown = outcomes[:_PANELS]
+    shown = outcomes[:max_panels]
     height = (4.1 if len(shown) == 1 else 2.9) * len(shown)
     fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
     for k, ax in enumerate(axes[:, 0]):
@@ -107,8 +107,8 @@ def path(
         notes.append(
             f"{FEW} of {len(columns)} columns are named, grey curves may leave the frame"
         )
-    if len(outcomes) > _PANELS:
-        notes.append(f"the first {_PANELS} of {len(outcomes)} outcomes")
+    if len(outcomes) > max_panels:
+        notes.append(f"the first {max_panels} of {len(outcomes)} outcomes")
     footnote(fig, "; ".join(notes))
     return fig
 

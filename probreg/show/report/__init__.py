@@ -49,9 +49,6 @@ SECTIONS = {
     "method": "Method",
     "versions": "Versions",
 }
-# effects described in sentences by default; the others are only in the table
-_SENTENCES = 8
-_REASONS = 6  # differences that are explained, the largest first
 # columns of the comparison in the answer and in the section on differences
 _ESTIMATES = ("", "fit", "estimate", "SE | SD", "lower", "upper", "prior weight")
 _DIFFERENCES = ("", "fit", "diff / SE", "SE ratio", "prior weight")
@@ -196,12 +193,14 @@ def _parse_sections(sections: Any, predict: Any, n_fits: int) -> list[str]:
 def _answer(
     fits: Mapping[str, Fit], comparison: Comparison, effects: Any, data: Any
 ) -> dict[str, Any]:
+    # effects described in sentences by default; the others are only in the table
+    max_sentences = 8
     name, fit = judged_fit(fits)
     result = answer(fit, effects, data=data, prob=comparison.prob)
     if effects is not None:
         sentences = result.effects
     else:
-        sentences = result.effects[:_SENTENCES]
+        sentences = result.effects[:max_sentences]
     if isinstance(effects, str):
         requested = [effects]
     else:
@@ -241,6 +240,7 @@ def _parameters(comparison: Comparison, headings: Sequence[str]) -> Table:
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     """Return the differences with their reasons, the largest first, and pictures; nothing for a single fit."""
+    max_reasons = 6  # differences that are explained, the largest first
     if len(comparison.fits) == 1:
         return {"table": None}
     largest = abs(comparison.data["difference"]).max("fit").fillna(float("inf"))
@@ -249,13 +249,10 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
         "table": _parameters(comparison, _DIFFERENCES),
         "baseline": comparison.baseline,
-        "reasons": reasons[:_REASONS],
-        "more": len(reasons) - _REASONS,
+        "reasons": reasons[:max_reasons],
+        "more": len(reasons) - max_reasons,
         "pictures": [coefficients_picture(comparison.fits, comparison.prob)],
     }
-
-
-_MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
 def _check(fit: Fit) -> list[Finding]:
@@ -267,7 +264,8 @@ def _check(fit: Fit) -> list[Finding]:
 
 def _diagnose(fit: Fit) -> list[Finding]:
     """Return the diagnostics by row that apply; none for very many rows or a pseudo-likelihood."""
+    max_rows = 5_000  # rows above which a fit is not diagnosed row by row
     design = fit.model.design
-    if design.n > _MANY or design.weight_kind == "sampling":
+    if design.n > max_rows or design.weight_kind == "sampling":
         return []
     return [f for f in diagnose(fit) if f.applies]

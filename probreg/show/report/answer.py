@@ -34,9 +34,6 @@ from probreg.system.terminal import format_probability
 from probreg.tables.formats import decimals, format_rounded
 
 Array = np.ndarray
-_SAME = 1e-9  # of a column's change: what differs less between rows is rounding
-_UNIT = (0.5, 20.0)  # standard deviations between which one unit is a plain step
-_MOST = 40  # variables with effects by default
 
 
 class EffectSentence(NamedTuple):
@@ -96,6 +93,7 @@ class Answer(NamedTuple):
 
 def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """Return the effects of `fit` for variables by name, for a mapping from names to moves, or by default for all variables."""
+    max_variables = 40  # variables with effects by default
     try:
         rows = population(fit.model.design, data, (), trials=trials_of(fit.model))
     except DataError as error:
@@ -105,13 +103,13 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     remarks: list[str] = []
     if effects is None:
         names = changing_variables(rows)
-        if len(names) > _MOST:
+        if len(names) > max_variables:
             remarks.append(
-                f"Effects of the first {_MOST} of {len(names)} variables; name others by effects=."
+                f"Effects of the first {max_variables} of {len(names)} variables; name others by effects=."
             )
         if not names:
             remarks.append("The model has no variables, so there are no effects.")
-        steps: dict[str, Any] = dict.fromkeys(names[:_MOST])
+        steps: dict[str, Any] = dict.fromkeys(names[:max_variables])
     elif isinstance(effects, Mapping):
         steps = dict(effects)
     else:
@@ -134,6 +132,7 @@ def _of_variable(
 
     By default a number moves by one unit or one standard deviation, or between its quartiles if its effect differs by row.
     """
+    plain_sd = (0.5, 20.0)  # standard deviations between which one unit is a plain step
     quartiles = ""
     if step is None and name in rows.table and name not in categories(rows.design):
         x = np.asarray(rows.table[name])
@@ -141,7 +140,7 @@ def _of_variable(
             low, high = np.quantile(x.astype(float), [0.25, 0.75])
             quartiles = "iqr" if high > low else "minmax"
             sd = float(x.astype(float).std(ddof=1))
-            step = None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
+            step = None if plain_sd[0] <= sd <= plain_sd[1] else "sd"
     contrasts = moves(rows, name, step)
     changes = [_column_change(rows, move) for move in contrasts]
     if any(c is None for c in changes):
@@ -161,6 +160,7 @@ def _of_variable(
 
 def _column_change(rows: Population, move: Contrast) -> Array | None:
     """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
+    tolerance = 1e-9  # of a column's change: what differs less between rows is rounding
     if rows.design.recipe.processes:
         return None
     try:
@@ -170,7 +170,7 @@ def _column_change(rows: Population, move: Contrast) -> Array | None:
     D = high.X - low.X
     largest = np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
     rounding = 16.0 * np.finfo(float).eps * largest
-    if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
+    if (np.ptp(D, axis=0) > tolerance * np.abs(D).max(0, initial=0.0) + rounding).any():
         return None
     before = low.offset
     after = high.offset

@@ -41,9 +41,6 @@ def versions() -> list[tuple[str, str]]:
     return numbers + [(name, version(name)) for name in _LIBRARIES]
 
 
-_DPI = 120.0  # of rasterized parts
-
-
 class Shown(NamedTuple):
     """A picture, or the reason why there is none; title and caption are the alternative text."""
 
@@ -140,9 +137,10 @@ def embed_figure(figure: "Figure") -> str:
     """The figure as an SVG data address; the same figure gives the same text."""
     import matplotlib
 
+    dpi = 120.0  # of rasterized parts
     buffer = BytesIO()
     metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "probreg"}):
-        figure.savefig(buffer, format="svg", dpi=_DPI, metadata=metadata)
+        figure.savefig(buffer, format="svg", dpi=dpi, metadata=metadata)
     text = base64.b64encode(buffer.getvalue()).decode("ascii")
     return f"data:image/svg+xml;base64,{text}"
