@@ -100,72 +100,67 @@ def _round(
     return value, slope, _step_size(s, t, q) * slope
 
 
-@compiled
-def euclid(
-    X: Array, y: Array, w: Array, pending: Array, t: int, s: Setup, arrays: RoundArrays
-) -> int:
-    """Gradient steps, in batches or within a ball where there are these."""
-    prediction, losses, slopes, squares, total = arrays
-    batch = s[0][2]
-    radius = s[1][4]
-    for i in range(y.size):
-        f, q = _dot_and_square(w, X, i)
-        value, slope, a = _round(f, q, y[i], t + i + 1, s)
-        if not abs(value) <= HUGE:
-            return i
-        prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
-        for j in range(w.size):
-            total[j] += w[j]
-            # w moves by the sum of a l'(f) x over a batch
-            pending[j] += a * X[i, j]
-        if (t + i + 1) % batch == 0:
-            for j in range(w.size):
-                w[j] -= pending[j]
-                pending[j] = 0.0
-            norm = np.sqrt(_dot(w, w))
-            if norm > radius:
-                w *= radius / norm
-    return y.size
+@inline
+def _move_exponents(
+    theta: Array, w: Array, X: Array, i: int, step: float, size: float
+) -> None:
+    """theta <- theta - step x for row i of X, and w = w(theta); where theta has two halves, the simplex sees the row (x, -x)."""
+    p = w.size
+    signed = theta.size > p
+    for j in range(p):
+        theta[j] -= step * X[i, j]
+        if signed:
+            theta[j + p] += step * X[i, j]
+    e = np.exp(theta - theta.max())
+    scale = 0.0
+    for j in range(e.size):
+        scale += e[j]
+    # w_j = exp(theta_j) / sum_k exp(theta_k); signed: size (v+_j - v-_j) of the two halves.
+    for j in range(p):
+        if signed:
+            w[j] = size * ((e[j] - e[j + p]) / scale)
+        else:
+            w[j] = e[j] / scale
 
 
 @compiled
-def mirror(
+def gradient_rounds(
     X: Array,
     y: Array,
     w: Array,
-    theta: Array,
+    memory: Array,
     t: int,
-    geometry: int,
+    additive: bool,
     s: Setup,
     arrays: RoundArrays,
 ) -> int:
-    """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, or signed."""
+    """Gradient steps: `additive` in w itself, in batches or within a ball where there are these, else in theta with weights w(theta).
+
+    `memory` is the sum of the steps of a batch, or theta.
+    """
     prediction, losses, slopes, squares, total = arrays
-    norm = s[1][4]
+    batch = s[0][2]
+    size = s[1][4]
+    p = w.size
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)
         value, slope, a = _round(f, q, y[i], t + i + 1, s)
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
-        for j in range(w.size):
+        for j in range(p):
             total[j] += w[j]
-        if a == 0.0:
-            continue
-        # theta <- theta - a l'(f) x; signed: the simplex sees the row norm (x, -x).
-        a *= norm
-        for j in range(w.size):
-            theta[j] -= a * X[i, j]
-            if geometry == 2:
-                theta[j + w.size] += a * X[i, j]
-        e = np.exp(theta - theta.max())
-        scale = 0.0
-        for j in range(e.size):
-            scale += e[j]
-        # w_j = exp(theta_j) / sum_k exp(theta_k); signed: norm (v+_j - v-_j) of the two halves.
-        for j in range(w.size):
-            if geometry == 1:
-                w[j] = e[j] / scale
-            else:
-                w[j] = norm * ((e[j] - e[j + w.size]) / scale)
+        if additive:
+            # w moves by the sum of a l'(f) x over a batch
+            for j in range(p):
+                memory[j] += a * X[i, j]
+            if (t + i + 1) % batch == 0:
+                for j in range(p):
+                    w[j] -= memory[j]
+                    memory[j] = 0.0
+                norm = np.sqrt(_dot(w, w))
+                if norm > size:
+                    w *= size / norm
+        elif a != 0.0:
+            _move_exponents(memory, w, X, i, size * a, size)
     return y.size

@@ -24,7 +24,6 @@ from probreg.online.updates import (
     Info,
     Rate,
     RoundArrays,
-    Setup,
     State,
 )
 
@@ -267,28 +266,21 @@ class Gradient(Learner):
         from probreg.online import first_order_loops as loops
 
         w = np.array(state.w)
-        setup = self._setup()
         memory = {name: np.array(a) for name, a in state.memory.items()}
-        if isinstance(self.geometry, Euclid):
-            pending = memory.get("pending", np.zeros_like(w))
-            n_steps = loops.euclid(X, y, w, pending, state.t, setup, tuple(arrays))
-        else:
-            code = self.geometry.code
-            n_steps = loops.mirror(
-                X, y, w, memory["theta"], state.t, code, setup, tuple(arrays)
-            )
-        return State(w, state.t + n_steps, memory), n_steps
-
-    def _setup(self) -> Setup:
-        rate = self.rate
-        numbers = (
-            float(self.loss.c),
-            float(rate.step),
-            float(rate.power),
-            float(rate.eps),
-            float(self.geometry.size),
+        rate, geometry = self.rate, self.geometry
+        codes = (self.loss.code, rate.kind, self.batch)
+        numbers = (self.loss.c, rate.step, rate.power, rate.eps, geometry.size)
+        n_steps = loops.gradient_rounds(
+            X,
+            y,
+            w,
+            next(iter(memory.values()), np.zeros_like(w)),
+            state.t,
+            isinstance(geometry, Euclid),
+            (codes, tuple(map(float, numbers))),
+            tuple(arrays),
         )
-        return (self.loss.code, rate.kind, self.batch), numbers
+        return State(w, state.t + n_steps, memory), n_steps
 
 
 def fixed_step(learner: Learner) -> float | None:

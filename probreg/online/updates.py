@@ -189,8 +189,6 @@ class RoundArrays(NamedTuple):
 class Geometry(ABC):
     """Coordinates theta in which a step is additive, and the weights w(theta) that predict (mirror descent)."""
 
-    code: ClassVar[int]
-
     @property
     @abstractmethod
     def size(self) -> float:
@@ -228,7 +226,6 @@ class Euclid(Geometry):
     array([0.6, 0.8])
     """
 
-    code: ClassVar[int] = 0
     radius: scalars.Limit = np.inf
 
     def __post_init__(self) -> None:
@@ -261,7 +258,6 @@ class Simplex(Geometry):
     array([0.5, 0.5])
     """
 
-    code: ClassVar[int] = 1
     size: ClassVar[float] = 1.0
 
     def start(self, p: int) -> Array:
@@ -294,7 +290,6 @@ class Signed(Geometry):
     array([0., 0.])
     """
 
-    code: ClassVar[int] = 2
     norm: scalars.Positive = 1.0
 
     def __post_init__(self) -> None:

@@ -177,9 +177,16 @@ def reparameterise(model: Model) -> Reparameterisation:
     return replace(
         _with_noncentred(model, whitened, tuple(noncentred)),
         whitened=False,
-        notes=(*whitened.notes, *(s.words for s in scales.values())),
+        notes=(*whitened.notes, *(_scale_note(model, i, s) for i, s in scales.items())),
         typical=tuple(scales[i].hyper for i in sorted(scales)),
     )
+
+
+def _scale_note(model: Model, i: int, typical: "Typical") -> str:
+    columns = model.design.describe_columns(model.joint.blocks[i].columns)
+    way = "centred" if typical.centred else "non-centred"
+    share = percent(typical.share, 2)
+    return f"the unknown scale of {columns} is sampled {way}: the data determine {share} of its coefficients"
 
 
 def rough_sigma(model: Model) -> float:
@@ -299,66 +306,31 @@ class Typical(NamedTuple):
 
     spread: Any
     centred: bool
-    words: str
-    hyper: Mapping[str, float]  # of a latent prior, at that spread
+    share: float  # of the coefficients that the data determine
+    hyper: Mapping[str, float]  # at that spread
     plain: Prior | None = None  # the prior at this value, for effects by group
 
 
 def typical_scales(model: Model) -> dict[int, Typical]:
     """Return one entry for each block with hyperparameters."""
     blocks = model.joint.blocks
-    local = [
-        i
-        for i, b in enumerate(blocks)
-        if isinstance(b.prior, HierarchicalPrior)
-        and not isinstance(b.prior, LatentPrior)
-    ]
-    typical = {i: _local(blocks[i]) for i in local}
-    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)]
-    optima = _by_evidence(model) if tuned else None
-    for k, i in enumerate(tuned):
-        prior: Any = blocks[i].prior
-        if optima:
-            values, share = optima[k]
-        else:
-            values = _medians(prior)
-            share = 0.0
-        grouped = _by_groups(prior)
-        values = _without_zero_scales(prior, values) if grouped else values
-        spread = prior.spread(**values)
-        # share of a block's coefficients determined by the data, above which it is centred
-        if share > 0.5 and (prior.scalar or grouped):
-            way = "centred"
-        else:
-            way = "non-centred"
-        columns = model.design.describe_columns(blocks[i].columns)
-        natural = {
-            prior.hyper_labels.get(name, name): v
-            for name, v in prior.natural(values).items()
-        }
-        scale = ", ".join(
-            f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}"
-            for name, v in natural.items()
-        )
-        if optima:
-            place = f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
-        else:
-            place = columns
-        typical[i] = Typical(
-            spread,
-            way == "centred",
-            f"the unknown scale is sampled with beta, {way}: {place}",
-            values,
-            prior.given(**values) if grouped else None,
-        )
+    has_latent = any(isinstance(b.prior, LatentPrior) for b in blocks)
+    optima = iter((_by_evidence(model) if has_latent else None) or ())
+    typical = {}
+    for i, b in enumerate(blocks):
+        prior: Any = b.prior
+        if isinstance(prior, LatentPrior):
+            values, share = next(optima, None) or (_medians(prior), 0.0)
+            grouped = _by_groups(prior)
+            values = _without_zero_scales(prior, values) if grouped else values
+            # centred if the data determine more than half of the coefficients
+            centred = share > 0.5 and (prior.scalar or grouped)
+            plain = prior.given(**values) if grouped else None
+            typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
+        elif isinstance(prior, HierarchicalPrior):
+            spread = float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
+            typical[i] = Typical(spread, False, 0.0, _medians(prior))
     return typical
-
-
-def _local(block: BlockPrior) -> Typical:
-    prior: Any = block.prior
-    ones = dict.fromkeys(prior.hyper, 1.0)
-    words = f"the {prior.name} is sampled non-centred, in units of its own scales"
-    return Typical(float(prior.spread(**ones)), False, words, _medians(prior))
 
 
 def _medians(prior: HierarchicalPrior) -> dict[str, float]:
