@@ -13,9 +13,9 @@ from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,
     finite_numbers,
-    first_bad,
     frequencies,
     read_scored,
+    refuse,
 )
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import clean_lines
@@ -113,10 +113,7 @@ class PairedComparison:
     @property
     def verdict(self) -> str:
         """Which forecaster is better, and by which interval."""
-        if self.difference < 0:
-            better = self.first
-        else:
-            better = self.second
+        better = self.first if self.difference < 0 else self.second
         sure = [
             ends is not None and (ends[0] > 0 or ends[1] < 0)
             for ends in (self.t_interval, self.hoeffding)
@@ -131,14 +128,10 @@ class PairedComparison:
 
     def __str__(self) -> str:
         rows = "row" if self.n == 1 else f"{self.n:g} rows"
+        t = _to(self.t_interval)
         if np.isinf(self.t_interval[0]):
             t = "none from one row"
-        else:
-            t = _to(self.t_interval)
-        if self.hoeffding is None:
-            any_law = ""
-        else:
-            any_law = f", Hoeffding {_to(self.hoeffding)}"
+        any_law = f", Hoeffding {_to(self.hoeffding)}" if self.hoeffding else ""
         return clean_lines(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
             f"{self.scores[1]:.4g}, smaller is better) on the same {rows}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
@@ -265,17 +258,12 @@ def compare_scores(
     d = a - b
     mean = float(d @ w / n)
     # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
+    error = half = np.inf
     if n > 1:
-        variance = float(w @ (d - mean) ** 2 / (n - 1))
-    else:
-        variance = np.inf
-    # se(mean d) = sd(d) / n^(1/2), the rows being a random sample.
-    error = float(np.sqrt(variance / n))
-    # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
-    if n > 1:
+        # se(mean d) = sd(d) / n^(1/2), the rows being a random sample.
+        error = float(np.sqrt(w @ (d - mean) ** 2 / (n - 1) / n))
+        # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
         half = float(stdtrit(n - 1, (1 + prob) / 2)) * error
-    else:
-        half = np.inf
     return PairedComparison(
         first=first,
         second=two,
@@ -306,19 +294,16 @@ def _spans(span: Any, d: Array) -> Array:
     spans = floats(span, "span")
     alike(span=spans, scores=d)
     spans = np.broadcast_to(spans, d.shape)
-    bad = ~(spans >= 0)
-    if bad.any():
-        raise DataError(f"a span is not negative, and {first_bad('span', spans, bad)}")
+    refuse(~(spans >= 0), "a span is not negative", "span", spans)
     return spans
 
 
 def _scores(values: Any, name: str) -> Array:
     array = as_array(values, name)
-    if array.dtype.kind == "f" and (bad := np.isposinf(array)).any():
-        raise DataError(
-            f"an infinite score has no mean to compare, and {first_bad(name, array, bad)}: what happened was called impossible; "
-            "score with brier"
-        )
+    if array.dtype.kind == "f":
+        statement = "an infinite score has no mean to compare"
+        hint = ": what happened was called impossible; score with brier"
+        refuse(np.isposinf(array), statement, name, array, hint)
     numbers = finite_numbers(array, name)
     if numbers.ndim != 1:
         raise DataError(f"{name} is one number per row, got shape {numbers.shape}")

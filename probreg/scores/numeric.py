@@ -10,9 +10,9 @@ from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,
     finite_numbers,
-    first_bad,
     level,
     positive_numbers,
+    refuse,
 )
 
 Array = np.ndarray
@@ -248,11 +248,8 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     alpha = 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)
     width = np.asarray(upper - lower)
-    bad = width < 0
-    if bad.any():
-        raise DataError(
-            f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}"
-        )
+    statement = "the lower end lies below the upper"
+    refuse(width < 0, statement, "upper - lower", width)
     # (u - l) + (2 / alpha) [(l - y)_+ + (y - u)_+]   (Winkler 1972)
     return width + 2.0 / alpha * (
         np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)

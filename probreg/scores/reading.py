@@ -37,15 +37,9 @@ def read_scored(y: Any, p: Any) -> Scored:
     full = _to_pairs(forecast) if pair else distributions(forecast)
     last = 1 if pair else full.shape[-1] - 1
     bad = (happened < 0) | (happened > last) | (happened % 1 != 0)
-    if bad.any():
-        kind = "0 or 1" if pair else f"a class 0 to {last}"
-        if pair:
-            hint = "; y comes first and the forecast second"
-        else:
-            hint = ""
-        raise DataError(
-            f"an outcome is {kind}, and {first_bad('y', happened, bad)}{hint}"
-        )
+    kind = "0 or 1" if pair else f"a class 0 to {last}"
+    hint = "; y comes first and the forecast second" * pair
+    refuse(bad, f"an outcome is {kind}", "y", happened, hint)
     return Scored(happened.astype(int), full, pair)
 
 
@@ -57,11 +51,9 @@ def distributions(p: Array) -> Array:
         )
     inside = in_range(p)
     total = p.sum(-1)
-    bad = np.abs(total - 1.0) > _SUM
-    if bad.any():
-        raise DataError(
-            f"the class probabilities of a row sum to 1, and {first_bad('their sum', total, bad)}; divide each row by its sum"
-        )
+    statement = "the class probabilities of a row sum to 1"
+    hint = "; divide each row by its sum"
+    refuse(np.abs(total - 1.0) > _SUM, statement, "their sum", total, hint)
     return inside
 
 
@@ -84,10 +76,8 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 def in_range(p: Array) -> Array:
     """Return probabilities, clipped for rounding errors. DataError names the row and value outside [0, 1]."""
     bad = (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)
-    if bad.any():
-        raise DataError(
-            f"a probability lies between 0 and 1, and {first_bad('the forecast', p, bad)}; 70 % is written 0.7"
-        )
+    statement = "a probability lies between 0 and 1"
+    refuse(bad, statement, "the forecast", p, "; 70 % is written 0.7")
     return np.clip(p, 0.0, 1.0)
 
 
@@ -104,22 +94,16 @@ def finite_numbers(values: Any, what: str) -> Array:
             f"{what} is numeric, got {array.dtype} values such as {array.ravel()[:1].tolist()}"
         )
     numbers = array.astype(float)
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        raise DataError(
-            f"{what} is finite, and {first_bad(what, numbers, bad)}; drop the row or complete it"
-        )
+    hint = "; drop the row or complete it"
+    refuse(~np.isfinite(numbers), f"{what} is finite", what, numbers, hint)
     return numbers
 
 
 def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
     numbers = finite_numbers(values, what)
-    bad = numbers <= above
-    if bad.any():
-        raise DataError(
-            f"{what} is greater than {above:g}, and {first_bad(what, numbers, bad)}"
-        )
+    statement = f"{what} is greater than {above:g}"
+    refuse(numbers <= above, statement, what, numbers)
     return numbers
 
 
@@ -127,10 +111,8 @@ def level(prob: Any) -> Array:
     """Probabilities strictly between 0 and 1."""
     value = finite_numbers(prob, "prob")
     bad = (value <= 0) | (value >= 1)
-    if bad.any():
-        raise DataError(
-            f"prob lies strictly between 0 and 1, and {first_bad('prob', value, bad)}; for 95 % write prob=0.95"
-        )
+    statement = "prob lies strictly between 0 and 1"
+    refuse(bad, statement, "prob", value, "; for 95 % write prob=0.95")
     return value
 
 
@@ -152,14 +134,18 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
         raise DataError(
             f"weights are one frequency per row: expected shape {shape}, got {w.shape}"
         )
-    bad = w < 0
-    if bad.any():
-        raise DataError(
-            f"a frequency is not negative, and {first_bad('weights', w, bad)}"
-        )
+    refuse(w < 0, "a frequency is not negative", "weights", w)
     if not w.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
     return w
+
+
+def refuse(
+    bad: Array, statement: str, name: str, values: Array, hint: str = ""
+) -> None:
+    """Raise DataError for bad values: a statement of what the values are, the first bad one, and a hint."""
+    if bad.any():
+        raise DataError(f"{statement}, and {first_bad(name, values, bad)}{hint}")
 
 
 def first_bad(name: str, values: Array, bad: Array) -> str:

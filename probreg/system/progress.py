@@ -129,10 +129,7 @@ def each_of[A, B](
     >>> each_of(lambda x: x * x, [1, 2, 3], "squares", workers=2)
     [1, 4, 9]
     """
-    if workers is None:
-        threads = os.cpu_count() or 1
-    else:
-        threads = workers
+    threads = workers or os.cpu_count() or 1
     with progress_bar(name, len(items), show=show) as bar:
         if threads == 1:
             return list(bar.over(map(work, items)))
@@ -157,18 +154,14 @@ def _display_for(show: bool | None) -> "_Display | None":
     ):
         return None
     wait = _QUIET if show is None else 0.0
-    if _in_notebook():
+    # an IPython shell without a kernel is a terminal
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is not None:
         return _Display(_Notebook, wait)
     if show or (sys.stderr is not None and sys.stderr.isatty()):
         return _Display(_Terminal, wait)
     return None
-
-
-def _in_notebook() -> bool:
-    """Whether the code runs in IPython with a kernel; an IPython shell has no kernel."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
 
 
 class _Terminal:

@@ -44,7 +44,7 @@ def clean_lines(*lines: str) -> str:
     >>> clean_lines("head", "a\tb")
     'head\na\\tb'
     """
-    return "\n".join(part for line in lines for part in wrap_line(visible(line)))
+    return "\n".join([part for line in lines for part in wrap_line(visible(line))])
 
 
 def wrap_line(line: str, width: int = WIDTH) -> list[str]:

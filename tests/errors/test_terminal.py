@@ -34,6 +34,13 @@ def fit() -> pr.Fit:
     return pr.fit(model)
 
 
+def _sorted_by_response() -> pr.Fit:
+    """A fit of which the test of autocorrelation names the response."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=60), np.sort(rng.normal(size=60))
+    return pr.fit(pr.Model.from_arrays(x, y, response=COLUMN))
+
+
 SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
     "fit": lambda fit: fit,
     "model": lambda fit: fit.model,
@@ -41,7 +48,7 @@ SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
         {"ML": pr.fit(fit.model.with_prior(pr.Flat())), COLUMN: fit}
     ),
     "check": lambda fit: pr.check(fit.model, verbose=True),
-    "diagnose": lambda fit: pr.diagnose(fit, verbose=True),
+    "diagnose": lambda fit: pr.diagnose(_sorted_by_response(), verbose=True),
     "influence": lambda fit: pr.prior_weight(fit),
     "compare_models": lambda fit: pr.compare_models(
         {COLUMN: fit, "other": pr.fit(fit.model.with_prior(pr.Normal(2.0)))}

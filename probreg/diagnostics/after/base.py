@@ -144,11 +144,11 @@ def catalogue_markdown() -> str:
     | name | title | when | picture |
     """
     targets = {"mode": "a point estimate", "posterior": "a posterior", "any": "any fit"}
-    lines = ["| name | title | when | picture |", "| --- | --- | --- | --- |"]
+    rows = [("name", "title", "when", "picture"), ("---",) * 4]
     for name, check in sorted(CHECKS.items()):
-        lines.append(f"| `{name}` | {check.title} | before the fit |  |")
-    for name, diagnostic in sorted(DIAGNOSTICS.items()):
-        when = ": ".join(filter(None, (targets[diagnostic.target], diagnostic.when)))
-        picture = f"`{diagnostic.picture}`" if diagnostic.picture else ""
-        lines.append(f"| `{name}` | {diagnostic.title} | {when} | {picture} |")
-    return "\n".join(lines)
+        rows.append((f"`{name}`", check.title, "before the fit", ""))
+    for name, cls in sorted(DIAGNOSTICS.items()):
+        when = ": ".join(filter(None, (targets[cls.target], cls.when)))
+        picture = f"`{cls.picture}`" if cls.picture else ""
+        rows.append((f"`{name}`", cls.title, when, picture))
+    return "\n".join([f"| {' | '.join(row)} |" for row in rows])

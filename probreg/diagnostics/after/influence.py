@@ -71,50 +71,47 @@ class DeletionDiagnostic(Diagnostic):
         if fit.model.design.total <= fit.model.shape[0] + 1:
             raise NotApplicable("too few observations")
 
-    def report_singular_rows(self, fit: Fit) -> list[Finding]:
-        """Return the finding of rows without which some coefficient has no estimate, so that the measure is nan."""
-        pieces = fit.once(local)
-        rows = np.flatnonzero(np.isnan(pieces.influence.cook[0]) & (pieces.w > 0))
-        if not len(rows):
-            return []
-        names = fit.model.design.row_names[rows].tolist()
-        sentence = f"a coefficient has no estimate without row {names[0]}"
-        if len(rows) > 1:
-            sentence += f" ({len(rows) - 1} more: {few_names(names[1:])})"
-        remedy = "check the row; drop its column, or give it a prior"
-        return self.report(sentence, Verdict.NOTE, remedy, rows=names)
-
     def report_influence(
         self,
         fit: Fit,
         sentence: str,
         size: float,
         largest: StatisticOfDataSets,
-        rows: Sequence[object],
+        rows: Sequence[object] = (),
         columns: Sequence[str] = (),
     ) -> list[Finding]:
-        """Return the finding of rows with the largest measure `size`, which a share of samples of the model reach."""
+        """Return the findings of rows without which a coefficient has no estimate, and of the largest measure `size`.
+
+        A share of samples of the model reach this measure; it is not reported below `noted`.
+        """
+        pieces = fit.once(local)
+        alone = np.isnan(pieces.influence.cook[0]) & (pieces.w > 0)
+        findings: list[Finding] = []
+        if alone.any():
+            names = fit.model.design.row_names[alone].tolist()
+            singular = f"a coefficient has no estimate without row {names[0]}"
+            if len(names) > 1:
+                singular += f" ({len(names) - 1} more: {few_names(names[1:])})"
+            remedy = "check the row; drop its column, or give it a prior"
+            findings = self.report(singular, Verdict.NOTE, remedy, rows=names)
+        if size < self.noted:
+            return findings or self.report(sentence, statistic=size)
         share = simulated_p_value(fit, largest)
         if share is None:
             share = nan
         else:
             bound = "at most " * (share <= LEAST)
             sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
+        tested = {"statistic": size, "p_value": share}
         if share >= UNCOMMON:
-            return self.report(sentence, statistic=size, p_value=share)
+            return findings + self.report(sentence, **tested)
         verdict = Verdict.WARNING
         if size < self.warned or share >= RARE:
             verdict = Verdict.NOTE
         several = len(rows) > 1
         remedy = f"check the row{'s' * several}, and report the fit without {'them' if several else 'it'} too"
-        return self.report(
-            sentence,
-            verdict,
-            remedy,
-            columns,
-            rows=rows,
-            statistic=size,
-            p_value=share,
+        return findings + self.report(
+            sentence, verdict, remedy, columns, rows, **tested
         )
 
 
@@ -274,10 +271,9 @@ class CookDiagnostic(DeletionDiagnostic):
         D = np.nan_to_num(pieces.influence.cook[0], nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
-        findings = self.report_singular_rows(fit)
         if not order:
             sentence = f"largest distance {top:.3g}"
-            return findings or self.report(sentence, statistic=top)
+            return self.report_influence(fit, sentence, top, largest_cook)
         names = fit.model.design.row_names[order].tolist()
         # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
         k = pieces.Z.shape[2]
@@ -291,7 +287,7 @@ class CookDiagnostic(DeletionDiagnostic):
         sentence = f"D = {top:.3g}: without row {names[0]} the estimate moves {edge} confidence ellipsoid"
         if len(order) > 1:
             sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
-        return findings + self.report_influence(fit, sentence, top, largest_cook, names)
+        return self.report_influence(fit, sentence, top, largest_cook, names)
 
 
 def largest_cook(data_sets: Local) -> Array:
@@ -325,10 +321,10 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         size = np.abs(largest)
         order = [j for j in np.argsort(-size) if size[j] >= self.noted]
         top = float(size.max())
-        findings = self.report_singular_rows(fit)
+        statistic = partial(largest_dfbetas, fit=fit)
         if not order:
             sentence = f"largest change of a coefficient {top:.2g} standard errors"
-            return findings or self.report(sentence, statistic=top)
+            return self.report_influence(fit, sentence, top, statistic)
         labels = fit.model.design.row_names
         names = fit.parameter_names
         parts = [
@@ -339,11 +335,8 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         outcomes = max(len(fit.model.likelihood.outcomes), 1)
         columns = [fit.model.design.ungrouped_columns[j // outcomes] for j in order]
-        statistic = partial(largest_dfbetas, fit=fit)
         columns = list(dict.fromkeys(columns))
-        return findings + self.report_influence(
-            fit, sentence, top, statistic, rows, columns
-        )
+        return self.report_influence(fit, sentence, top, statistic, rows, columns)
 
 
 def largest_dfbetas(data_sets: Local, fit: Fit) -> Array:
