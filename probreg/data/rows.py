@@ -133,7 +133,7 @@ def complete(table: DataTable, action: Missing) -> tuple[DataTable, tuple[str, .
         f"{is_missing.sum()} of {len(is_missing)} rows were dropped because of missing values: "
         f"{labels(table, np.flatnonzero(is_missing))}; by column: {counts}"
     )
-    return table.take(np.flatnonzero(~is_missing)), (sentence,)
+    return table.part(np.flatnonzero(~is_missing)), (sentence,)
 
 
 def refuse_missing(table: DataTable) -> None:

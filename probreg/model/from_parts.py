@@ -134,7 +134,9 @@ def from_parts(
     columns = recipe.columns
     sample = survey.sample
     sample = sample._replace(
-        X=written_where_small(sample.X), y=encode_values(bound.encode, sample.y)
+        X=written_where_small(sample.X),
+        y=encode_values(bound.encode, sample.y),
+        weights=None if sample.weights is None else sample.weights * unit,
     )
     if INTERCEPT in columns and (sample.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
@@ -224,11 +226,8 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     if kind != "sampling":
         return survey, 1.0
     unit = survey.n / survey.weight
-    sample = survey.sample
-    if sample.weights is not None:
-        sample = sample._replace(weights=sample.weights * unit)
     if survey.moments is None:
         moments = None
     else:
         moments = survey.moments.times(unit)
-    return survey._replace(weight=float(survey.n), sample=sample, moments=moments), unit
+    return survey._replace(weight=float(survey.n), moments=moments), unit

@@ -602,7 +602,7 @@ def test_surveys_add_up() -> None:
     for found in (left, right):
         assert found.n == n
         assert SAMPLE / 2 <= found.sample.rows <= SAMPLE
-        np.testing.assert_array_equal(found.sample.X, whole.X[:: found.stride])
+        np.testing.assert_array_equal(found.sample.X, whole.X[:: found.spaced.stride])
         assert sorted(found.values) == [0.0, 1.0, 2.0]
         assert not found.many
         agree(found.moments.gram[0], (whole.X * whole.weights[:, None]).T @ whole.X)

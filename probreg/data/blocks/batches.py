@@ -60,7 +60,7 @@ class Selection:
                     tally.rows += len(table.rows)
                     counted = rows_that_count(table, self.weights, self.counts)
                     tally.unused += int((~counted).sum())
-                    part = table if counted.all() else table.take(counted)
+                    part = table if counted.all() else table.part(counted)
                     if len(part.rows):
                         self._require_same_kinds(part)
                         part = self._complete(part, tally)
@@ -73,7 +73,7 @@ class Selection:
             dropped = np.logical_or.reduce(list(missing.values()))
             tally.dropped += int(dropped.sum())
             tally.missing.update({name: int(m.sum()) for name, m in missing.items()})
-            table = table.take(~dropped)
+            table = table.part(~dropped)
         table = complete(table, "raise")[0]
         refuse_infinite(table)
         return table
@@ -146,7 +146,7 @@ class FormulaBlocks:
             yield table
             return
         for a in range(0, len(table.rows), size):
-            yield table.take(np.arange(a, min(a + size, len(table.rows))))
+            yield table.part(np.arange(a, min(a + size, len(table.rows))))
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""

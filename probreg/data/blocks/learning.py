@@ -17,7 +17,7 @@ from probreg.data.blocks.files import Files
 from probreg.data.blocks.partition import Tables, tables_of
 from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.blocks.stream import ahead
-from probreg.data.blocks.survey import Orders
+from probreg.data.blocks.survey import EvenSample, Orders
 from probreg.data.formula.bars import (
     different_in_every_row,
     in_order,
@@ -325,7 +325,7 @@ def _plain_recipe(plan: Plan) -> Recipe:
         raise _none_complete(plan.files)
     return _recipe(
         plan,
-        rows.take(np.arange(min(2, len(rows.rows)))),
+        rows.part(np.arange(min(2, len(rows.rows)))),
         Memory(levels=dict(plan.truths)),
     )
 
@@ -386,7 +386,7 @@ def _notes(
             )
     if plan.learning and scan.rows > SAMPLE:
         yield (
-            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {len(scan.index)} evenly spaced rows of "
+            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {scan.spaced.size} evenly spaced rows of "
             f"{scan.rows}, and from the rows of the least and greatest values"
         )
 
@@ -430,18 +430,16 @@ class Levels:
 class Scan:
     """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
 
-    `levels` are of factors by their text and of grouping columns by name, `combinations` the groups of each term, and `held` evenly spaced rows with their
-    numbers, which are multiples of `stride`.
+    `levels` are of factors by their text and of grouping columns by name, `combinations` the groups of each term.
     """
 
     factors: Mapping[str, Expression]
     watched: tuple[str, ...]
     groups: tuple[Group, ...]
     rows: int = 0
-    stride: int = 1
     levels: dict[str, Levels] = field(default_factory=dict)
     combinations: dict[Group, dict[tuple[str, ...], None]] = field(default_factory=dict)
-    held: list[tuple[Array, DataTable]] = field(default_factory=list)
+    spaced: EvenSample = field(default_factory=EvenSample)
     extremes: dict[tuple[str, bool], tuple[float, int, DataTable]] = field(
         default_factory=dict
     )
@@ -481,12 +479,9 @@ class Scan:
             if kind_of(values) in ("number", "truth"):
                 for low in (True, False):
                     i = int(np.argmin(values) if low else np.argmax(values))
-                    row = _as_given(table, np.array([i]))
+                    row = table.part(np.array([i]))
                     self._keep_extreme(name, low, (values[i], start + i, row))
-        index = start + np.arange(len(table.rows))
-        keep = np.flatnonzero(index % self.stride == 0)
-        self.held.append((index[keep], _as_given(table, keep)))
-        self._thin()
+        self.spaced += EvenSample.of(start, len(table.rows), table)
 
     def joined(self, other: "Scan") -> "Scan":
         """Return the results of two sets of rows, the second after the first."""
@@ -495,8 +490,7 @@ class Scan:
             self.watched,
             self.groups,
             self.rows + other.rows,
-            max(self.stride, other.stride),
-            held=[*self.held, *other.held],
+            spaced=self.spaced + other.spaced,
         )
         for scan in (self, other):
             for key, levels in scan.levels.items():
@@ -507,7 +501,6 @@ class Scan:
                 )
             for (name, low), extreme in scan.extremes.items():
                 both._keep_extreme(name, low, extreme)
-        both._thin()
         return both
 
     def _keep_extreme(
@@ -517,34 +510,18 @@ class Scan:
         if new[0] < old[0] if low else new[0] > old[0]:
             self.extremes[name, low] = new
 
-    def _thin(self) -> None:
-        """Keep the rows whose numbers are multiples of the stride, at most SAMPLE of them."""
-        index = self.index
-        while (index % self.stride == 0).sum() > SAMPLE:
-            self.stride *= 2
-        self.held = [
-            (i[keep], table if len(keep) == len(i) else table.take(keep))
-            for i, table in self.held
-            if len(keep := np.flatnonzero(i % self.stride == 0))
-        ]
-
-    @property
-    def index(self) -> Array:
-        """The numbers of the evenly spaced rows."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *(i for i, _ in self.held)])
-
     def sample(self) -> DataTable:
         """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
         import pandas as pd
 
-        have = set(self.index.tolist())
-        parts = [t for _, t in self.held]
+        have = {number for index, _ in self.spaced.parts for number in index.tolist()}
+        parts = [t for _, t in self.spaced.parts]
         for _, row, table in self.extremes.values():
             if row not in have:
                 have.add(row)
                 parts.append(table)
         columns = {
-            name: joined_columns([t.columns[name] for t in parts])
+            name: joined_columns([_as_given(t.columns[name]) for t in parts])
             for name in parts[0].columns
         }
         settled = {
@@ -576,12 +553,8 @@ class Scan:
         return in_order(set(self.combinations[group]), levels)
 
 
-def _as_given(table: DataTable, keep: Array) -> DataTable:
-    """Return these rows with the values of categories instead of their codes."""
-    columns = {
-        name: values[keep]
-        if isinstance(values, np.ndarray)
-        else np.asarray(values[keep], dtype=object)
-        for name, values in table.columns.items()
-    }
-    return DataTable(columns, table.rows[keep])
+def _as_given(column: Any) -> Array:
+    """Return a column with the values of categories instead of their codes."""
+    return (
+        column if isinstance(column, np.ndarray) else np.asarray(column, dtype=object)
+    )

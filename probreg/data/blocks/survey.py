@@ -16,68 +16,89 @@ from probreg.data.blocks.block import SAMPLE, Array, Block, join_blocks
 _DISTINCT = 1000  # values of a response beyond which it has no levels
 
 
+@dataclass(frozen=True, eq=False)
+class EvenSample:
+    """Evenly spaced rows: those with a number that is a multiple of `stride`, the smallest power of 2 that SAMPLE rows allow.
+
+    `parts` are numbers and the rows that have them, as a `Block` or a `DataTable`.
+    """
+
+    stride: int = 1
+    parts: tuple[tuple[Array, Any], ...] = ()
+    size: int = 0
+
+    @classmethod
+    def of(cls, start: int, n: int, rows: Any) -> "EvenSample":
+        """Return the sample of n rows, of which the first has the number `start`."""
+        stride = 1
+        while n > stride * SAMPLE:
+            stride *= 2
+        return cls(1, ((start + np.arange(n), rows),), n).thin(stride)
+
+    def __add__(self, other: "EvenSample") -> "EvenSample":
+        stride = max(self.stride, other.stride)
+        a, b = self.thin(stride), other.thin(stride)
+        while a.size + b.size > SAMPLE:
+            stride *= 2
+            a, b = a.thin(stride), b.thin(stride)
+        return EvenSample(stride, a.parts + b.parts, a.size + b.size)
+
+    def thin(self, stride: int) -> "EvenSample":
+        """Return the rows with a number that is a multiple of a larger stride."""
+        if stride == self.stride:
+            return self
+        keep = [np.flatnonzero(numbers % stride == 0) for numbers, _ in self.parts]
+        parts = tuple(
+            (numbers[k], rows.part(k)) for k, (numbers, rows) in zip(keep, self.parts)
+        )
+        return EvenSample(stride, parts, sum(map(len, keep)))
+
+
 class Survey(NamedTuple):
     """Counts, evenly spaced rows, the distinct values of the response and, if requested, the moments.
 
-    If the response (n, c) consists of counts, `values` (1, c) are its sums.
-
-    `sample` contains the rows with a number (in `numbers`) that is a multiple of `stride`, the smallest power of 2 that SAMPLE rows allow;
-    `values` are the distinct values met, or some of them when `many`.
+    If the response (n, c) consists of counts, `values` (1, c) are its sums; else the distinct values met, or some of them when `many`.
     """
 
     n: int
     weight: float
-    stride: int
-    numbers: Array
-    sample: Block
+    spaced: EvenSample
     values: Array
     many: bool
     moments: AnyMoments | None
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
-        stride = max(self.stride, other.stride)
-        numbers = np.concatenate([self.numbers, other.numbers])
-        while (numbers % stride == 0).sum() > SAMPLE:
-            stride *= 2
-        a = self._thin_sample(stride)
-        b = other._thin_sample(stride)
-        values = a.values
-        if not (a.many or b.many):
-            values = distinct(np.concatenate([a.values, b.values]))[0]
-        moments: Any = (
-            None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
-        )
+        values = self.values
+        many = self.many or other.many
+        if not many:
+            values = distinct(np.concatenate([values, other.values]))[0]
+        moments: Any = None
+        if self.moments is not None and other.moments is not None:
+            moments = self.moments + other.moments  # type: ignore[operator]
         return Survey(
-            a.n + b.n,
-            a.weight + b.weight,
-            stride,
-            np.concatenate([a.numbers, b.numbers]),
-            join_blocks([a.sample, b.sample]),
+            self.n + other.n,
+            self.weight + other.weight,
+            self.spaced + other.spaced,
             values,
-            a.many or b.many or len(values) > _DISTINCT,
+            many or len(values) > _DISTINCT,
             moments,
         )
 
-    def _thin_sample(self, stride: int) -> "Survey":
-        """Return the survey with fewer rows in the sample, before they are copied together with another sample."""
-        if stride == self.stride:
-            return self
-        keep = np.flatnonzero(self.numbers % stride == 0)
-        return self._replace(
-            stride=stride,
-            numbers=self.numbers[keep],
-            sample=self.sample.part(keep),
-        )
+    @property
+    def sample(self) -> Block:
+        """The evenly spaced rows."""
+        return join_blocks([block for _, block in self.spaced.parts])
 
     @property
     def response(self) -> Array:
         """Representative values of the response: the values of the sample, and distinct values that the sample missed."""
         import pandas as pd
 
+        y = np.concatenate([block.y for _, block in self.spaced.parts])
         if self.values.ndim == 2:
-            return np.concatenate([self.sample.y, self.values])
-        missed = ~pd.Index(self.values).isin(pd.unique(self.sample.y))
-        return np.concatenate([self.sample.y, self.values[missed]])
+            return np.concatenate([y, self.values])
+        missed = ~pd.Index(self.values).isin(pd.unique(y))
+        return np.concatenate([y, self.values[missed]])
 
 
 @dataclass(eq=False)
@@ -117,17 +138,11 @@ class Orders:
 
 def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) -> Survey:
     """Return the survey of one block, before or after its response is encoded; `moments` computes the moments of its rows."""
-    stride = 1
-    while block.rows > stride * SAMPLE:
-        stride *= 2
-    places = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)
     return Survey(
         block.rows,
         float(block.rows if block.weights is None else block.weights.sum()),
-        stride,
-        block.start + places,
-        block.part(places),
+        EvenSample.of(block.start, block.rows, block),
         values,
         many,
         None if moments is None else moments(block),

@@ -41,7 +41,7 @@ class DataTable:
     >>> table = read_table({"x": [1, 2, None], "g": ["a", "b", "a"]})
     >>> table.columns["x"]
     array([ 1.,  2., nan])
-    >>> table.take(np.array([0, 2])).rows
+    >>> table.part(np.array([0, 2])).rows
     array([0, 2])
     """
 
@@ -50,7 +50,7 @@ class DataTable:
     counts: np.ndarray | None = None
     streamed: bool = False  # a sample of rows that are read in blocks
 
-    def take(self, keep: np.ndarray) -> "DataTable":
+    def part(self, keep: np.ndarray) -> "DataTable":
         """Return the rows at positions `keep` with their labels."""
         columns = {
             name: with_plain_dtype(values[keep])

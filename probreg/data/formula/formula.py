@@ -95,7 +95,7 @@ def read_formula(
     counted = rows_that_count(all_rows, weight, parts.count_columns)
     counted |= not counted.any()
     table = complete(
-        all_rows.take(counted) if not counted.all() else all_rows, missing
+        all_rows.part(counted) if not counted.all() else all_rows, missing
     )[0]
     refuse_infinite(table)
     if weight is None:

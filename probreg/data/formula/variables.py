@@ -95,7 +95,7 @@ def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
         where = np.array([place.get(row, -1) for row in np.asarray(labels).tolist()])
     if len(where) != design.n or (where < 0).any():
         raise DataError("these data are not the rows that the model was fitted to")
-    return dict(table.only(tuple(names)).take(where).columns)
+    return dict(table.only(tuple(names)).part(where).columns)
 
 
 def read_at(design: Design, data: Any) -> dict[str, Any]:
