@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, read_argument
+from probreg.arguments.scalars import Positive, read_argument, shown_value
 from probreg.data import AbsentRows, Design, as_weights, read_column, with_trials
 from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import is_array
@@ -16,6 +16,7 @@ from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible, require_unicode
 from probreg.formula.terms import Counted
 from probreg.likelihoods import (
+    LIKELIHOODS,
     Binomial,
     Gaussian,
     Likelihood,
@@ -88,11 +89,24 @@ class Choices:
     `likelihood` is None if the response determines it; `event` is the modelled level, `reference` the base class.
     """
 
-    likelihood: Likelihood | None
+    likelihood: Any
     prior: PriorLike
     aux: AuxLike
     event: Level | None = None
     reference: Level | None = None
+
+    def __post_init__(self) -> None:
+        if self.likelihood is None:
+            return
+        resolved = LIKELIHOODS.resolve(self.likelihood)
+        if not isinstance(resolved, Likelihood):
+            shown = shown_value(resolved)
+            if not isinstance(resolved, type):
+                shown = f"{type(resolved).__name__} from {type(resolved).__module__}"
+            raise Incompatible(
+                f"likelihood is a Likelihood or the name of one, got {shown}"
+            )
+        object.__setattr__(self, "likelihood", resolved)
 
 
 def what_counts(counted: Counted) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import (
     INTERCEPT,
@@ -34,9 +33,9 @@ from probreg.data.weights import (
     WeightsLike,
     kind_of_blocks,
 )
-from probreg.errors import DataError, Incompatible, rows_named
+from probreg.errors import DataError, rows_named
 from probreg.formula.terms import Counted
-from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
+from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import (
     Choices,
@@ -138,9 +137,7 @@ class FromData(ABC):
         reading = read_formula(
             formula, data, weights=weights, offset=offset, missing=missing
         )
-        choices = Choices(
-            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
-        )
+        choices = Choices(likelihood, prior, aux, event, reference)
         return cls._from_choices(
             choices,
             in_memory(
@@ -223,10 +220,9 @@ class FromData(ABC):
         if response is None:
             response = own_name(y)
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
-        names = (
-            _resolve_optional_likelihood(likelihood)
-            or response_of_counts(None, None if trials is None else "p")[0]
-        )
+        if likelihood is None:
+            likelihood, _ = response_of_counts(None, None if trials is None else "p")
+        choices = Choices(likelihood, prior, aux, event, reference)
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         )  # fmt: skip
@@ -237,11 +233,10 @@ class FromData(ABC):
             raise DataError(
                 f"X has {design.n} rows and y has {len(values)}: they must match"
             )
-        values, counts = of_rows(names, values, trials)
+        values, counts = of_rows(choices.likelihood, values, trials)
         design = replace(
             design, weights=weights_without_empty_trials(values, counts, design.weights)
         )
-        choices = Choices(names, prior, aux, event, reference)
         return cls._from_choices(
             choices, in_memory(design, values, levels, choices, counts=counts)
         )
@@ -334,9 +329,7 @@ class FromData(ABC):
         from probreg.data.blocks.files import files_of
         from probreg.model.from_parts import from_tables
 
-        choices = Choices(
-            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
-        )
+        choices = Choices(likelihood, prior, aux, event, reference)
         files = files_of(path, format, progress)
         read = from_tables(
             formula, files, choices, weights=weights, offset=offset, missing=missing
@@ -408,10 +401,9 @@ class FromData(ABC):
         from probreg.data.blocks.arrays import array_blocks
         from probreg.model.from_parts import from_array_blocks
 
-        resolved = _resolve_likelihood(likelihood)
         kind = kind_of_blocks(weights)
-        choices = Choices(resolved, prior, aux, event, reference)
-        compose = partial(of_rows, resolved)
+        choices = Choices(likelihood, prior, aux, event, reference)
+        compose = partial(of_rows, choices.likelihood)
         making, parts = array_blocks(
             blocks,
             columns=columns,
@@ -489,9 +481,7 @@ class FromData(ABC):
         from probreg.data.blocks.frames import frame_of
         from probreg.model.from_parts import from_tables
 
-        choices = Choices(
-            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
-        )
+        choices = Choices(likelihood, prior, aux, event, reference)
         frame = frame_of(data, client, complete=missing == "drop")
         read = from_tables(
             formula, frame, choices, weights=weights, offset=offset, missing=missing
@@ -614,26 +604,3 @@ def in_memory(
         )
         y = bound.encode(values)
     return replace(design, y=y), bound
-
-
-def _resolve_optional_likelihood(
-    likelihood: Likelihood | str | None,
-) -> Likelihood | None:
-    """Return the requested likelihood; None leaves it to the response."""
-    if likelihood is None:
-        return None
-    return _resolve_likelihood(likelihood)
-
-
-def _resolve_likelihood(likelihood: Likelihood | str) -> Likelihood:
-    resolved = LIKELIHOODS.resolve(likelihood)
-    if not isinstance(resolved, Likelihood):
-        kind = type(resolved)
-        if isinstance(resolved, type):
-            shown = shown_value(resolved)
-        else:
-            shown = f"{kind.__name__} from {kind.__module__}"
-        raise Incompatible(
-            f"likelihood is a Likelihood or the name of one, got {shown}"
-        )
-    return resolved

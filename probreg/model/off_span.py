@@ -9,7 +9,7 @@ they have too much of it, since they are not a projection.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import ceil
 from typing import Any
 
@@ -30,7 +30,7 @@ from probreg.model.group_effects import (
     inputs_of,
     weights_of,
 )
-from probreg.model.hyperparameters import hyper_at, hyper_names
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
@@ -295,6 +295,7 @@ def off_span(
     """
     recipe = model.design.recipe
     place = {c: j for j, c in enumerate(model.design.columns)}
+    names = hyper_names(model.joint, model.design)
     processes = list[ResidualProcess | DrawnProcess | GroupEffects]()
     terms: list[ProcessTerm | GroupedTerm] = [
         *recipe.processes.values(),
@@ -304,13 +305,13 @@ def off_span(
         if not all(c in place for c in term.columns):
             continue
         columns = [place[c] for c in term.columns]
-        numbers: list[int | None] = [
-            i
+        blocks: list[tuple[BlockPrior | None, dict[str, str] | None]] = [
+            (b, names.get(i))
             for i, b in enumerate(model.joint.blocks)
             if set(columns) <= set(b.columns)
         ]
-        for number in numbers or [None]:
-            block = _TermPrior(model, number, columns, draws, noise)
+        for b, hyper in blocks or [(None, None)]:
+            block = _TermPrior(columns, b, hyper, draws, noise)
             if isinstance(term, GroupedTerm):
                 root = partial(block.group_root, term)
                 processes.append(GroupEffects(term, columns, root, block.predictor))
@@ -321,40 +322,39 @@ def off_span(
 
 @dataclass(frozen=True, eq=False)
 class _TermPrior:
-    """The block of the prior with the columns of a term, at draws of its hyperparameters; `number` is None if there is no such block."""
+    """The block of the prior with the columns of a term, if there is one, at draws of its hyperparameters, whose names are `names`."""
 
-    model: Model
-    number: int | None
     columns: list[int]
+    block: BlockPrior | None
+    names: Mapping[str, str] | None
     draws: Mapping[str, Array] | None
     noise: Array | float
 
     @property
-    def block(self) -> BlockPrior:
-        assert self.number is not None
-        return self.model.joint.blocks[self.number]
-
-    @property
     def prior(self) -> Any:
         """Its prior; None without one."""
-        return None if self.number is None else self.block.prior
+        return None if self.block is None else self.block.prior
 
     @property
     def predictor(self) -> int | None:
         """The linear predictor of the block; None for all."""
-        return None if self.number is None else self.block.predictor
+        return None if self.block is None else self.block.predictor
 
     @property
-    def names(self) -> dict[str, str]:
-        """The name of each hyperparameter in the draws."""
-        joint = hyper_names(self.model.joint, self.model.design)
-        return joint[self.number]  # type: ignore[index]
+    def places(self) -> list[int]:
+        """The places of the columns in the block."""
+        return [self.block.columns.index(j) for j in self.columns]  # type: ignore[union-attr]
 
-    def hyper(self) -> dict[str, Array]:
-        """The draws (S,) of its hyperparameters."""
-        assert self.draws is not None
+    @cached_property
+    def hyper(self) -> dict[str, Array] | None:
+        """The draws (S,) of its hyperparameters; None if there are none of some of them."""
         draws = self.draws
-        return {k: np.asarray(draws[v], dtype=float) for k, v in self.names.items()}
+        if draws is None or self.names is None:
+            return None
+        if not all(name in draws for name in self.names.values()):
+            return None
+        values = {k: np.asarray(draws[v], dtype=float) for k, v in self.names.items()}
+        return dict(self.prior.internal(values))
 
     def processes(self, term: ProcessTerm) -> Iterator[ResidualProcess | DrawnProcess]:
         """Yield the residual process of a term.
@@ -363,16 +363,16 @@ class _TermPrior:
         range is below the error of the basis, and is not added.
         """
         prior = self.prior
-        is_whole = prior is not None and set(self.columns) == set(self.block.columns)
-        if is_whole and self.draws is not None and isinstance(prior, FunctionValues):
-            values = self.hyper()
+        is_whole = prior is not None and len(self.columns) == len(self.block.columns)  # type: ignore[union-attr]
+        if is_whole and self.hyper and isinstance(prior, FunctionValues):
+            assert self.draws is not None  # of which `hyper` is
             beta = self.draws["beta"]
-            amplitude = prior.amplitude_at(values) * np.ones(len(beta))
-            table = np.stack([values[name] for name, _ in prior.unknown], 1)
+            amplitude = prior.amplitude_at(self.hyper) * np.ones(len(beta))
+            table = np.stack([self.hyper[name] for name, _ in prior.unknown], 1)
             at_rows = beta[:, self.columns]
             yield DrawnProcess(term.key, prior, self.columns, amplitude, table, at_rows)
-        elif is_whole and self.draws is not None and isinstance(prior, SineProcess):
-            yield self._sines(term, prior)
+        elif is_whole and self.hyper and isinstance(prior, SineProcess):
+            yield self._sines(term, prior, self.hyper)
         elif (
             self.draws is not None
             or self.predictor is None
@@ -386,9 +386,10 @@ class _TermPrior:
                 predictor=self.predictor,
             )
 
-    def _sines(self, term: ProcessTerm, prior: SineProcess) -> ResidualProcess:
+    def _sines(
+        self, term: ProcessTerm, prior: SineProcess, values: Mapping[str, Array]
+    ) -> ResidualProcess:
         """Return the residual process of a term with hyperparameters drawn along with the coefficients of its sines."""
-        values = self.hyper()
         table = np.stack(list(values.values()), 1)
         amplitude = prior.amplitude_at(values) * np.ones(len(table))
         # k(x, x) does not depend on lengths
@@ -413,17 +414,11 @@ class _TermPrior:
             return None
         spread: Array | float = self.noise if prior.sigma_units else 1.0
         if isinstance(prior, HierarchicalPrior):
-            if (
-                self.draws is None
-                or any(h.each for h in prior.hyper.values())
-                or not all(name in self.draws for name in self.names.values())
-            ):
+            if self.hyper is None or any(h.each for h in prior.hyper.values()):
                 return None
-            draws = {k: self.draws[name] for k, name in self.names.items()}
-            spread = np.asarray(prior.spread(**draws)) * spread
+            spread = np.asarray(prior.spread(**self.hyper)) * spread
             prior = prior.base
-        places = [self.block.columns.index(j) for j in self.columns]
-        base_scale = _one_scale(prior, len(self.block.columns), places)
+        base_scale = _one_scale(prior, len(self.block.columns), self.places)  # type: ignore[union-attr]
         return None if base_scale is None else np.atleast_1d(base_scale * spread)
 
     def group_root(self, term: GroupedTerm) -> Array:
@@ -432,17 +427,14 @@ class _TermPrior:
         prior = self.prior
         if isinstance(prior, VaryingEffects) and not prior.hyper:
             return prior.root(np.zeros(0))[0][None]
-        if isinstance(prior, VaryingEffects) and self.draws is not None:
-            joint = self.model.joint
-            assert self.number is not None
-            inside = hyper_at(joint, self.model.design, self.number, self.draws)
-            logs = [np.log(np.asarray(inside[k], dtype=float)) for k in prior.hyper]
+        if isinstance(prior, VaryingEffects) and self.hyper is not None:
+            logs = [np.log(self.hyper[k]) for k in prior.hyper]
             # draws of an integral stand at few nodes
             nodes, index = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
             return np.stack([prior.root(node)[0] for node in nodes])[index.ravel()]
         if isinstance(prior, GaussianPrior):
-            q = len(self.block.columns)
-            places = [self.block.columns.index(j) for j in self.columns]
+            q = len(self.block.columns)  # type: ignore[union-attr]
+            places = self.places
             if not np.any(prior.center(q)[places]):
                 unit = np.reshape(self.noise if prior.sigma_units else 1.0, (-1, 1, 1))
                 return _given_root(prior, q, places[:K])[None] * unit
@@ -468,15 +460,8 @@ def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
 
 def _one_scale(prior: Any, q: int, places: list[int]) -> float | None:
     """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
-    if isinstance(prior, GaussianPrior):
-        sds = prior.independent(q)
-    else:
-        sds = None
-    if (
-        sds is None
-        or not np.isfinite(sds[places]).all()
-        or (sds[places] != sds[places[0]]).any()
-    ):
+    sds = prior.independent(q) if isinstance(prior, GaussianPrior) else None
+    if sds is None or not np.isfinite(sds[places]).all() or np.ptp(sds[places]):
         return None
     return float(sds[places[0]])
 

@@ -43,15 +43,11 @@ class PartialCorrelation(AuxPrior):
     name = "partial_correlation"
 
     def log_prob(self, v: Array) -> Array:
-        # p(v) = p(t) / v
+        # with t = atanh r = log v: p(v) = sech(t)^(2 b) / (2^(2 b - 1) B(b, b) v)
         t = np.log(v)
-        return self._log_prob_of_log(t) - t
-
-    def _log_prob_of_log(self, t: Array) -> Array:
-        # with t = atanh r: p(t) = sech(t)^(2 b) / (2^(2 b - 1) B(b, b))
         b = self.shape
         log_cosh = np.logaddexp(t, -t) - np.log(2.0)
-        return -2.0 * b * log_cosh - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b)
+        return -2.0 * b * log_cosh - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b) - t
 
     def slopes(self, v: float) -> tuple[float, float]:
         # d/dt [-2 b log cosh t] = -2 b tanh t

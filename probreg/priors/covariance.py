@@ -36,7 +36,7 @@ from probreg.priors.correlations import (
     rows_of_root,
 )
 from probreg.priors.group_normal import GroupNormal
-from probreg.priors.latent import Hyper, LatentPrior, LogScales
+from probreg.priors.latent import ConditionalPrior, Hyper, LogScales
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
 
@@ -155,7 +155,7 @@ class Covariance(DataDependentPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class VaryingEffects(LatentPrior):
+class VaryingEffects(ConditionalPrior):
     """b_g ~ N(0, Lambda Lambda') of G groups and K effects, group by group; hyperparameters with a prior are unknown.
 
     Parameters
@@ -179,7 +179,7 @@ class VaryingEffects(LatentPrior):
     group: str = ""
 
     name = "covariance"
-    known = False
+    base = Normal(1.0)
 
     def __post_init__(self) -> None:
         read_argument("groups", self.groups, Count)
@@ -187,14 +187,6 @@ class VaryingEffects(LatentPrior):
     @property
     def size(self) -> int | None:
         return self.groups * len(self.effects)
-
-    @property
-    def base(self) -> Normal:  # type: ignore[override]
-        return Normal(1.0)
-
-    @property
-    def proper(self) -> bool:  # type: ignore[override]
-        return all(h.prior.proper for h in self.hyper.values())
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -238,27 +230,20 @@ class VaryingEffects(LatentPrior):
             {**values, **{name: 1.0 for name in values if name.startswith("sd[")}}
         )
         T = T / np.linalg.norm(T, axis=1)[:, None]
-        combinations = []
         for n, i in enumerate(kept):
             R = T[kept[: n + 1]] @ T[kept[: n + 1]].T
             if n == 0 or np.linalg.eigvalsh(R)[0] > _EDGE**2:
                 continue
-            neighbours = [
-                j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2
-            ]
-            if neighbours:
-                r = R[n, kept.index(neighbours[0])]
-                with_ = self.effects[neighbours[0]]
-                combinations.append(
-                    f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}"
-                )
-            else:
-                names = ", ".join(self.effects[j] for j in kept[:n])
-                combinations.append(
-                    f"{self.effects[i]} | {self.group} is a linear function of {names}"
-                )
-            break
-        return combinations
+            effect = self.effects[i]
+            for j, r in zip(kept, R[n, :n]):
+                if abs(r) > 1.0 - _EDGE**2:
+                    sign = "1" if r > 0 else "-1"
+                    return [
+                        f"cor({self.effects[j]}, {effect} | {self.group}) is {sign}"
+                    ]
+            names = ", ".join(self.effects[j] for j in kept[:n])
+            return [f"{effect} | {self.group} is a linear function of {names}"]
+        return []
 
     @property
     def diagonal(self) -> bool:
@@ -403,11 +388,6 @@ class VaryingEffects(LatentPrior):
             return Normal(tuple(self.spread(**values).tolist()))
         root = self.root_of_groups({name: float(v) for name, v in values.items()})
         return GroupNormal(tuple(map(tuple, root.tolist())), self.groups)
-
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise DataError(
-            "the density of effects without their covariance is not known: fit it, or hold sd and cor"
-        )
 
     def log_prob_given(
         self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0

@@ -22,7 +22,7 @@ from probreg.priors.base import (
     PriorData,
     Shape,
 )
-from probreg.priors.latent import Hyper, LatentPrior, LogScales
+from probreg.priors.latent import ConditionalPrior, Hyper, LogScales
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
@@ -182,7 +182,7 @@ def is_length(name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessPrior(LatentPrior):
+class ProcessPrior(ConditionalPrior):
     """A process with unknown hyperparameters of the kernel, bound to the basis of its columns."""
 
     basis: KernelBasis
@@ -190,15 +190,11 @@ class ProcessPrior(LatentPrior):
     unknown: tuple[tuple[str, AuxPrior], ...]
 
     name = "gaussian_process"
-    known = False
+    base = Normal(1.0)
 
     @property
     def size(self) -> int | None:
         return self.basis.size
-
-    @property
-    def proper(self) -> bool:  # type: ignore[override]
-        return all(h.prior.proper for h in self.hyper.values())
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
@@ -207,10 +203,6 @@ class ProcessPrior(LatentPrior):
         else:
             amplitude = {}
         return amplitude | {name: Hyper(prior) for name, prior in self.unknown}
-
-    @property
-    def base(self) -> Normal:  # type: ignore[override]
-        return Normal(1.0)
 
     @property
     def scales(self) -> tuple[bool, ...]:
@@ -254,11 +246,6 @@ class ProcessPrior(LatentPrior):
     def error_at(self, values: Mapping[str, float]) -> float:
         """The error of columns that do not follow the hyperparameters, as a share of k(x, x); 0 of those that do."""
         return 0.0
-
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise Incompatible(
-            "the density of a process without its hyperparameters is not known: fit it, or hold them"
-        )
 
     def sample(
         self,

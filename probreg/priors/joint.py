@@ -98,20 +98,19 @@ class BlockPrior:
             return vec_entries(self.columns, m)
         return np.asarray(self.columns, dtype=int) * m + self.predictor
 
+    @property
+    def _predictors(self) -> slice:
+        if self.predictor is None:
+            return slice(None)
+        return slice(self.predictor, self.predictor + 1)
+
     def take(self, beta: Any) -> Any:
         """The coefficients (..., q, m) or (..., q, 1) of beta (..., p, m)."""
-        inside = beta[..., list(self.columns), :]
-        if self.predictor is None:
-            return inside
-        return inside[..., self.predictor : self.predictor + 1]
+        return beta[..., list(self.columns), self._predictors]
 
     def put(self, out: Array, values: Array) -> None:
         """Write the coefficients into out (..., p, m)."""
-        if self.predictor is None:
-            predictors = slice(None)
-        else:
-            predictors = slice(self.predictor, self.predictor + 1)
-        out[..., list(self.columns), predictors] = values
+        out[..., list(self.columns), self._predictors] = values
 
 
 def first_of(blocks: Iterable[BlockPrior]) -> list[BlockPrior]:
@@ -512,18 +511,9 @@ def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
     (1, 2)
     """
     exact = tuple(i for i, c in enumerate(columns) if c == key)
-    return (
-        exact
-        or _of_term(key, columns)
-        or _of_term(_strip_spaces(key), [_strip_spaces(c) for c in columns])
-    )
-
-
-def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
-    return tuple(
-        i
-        for i, c in enumerate(columns)
-        if _is_of_term(factors_of_name(c), factors_of_name(key))
+    term = _plain_factors(key)
+    return exact or tuple(
+        i for i, c in enumerate(columns) if _is_of_term(_plain_factors(c), term)
     )
 
 
@@ -533,14 +523,14 @@ def same_term(one: str, other: str) -> bool:
     >>> same_term("s(x,k = 5)", "s(x, k=5)")
     True
     """
-    return _strip_spaces(one) == _strip_spaces(other)
+    return _plain_factors(one) == _plain_factors(other)
 
 
-def _strip_spaces(name: str) -> str:
-    """Return a name without the optional spaces of a formula: within brackets and around colons.
+def _plain_factors(name: str) -> list[str]:
+    """Return the factors of a name without the optional spaces of a formula: within brackets and around colons.
 
-    >>> _strip_spaces("bs( bmi, df = 6 ) : dose group")
-    'bs(bmi,df=6):dose group'
+    >>> _plain_factors("bs( bmi, df = 6 ) : dose group")
+    ['bs(bmi,df=6)', 'dose group']
     """
     parts = []
     for factor in factors_of_name(name):
@@ -550,7 +540,7 @@ def _strip_spaces(name: str) -> str:
             if bracket
             else head
         )
-    return ":".join(parts)
+    return parts
 
 
 def _is_of_term(column: list[str], term: list[str]) -> bool:

@@ -150,3 +150,18 @@ class LatentPrior(HierarchicalPrior):
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """Values of those hyperparameters that are no scales, at which a search begins; one empty tuple where there are none."""
         return ((),)
+
+
+class ConditionalPrior(LatentPrior):
+    """Standard normal coefficients of a root or of scales: their density is known given the hyperparameters alone."""
+
+    known = False
+
+    @property
+    def proper(self) -> bool:  # type: ignore[override]
+        return all(h.prior.proper for h in self.hyper.values())
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        raise DataError(
+            f"the {self.name} prior has no density without its hyperparameters: fit it, or hold them"
+        )

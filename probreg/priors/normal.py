@@ -139,9 +139,9 @@ class Normal(LocationScale, GaussianPrior):
         shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
-        z = rng.standard_normal(shape)
         if self.precision_matrix is None:
-            return self.center(shape[-2])[:, None] + unit * self.scales[..., None] * z
+            return super().sample(rng, shape, unit)
+        z = rng.standard_normal(shape)
         # P = L L': beta = location + u L'^-1 z has covariance u^2 P^-1.
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
@@ -184,20 +184,6 @@ class Normal(LocationScale, GaussianPrior):
             "mu": self.center(q),
             "tau": np.array(self.precision_matrix) / unit**2,
         }
-
-    def quadratic(self, beta: Any, unit: Any) -> Any:
-        """log p of symbolic coefficients (q, m) by the precision matrix, without a factorisation."""
-        import pymc as pm
-
-        q = self.size or 1
-        m = beta.shape[1]
-        P = self.precision(q)
-        r = beta - self.center(q)[:, None]
-        # log p = m (log |P|^(1/2) - q/2 log 2 pi - q log u) - tr r'P r / (2 u^2), r = beta - b (q, m).
-        constant = log_density_at_mean(P)
-        return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (
-            constant - q * pm.math.log(unit)
-        )
 
     def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant, or (w - b)' P (w - b) / (2 u^2).

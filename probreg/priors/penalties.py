@@ -292,18 +292,16 @@ def _per_observation(
     of: str, at: Setting, given: dict[str, float], ridge: bool
 ) -> tuple[float, float]:
     n = at.require("n", f"a criterion of {of}, which is per observation,")
-    if of == "glmnet":
-        total = _take(given, "lam", "lambda")
-        share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
-        if at.family == "gaussian" and share < 1:
-            y_sd = at.require(
-                "y_sd", "glmnet's squared term, which it divides by the sd of y,"
-            )
-            return n * total * share, n * total * (1 - share) / y_sd
-        return n * total * share, n * total * (1 - share)
-    total = _take(given, "alpha")
-    share = _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
-    return n * total * share, n * total * (1 - share)
+    totals = ["lam", "lambda"] if of == "glmnet" else ["alpha"]
+    shares = ["alpha", "l1_ratio"] if of == "glmnet" else ["l1_ratio", "L1_wt"]
+    total = _take(given, *totals)
+    share = _take(given, *shares, default=0.0 if ridge else 1.0)
+    unit = 1.0
+    if of == "glmnet" and at.family == "gaussian" and share < 1:
+        unit = at.require(
+            "y_sd", "glmnet's squared term, which it divides by the sd of y,"
+        )
+    return n * total * share, n * total * (1 - share) / unit
 
 
 def _take(given: dict[str, float], *names: str, default: float | None = None) -> float:

@@ -5,7 +5,9 @@ default prior p(v) ∝ 1/v is flat; `slopes` are the derivatives there, of log p
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,17 +78,16 @@ class AuxPrior(NamedSettings, ABC):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draws (size,). DataError for an improper prior."""
 
+    # the name of PyMC's distribution, and the settings by its parameters, where it has one
+    in_pymc: ClassVar[tuple[str, Mapping[str, str]]]
+
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         """The named variable in the PyMC model that is open, one of each entry of its dims."""
         import pymc as pm
 
         kind, parameters = self.in_pymc
-        return getattr(pm, kind)(name, dims=dims, **parameters)
-
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        """The name of PyMC's distribution and its parameters, where it has one."""
-        raise NotImplementedError
+        values = {k: getattr(self, v) for k, v in parameters.items()}
+        return getattr(pm, kind)(name, dims=dims, **values)
 
 
 def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
@@ -157,6 +158,7 @@ class HalfNormal(AuxPrior):
 
     scale: Positive = 1.0
     name = "half_normal"
+    in_pymc = "HalfNormal", MappingProxyType({"sigma": "scale"})
 
     def log_prob(self, v: Array) -> Array:
         # log p(v) = log(2/pi)/2 - log s - v^2 / (2 s^2)
@@ -174,13 +176,11 @@ class HalfNormal(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return np.abs(rng.normal(0.0, self.scale, size))
 
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        return "HalfNormal", {"sigma": self.scale}
-
 
 class _HalfT(AuxPrior):
     """v = scale |t|, t Student-t on nu degrees of freedom."""
+
+    in_pymc = "HalfStudentT", MappingProxyType({"nu": "nu", "sigma": "scale"})
 
     scale: float
     nu: float
@@ -204,10 +204,6 @@ class _HalfT(AuxPrior):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return self.scale * np.abs(rng.standard_t(self.nu, size))
-
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        return "HalfStudentT", {"nu": self.nu, "sigma": self.scale}
 
 
 @AUX_PRIORS.register
@@ -257,10 +253,7 @@ class HalfCauchy(_HalfT):
     scale: Positive = 1.0
     name = "half_cauchy"
     nu = 1.0
-
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        return "HalfCauchy", {"beta": self.scale}
+    in_pymc = "HalfCauchy", MappingProxyType({"beta": "scale"})
 
 
 @AUX_PRIORS.register
@@ -283,6 +276,7 @@ class Exponential(AuxPrior):
 
     scale: Positive = 1.0
     name = "exponential"
+    in_pymc = "Exponential", MappingProxyType({"scale": "scale"})
     names_scale = True
 
     def log_prob(self, v: Array) -> Array:
@@ -295,10 +289,6 @@ class Exponential(AuxPrior):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return rng.exponential(self.scale, size)
-
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        return "Exponential", {"scale": self.scale}
 
 
 @AUX_PRIORS.register
@@ -444,6 +434,7 @@ class LogNormal(AuxPrior):
     _: KW_ONLY
     location: Real = 0.0
     name = "log_normal"
+    in_pymc = "LogNormal", MappingProxyType({"mu": "location", "sigma": "scale"})
     names_scale = True
 
     def log_prob(self, v: Array) -> Array:
@@ -462,7 +453,3 @@ class LogNormal(AuxPrior):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return rng.lognormal(self.location, self.scale, size)
-
-    @property
-    def in_pymc(self) -> tuple[str, dict[str, float]]:
-        return "LogNormal", {"mu": self.location, "sigma": self.scale}
