@@ -131,7 +131,7 @@ class SineBasis(KernelBasis):
         self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike
     ) -> "SineBasis":
         """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
-        ends = np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
+        ends = self.ends
         half = hsgp(high, X, range=ends).half_width.tolist()
         counts = hsgp(low, X, range=ends, half_width=half).counts
         return replace(

@@ -38,14 +38,8 @@ HUGE = np.finfo(
 
 @inline
 def _loss(code: int, f: float, y: float, c: float) -> tuple[float, float]:
-    # the squared loss by itself: among the others it is behind a jump by table, which costs a round of it a sixth
     if code == 0:
         return _squared(f, y, c)
-    return _other_loss(code, f, y, c)
-
-
-@inline
-def _other_loss(code: int, f: float, y: float, c: float) -> tuple[float, float]:
     if code == 1:
         return _absolute(f, y, c)
     if code == 2:
@@ -77,27 +71,22 @@ def _dot_and_square(w: Array, X: Array, i: int) -> tuple[float, float]:
 
 
 @inline
-def _step_size(s: Setup, t: int, q: float) -> float:
-    kind = s[0][1]
-    _, step, power, eps, _ = s[1]
-    # s = step t^-power; the multiplier is s, s / (eps + q), s / (1 + s q) or min(step, l / (eps + q)), q = |x|^2.
-    now = step if power == 0.0 else step * t**-power
-    if kind == NORMALISED:
-        return now / (eps + q) if eps + q > 0 else 0.0
-    if kind == IMPLICIT:
-        return now / (1.0 + now * q)
-    return now
-
-
-@inline
 def _round(
     f: float, q: float, y: float, t: int, s: Setup
 ) -> tuple[float, float, float]:
     """Loss, slope and multiplier of x of a round; the loss is NaN if the row or the loss is not finite."""
-    value, slope = _loss(s[0][0], f, y, s[1][0])
+    c, step, power, eps, _ = s[1]
+    value, slope = _loss(s[0][0], f, y, c)
     if not abs(value + q) <= HUGE:
         return np.nan, slope, 0.0
-    return value, slope, _step_size(s, t, q) * slope
+    # s = step t^-power; the multiplier is s, s / (eps + q) or s / (1 + s q), q = |x|^2.
+    now = step if power == 0.0 else step * t**-power
+    kind = s[0][1]
+    if kind == NORMALISED:
+        now = now / (eps + q) if eps + q > 0 else 0.0
+    elif kind == IMPLICIT:
+        now = now / (1.0 + now * q)
+    return value, slope, now * slope
 
 
 @inline
