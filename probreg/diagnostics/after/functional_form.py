@@ -306,20 +306,39 @@ def _restricted_ratio(
     keep = mu > 1e-12 * mu[0]
     mu = mu[keep]
     df = _degrees_left(fit, functions) + (~keep).sum()
-    ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
+    return _ratio_test("RLRT", mu, w2[keep], rng, float(T[p, p] ** 2), df)
+
+
+def _ratio_test(
+    name: str,
+    mu: Array,
+    w2: Array,
+    rng: np.random.Generator,
+    residual: float = 0.0,
+    df: float | None = None,
+) -> HypothesisTest:
+    """Maximise twice the log-likelihood ratio over lam >= 0, and simulate it under the null, where w_s^2 / sigma^2 ~ chi2(1).
+
+    It is sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s) for sigma = 1, and the restricted ratio for the residual sum
+    of squares on `df` degrees of freedom. The p-value is (1 + number of draws at least as large) / (1 + draws), never zero.
+    """
+    ratios = np.geomspace(1e-2 / mu.max(), 1e4 / mu.min(), _RATIOS)
     shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
 
-    def ratio(w2: Array, residual: Array) -> Array:
-        """The largest restricted log-likelihood ratio, twice, for each row of w2 (S, K) and residual (S,)."""
-        D = w2 @ shrunk + residual[:, None]
-        D0 = w2.sum(1) + residual
-        value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D))
+    def maximum(w2: Array, residual: Array) -> Array:
+        if df is None:
+            value = w2 @ (1.0 - shrunk)
+        else:
+            D = w2 @ shrunk + residual[:, None]
+            D0 = w2.sum(1) + residual
+            value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D))
         return np.maximum((value + np.log(shrunk).sum(0)).max(1), 0.0)
 
-    observed = ratio(w2[None, keep], np.array([T[p, p] ** 2]))[0]
+    observed = maximum(w2[None], np.array([residual]))[0]
     simulated = rng.chisquare(1.0, (SIMULATED, len(mu)))
-    null = ratio(simulated, rng.chisquare(df, SIMULATED))
-    return HypothesisTest("RLRT", float(observed), _p_value(null, observed))
+    null = maximum(simulated, rng.chisquare(df or 1.0, SIMULATED))
+    p = (1 + (null >= observed - 1e-12).sum()) / (1 + len(null))
+    return HypothesisTest(name, float(observed), float(p))
 
 
 def _shape(fit: Fit, Z: Array) -> Array:
@@ -361,18 +380,7 @@ def _score_test(
     keep = mu > 1e-12 * mu[-1]
     mu = mu[keep]
     w2 = np.square(V[:, keep].T @ g) / mu
-    shrunk = 1.0 / (
-        1.0 + np.outer(mu, np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS))
-    )
-
-    def ratio(w2: Array) -> Array:
-        """sup over lam >= 0 of sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s), for each row of w2 (S, K)."""
-        value = w2 @ (1.0 - shrunk) + np.log(shrunk).sum(0)
-        return np.maximum(value.max(1), 0.0)
-
-    observed = ratio(w2[None])[0]
-    null = ratio(rng.chisquare(1.0, (SIMULATED, len(mu))))
-    return HypothesisTest("score", float(observed), _p_value(null, observed))
+    return _ratio_test("score", mu, w2, rng)
 
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
@@ -387,8 +395,3 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     scale = _HELD / float(np.sqrt(np.diagonal(J).max()))
     prior[tuple(columns[j] for j in Z)] = Normal(scale)
     return model.with_prior(prior)
-
-
-def _p_value(null: Array, observed: float) -> float:
-    """(1 + number of draws at least as large) / (1 + draws): the p-value from simulated data, never zero."""
-    return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))
