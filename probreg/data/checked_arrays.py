@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
 from probreg.linalg import map_blocks, row_blocks
@@ -63,8 +64,6 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     For a table with a column for each class, return the counts (n, K) with the names of its columns.
     """
     if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
-        from probreg.data.formula.columns import read_columns
-
         table = read_columns(y)
         if len(table) != 1:
             return np.stack([np.asarray(v) for v in table.values()], 1), tuple(
@@ -78,8 +77,6 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
         return (
             values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         ), None
-    from probreg.data.formula.columns import read_columns
-
     column = read_columns({"y": y})["y"]
     if isinstance(column, np.ndarray):
         return column, None
@@ -239,8 +236,6 @@ def read_column(data: Any, name: str) -> Array:
 
 
 def named_columns(data: Any, names: Sequence[str]) -> Array:
-    from probreg.data.formula.columns import read_columns
-
     table = read_columns(data)
     missing = [c for c in names if c not in table]
     if missing:

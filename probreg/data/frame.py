@@ -10,11 +10,7 @@ from probreg.data.moments import refuse_too_wide
 from probreg.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray
-_CONSTANT = 1e-14  # sd / |mean| of a column at or below which its variation is rounding
 _ILL = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
-_SINGULAR = 1e12  # condition from which columns count as combinations of others
-_MOST_COLUMNS = 200  # columns up to which the condition is computed
-_SAMPLE = 10_000  # rows from which it is computed
 
 
 @dataclass(frozen=True)
@@ -38,8 +34,11 @@ class Frame:
 
         Constant columns are not centred; without an intercept, no column is centred.
         """
+        rounding = (
+            1e-14  # sd / |mean| of a column at or below which its variation is rounding
+        )
         size = np.hypot(mean, sd)
-        constant = sd <= _CONSTANT * size
+        constant = sd <= rounding * size
         size = np.where(size > 0, size, 1.0)
         if intercept is None:
             return cls(np.zeros_like(mean), size, None)
@@ -57,6 +56,9 @@ class Frame:
 
         Columns that are combinations of earlier columns stay unchanged.
         """
+        sample_rows = 10_000  # rows from which it is computed
+        most_columns = 200  # columns up to which the condition is computed
+        singular = 1e12  # condition from which columns count as combinations of others
         if columns is None:
             mixed = np.arange(X.shape[1])
         else:
@@ -64,11 +66,11 @@ class Frame:
         n = len(X)
         if (
             not isinstance(X, np.ndarray)
-            or not 1 < len(mixed) <= _MOST_COLUMNS
+            or not 1 < len(mixed) <= most_columns
             or n <= len(mixed)
         ):
             return self
-        sample = X[:: max(1, n // _SAMPLE)]
+        sample = X[:: max(1, n // sample_rows)]
         sample = sample if len(mixed) == X.shape[1] else sample[:, mixed]
         U = (sample - self.shift[mixed]) / self.scale[mixed]
         n = len(sample)
@@ -80,7 +82,7 @@ class Frame:
         if len(independent) < len(mixed):
             mixed = mixed[independent]
             R = factor_of(R[:, independent])
-        if len(mixed) < 2 or not _ILL <= condition_of(R) < _SINGULAR:
+        if len(mixed) < 2 or not _ILL <= condition_of(R) < singular:
             return self
         return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=mixed)
 

@@ -26,7 +26,6 @@ from probreg.kernels import (
 from probreg.kernels.row_values import exact_by_cholesky
 
 Array = np.ndarray
-_MOST_NAMED = 10  # maximum number of inputs listed in the name of the term
 
 
 def design_of_kernel(
@@ -126,5 +125,6 @@ def _has_length(kernel: CovarianceFunction) -> bool:
 
 def _key_of(names: Sequence[str]) -> str:
     """Return the term as written in a formula; for many inputs, with only the first and the last."""
+    most_named = 10  # maximum number of inputs listed in the name of the term
     written = [column_written(name) for name in names]
-    return f"gp({', '.join(written if len(names) <= _MOST_NAMED else [written[0], '...', written[-1]])})"
+    return f"gp({', '.join(written if len(names) <= most_named else [written[0], '...', written[-1]])})"

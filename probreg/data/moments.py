@@ -33,8 +33,6 @@ from probreg.tables.notebook import PrintsLines
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
-ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
-_ROUNDING = 1e-14  # of a weighted mean of ones
 MOMENT_ARRAYS = (
     "factor", "factor_low", "n", "weight", "columns", "mean", "scale", "y", "log_precision",
 )  # fmt: skip
@@ -396,7 +394,8 @@ class Moments(PrintsLines):
 
 def _of_ones(mean: Array, scale: Array) -> bool:
     """Whether the first of the columns is all ones."""
-    return len(mean) > 1 and abs(mean[0] - 1.0) <= _ROUNDING and scale[0] <= _ROUNDING
+    rounding = 1e-14  # of a weighted mean of ones
+    return len(mean) > 1 and abs(mean[0] - 1.0) <= rounding and scale[0] <= rounding
 
 
 def _shift_factor(F: Array, by: Array) -> Array:
@@ -413,7 +412,8 @@ def _by_centred_rows(
     X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array
 ) -> Array:
     """Recompute the factor F from centred columns, if they are ill conditioned and F is not in extended precision."""
-    if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
+    ill = 1000.0  # condition of the columns, each of unit length, from which they are centred before they are reduced
+    if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ill:
         return F
     centre = np.r_[0.0, mean[1:]]
     factor = np.zeros((0, len(mean)))

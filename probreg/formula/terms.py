@@ -26,7 +26,6 @@ from probreg.formula.text import (
     shown_formula,
 )
 
-HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
 # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
 MOST_TERMS = 5_000
 MOST_COLUMNS = 20_000
@@ -509,9 +508,10 @@ class _Reader:
 
     def _raise_to(self, base: Terms, power: int) -> Terms:
         """(a + b)**2: the products of up to two of the terms."""
-        if not 1 <= power <= HIGHEST_POWER:
+        highest = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
+        if not 1 <= power <= highest:
             raise DataError(
-                f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {HIGHEST_POWER}. "
+                f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {highest}. "
                 "For a power of a number write I(x**2) or poly(x, 2)"
             )
         total = base

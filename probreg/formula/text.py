@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from probreg.errors import DataError
 
 DEEPEST = 150  # operations within operations
-DEEPEST_BRACKETS = 50  # brackets within brackets
-_SHOWN = 120  # maximum length of a formula or term in a message
 STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 QUOTED = r"`(?:[^`\\]|\\.)*`"
 _TOKEN = re.compile(
@@ -63,9 +61,10 @@ def column_written(name: str) -> str:
 
 def shown_formula(text: str) -> str:
     """Shorten a formula for a message."""
-    if len(text) <= _SHOWN:
+    longest = 120  # maximum length of a formula or term in a message
+    if len(text) <= longest:
         return repr(text)
-    return f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
+    return f"{text[:longest]!r} ... ({len(text)} letters)"
 
 
 def first_line(error: BaseException) -> str:
@@ -162,6 +161,7 @@ class PythonText:
             self._put(self._replace_name(word))
 
     def _open_bracket(self, token: re.Match[str]) -> None:
+        deepest = 50  # brackets within brackets
         inside = self.open[-1][1] if self.open else self.inside
         if token[0] == "[" and not inside:
             raise self.fail("'[' is no part of a formula", token.start())
@@ -169,10 +169,8 @@ class PythonText:
         self.open.append([len(self.out), call, False])
         self.out.append(token[0])
         self.operand = False
-        if len(self.open) > DEEPEST_BRACKETS:
-            raise self.fail(
-                f"brackets more than {DEEPEST_BRACKETS} deep", token.start()
-            )
+        if len(self.open) > deepest:
+            raise self.fail(f"brackets more than {deepest} deep", token.start())
 
     def _close_bracket(self, token: re.Match[str]) -> None:
         if not self.open:

@@ -18,7 +18,6 @@ Sums = tuple[Array, ...]
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
 _BLOCK = 2**18  # numbers in one block of rows: 2 MB, the size of a core's caches
-_GROUPS = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
 
 
 def row_blocks(n: int, width: int) -> list[slice]:
@@ -44,10 +43,11 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     >>> map_blocks(lambda rows: (x[rows].sum(), (x[rows] ** 2).sum()), [slice(0, 3), slice(3, 5)])
     (array(10.), array(30.))
     """
+    most_parts = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
     if len(blocks) == 1:
         with one_blas_thread():
             return _add([fn(blocks[0])])
-    edges = np.linspace(0, len(blocks), min(_GROUPS, len(blocks)) + 1).astype(int)
+    edges = np.linspace(0, len(blocks), min(most_parts, len(blocks)) + 1).astype(int)
     groups = [blocks[a:b] for a, b in pairwise(edges)]
     return _add(on_all_cores(lambda group: _add(map(fn, group)), groups))
 

@@ -16,12 +16,9 @@ from probreg.linalg.factors import solve_upper
 
 Array = NDArray[np.float64]
 
-_SPLIT = 2.0**27 + 1
 _CLOSE = (
     2.0**-56
 )  # of a coefficient: a correction that no longer changes its last digit
-_FLOOR = 2.0**-96  # of ||R b||^2: corrections that are rounding
-_PASSES = 8
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -50,7 +47,8 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _halves(a: Array) -> tuple[Array, Array]:
     # Veltkamp: with c = (2^27 + 1) a, c - (c - a) is a rounded to its upper 26 bits.
-    c = _SPLIT * a
+    split = 2.0**27 + 1
+    c = split * a
     high = c - (c - a)
     return high, a - high
 
@@ -135,10 +133,12 @@ def refine(
     Corrections d with R'R d = X'W r + c, the residuals r in doubled precision: each gains a factor of 1 / (eps cond(R)) or
     so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None if they do not shrink.
     """
+    passes = 8
+    floor = 2.0**-96  # of ||R b||^2: corrections that are rounding
     high = b
     low = np.zeros_like(b)
     last = np.inf
-    for _ in range(_PASSES):
+    for _ in range(passes):
         solution = sums((high, low))
         # R'R d = X'W r + c in two triangular solves; |R d| = |half| measures the correction in the norm of the fit.
         half = solve_upper(R, solution.slope + c, transpose=True)
@@ -148,7 +148,7 @@ def refine(
             last < np.inf and not size <= last / 4
         ):  # as small as they get, or no correction at all
             fitted = np.asarray(R @ high, dtype=float)
-            if last <= _FLOOR * float(fitted @ fitted):
+            if last <= floor * float(fitted @ fitted):
                 return (high, solution.square)
             return None
         high, e = two_sum(high, d)

@@ -121,10 +121,6 @@ def semidefinite(G: Array, tol: float) -> Array:
     return L
 
 
-RANK_TOL = 2.0**-43  # about 512 eps: see rank_of
-_PLAIN = 1e-3  # of the norm at which a column counts as dependent: an inverse in double precision has two digits there
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnRank:
     """The columns that span the column space: indices `kept` and `dropped`, each in the order of the columns.
@@ -139,7 +135,7 @@ class ColumnRank:
 
 
 @one_blas_thread()
-def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
+def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
     """The numerical rank of the columns of R (p, p) upper triangular, earlier columns kept before later ones.
 
     Columns are scaled to unit norm. Column j counts as a combination sum_k b_k x_k of earlier kept columns when what is
@@ -150,7 +146,6 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     >>> rank_of(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1e-16]])).combos
     array([[1., 2.]])
     """
-    tol = RANK_TOL if tol is None else tol
     scale = norms(R)
     S = R / scale
     retained = list(range(R.shape[1]))
@@ -182,11 +177,12 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
 
 def _first_dependent(S: Array, tol: float) -> int | None:
     """Return the first column that is a combination of earlier ones up to `tol`; columns have unit norm."""
+    plain_share = 1e-3  # of the norm at which a column counts as dependent: an inverse in double precision has two digits there
     if not S.size:
         return None
     inverse, info = lapack.dtrtri(S.astype(float))
     # an inverse in double precision has two digits here, at half the time of an extended one
-    plain = _PLAIN / tol if S.dtype == np.longdouble else 0.0
+    plain = plain_share / tol if S.dtype == np.longdouble else 0.0
     if info == 0 and (np.abs(np.triu(inverse)).sum(axis=0) < plain).all():
         return None
     T = S.copy()

@@ -3,7 +3,6 @@
 import numpy as np
 
 Array = np.ndarray
-_LEAST = 40  # shares
 
 
 def halvings(point: Array, step: Array) -> Array:
@@ -17,10 +16,11 @@ def halvings(point: Array, step: Array) -> Array:
     (152, 40)
     """
     # 2^-k |step| is rounding of the point from k = log2(|step| / (eps max(|point|, 1))) on
+    least = 40  # shares
     smallest = np.finfo(float).eps * np.abs(point).max(initial=1.0)
     size = np.abs(step).max(initial=smallest)
     if np.isfinite(size):
         n_halvings = np.log2(size) - np.log2(smallest)
     else:
         n_halvings = 0.0
-    return 0.5 ** np.arange(max(float(_LEAST), n_halvings))
+    return 0.5 ** np.arange(max(float(least), n_halvings))

@@ -23,10 +23,8 @@ Sums = tuple[Array, ...]
 
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
-EASY = 5.0  # condition up to which R'z = X'y loses no significant digits
 WELL = 30.0  # condition up to which one Cholesky factor is as accurate as QR: WELL^2 eps is 2e-13
 POOR = 1e7  # condition above which a Gram matrix loses the small directions, so that Householder QR is necessary
-_TALL = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
 _STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
 # part of y outside the span of X below which y'y - z'z loses too many digits
 CLOSE = 1e-3
@@ -78,6 +76,7 @@ def reduce_rows(
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
     """
+    tall = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
     X = np.asarray(X)
     Y = np.empty((len(X), 0)) if y is None else np.asarray(y).reshape(len(X), -1)
     w = None if weights is None else np.asarray(weights, dtype=float)
@@ -94,7 +93,7 @@ def reduce_rows(
         else:
             X = X.astype(float, copy=False)
             Y = Y.astype(float, copy=False)
-            if len(X) > _TALL * q:
+            if len(X) > tall * q:
                 reduction = _cholesky_qr(X, Y, w, total)
                 if reduction is not None:
                     return reduction
@@ -125,6 +124,7 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 
 def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
+    easy = 5.0  # condition up to which R'z = X'y loses no significant digits
     G, C, S, *sums = _gram_pass(X, Y, w)
     R, condition = _scaled_cholesky(G)
     if R is None or condition > POOR:
@@ -140,7 +140,7 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
         residual = _residual_pass(X, Y, w, R, Z)[1]
     else:
         residual = S - Z.T @ Z
-        if condition > EASY or np.any(np.diag(residual) < CLOSE * np.diag(S)):
+        if condition > easy or np.any(np.diag(residual) < CLOSE * np.diag(S)):
             step, residual = _residual_pass(X, Y, w, R, Z)
             # Seminormal equations: B <- B + R^-1 step, Z <- Z + step, and the residual products fall by step'step.
             Z = Z + step

@@ -16,8 +16,6 @@ from probreg.errors import Incompatible, ProbregError
 from probreg.formula.text import first_line
 from probreg.linalg import limit_threads, one_blas_thread
 
-_AT_ONCE = 8  # results that one task of the tree combines
-
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
@@ -37,6 +35,7 @@ class Partitions:
         A ProbregError from fn is raised unchanged; lost or failed workers raise
         ProbregError. An interrupt cancels the tasks.
         """
+        at_once = 8  # results that one task of the tree combines
         delayed = dask().delayed
         # pickled once, as bytes: if a worker cannot load a function, then its task fails, not the transport
         task, joint = (
@@ -48,8 +47,8 @@ class Partitions:
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
             level = [
-                join(joint, *level[i : i + _AT_ONCE])
-                for i in range(0, len(level), _AT_ONCE)
+                join(joint, *level[i : i + at_once])
+                for i in range(0, len(level), at_once)
             ]
         return self.result(level[0]) if level else None
 

@@ -10,8 +10,6 @@ from probreg.data.blocks.files import Batch
 from probreg.data.blocks.partition import Partition
 from probreg.errors import DataError, Incompatible
 
-_HEAD = 100  # rows of a partition that determine the types of its columns
-
 
 @dataclass(frozen=True, eq=False)
 class TableRows(Partition):
@@ -43,7 +41,8 @@ class TableRows(Partition):
 
 
 def _first_rows(frame: Any, complete: bool) -> Any:
-    return (frame.dropna() if complete else frame).head(_HEAD)
+    first_rows = 100  # rows of a partition that determine the types of its columns
+    return (frame.dropna() if complete else frame).head(first_rows)
 
 
 def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows:

@@ -59,7 +59,6 @@ from probreg.system.progress import progress_bar
 
 Group = tuple[str, ...]
 _MOST = 10_000  # levels of one column: each is a column of X
-_MOST_GROUPS = 1_000_000  # groups of one term
 
 
 @dataclass(frozen=True)
@@ -446,6 +445,7 @@ class Scan:
 
     def add(self, table: DataTable, start: int) -> None:
         """Add some rows; `start` is the number of the first."""
+        most_groups = 1_000_000  # groups of one term
         self.rows += len(table.rows)
         columns = {
             text: level_column(factor, table, {})
@@ -469,9 +469,9 @@ class Scan:
         for group in self.groups:
             combinations = self.combinations.setdefault(group, {})
             combinations |= dict.fromkeys(observed_combinations(group, table))
-            if len(combinations) > _MOST_GROUPS:
+            if len(combinations) > most_groups:
                 raise DataError(
-                    f"{':'.join(group)} has more than {_MOST_GROUPS:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
+                    f"{':'.join(group)} has more than {most_groups:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
                     "are what several rows share"
                 )
         for name in self.watched:

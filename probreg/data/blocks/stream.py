@@ -17,8 +17,6 @@ from probreg.data.blocks.block import Block
 from probreg.linalg import limit_threads, one_blas_thread, threads
 from probreg.system.progress import progress_bar
 
-_WORKERS = 8  # blocks that are worked on at a time, at most: each is in memory
-
 
 def one_pass(
     blocks: Iterable[Block], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], *,
@@ -53,7 +51,8 @@ def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generat
     >>> list(beside_each_other(abs, iter([-1, 2, -3])))
     [1, 2, 3]
     """
-    workers = min(threads(), _WORKERS)
+    most_workers = 8  # blocks that are worked on at a time, at most: each is in memory
+    workers = min(threads(), most_workers)
     if workers == 1:
         yield from map(fn, items)
         return

@@ -15,11 +15,9 @@ import numpy as np
 
 from probreg.arguments.arrays import floats, reads_as_number
 from probreg.errors import DataError
+from probreg.formula.expression import EXACT
 
 Kind = Literal["number", "truth", "text", "levels", "time", "other"]
-EXACT = (
-    2**53
-)  # whole numbers of this size or less are floats exactly; a larger one stays a whole number
 TAKEN = "a pandas, polars or pyarrow table, or a mapping from names to 1-D arrays of one length"
 
 

@@ -20,7 +20,6 @@ from probreg.errors import DataError
 from probreg.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
-_TOGETHER = 2**18  # distances between rows and knots that are worked out at once: 2 MB
 # distinct points up to which all of them are knots of a thin plate spline
 MOST_KNOTS = 2000
 
@@ -180,9 +179,12 @@ class ThinPlate(SmoothBasis):
         return self._uncentred_columns(x) - self.means
 
     def _uncentred_columns(self, x: Array) -> Array:
+        together = (
+            2**18
+        )  # distances between rows and knots that are worked out at once: 2 MB
         standardised = (x - self.centre) / self.scale
         range_ = np.empty((len(x), self.transform.shape[1]))
-        step = max(_TOGETHER // len(self.knots), 1)
+        step = max(together // len(self.knots), 1)
 
         def fill(rows: slice) -> tuple[Array, ...]:
             range_[rows] = np.dot(

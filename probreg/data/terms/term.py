@@ -27,7 +27,6 @@ _KINDS: dict[str, type[SmoothBasis]] = {
 }
 _COLUMNS = {1: 10, 2: 30}  # k, the constant counted, by the number of columns
 _MATRICES = ("knots", "transform")
-_MARGIN = 5  # k of each margin of a tensor product
 
 
 @dataclass(frozen=True)
@@ -190,10 +189,11 @@ def learned_term(
     counts: Array | None = None,
 ) -> dict[str, Any]:
     """Return the state of a term at training points x (n, d) with `counts` copies of each, and the values of its `by` column."""
+    margin_size = 5  # k of each margin of a tensor product
     d = x.shape[1]
     if name == "t2":
         basis: SmoothBasis = TensorProduct.of(
-            x, (words.get("k", _MARGIN),) * d, key, counts=counts
+            x, (words.get("k", margin_size),) * d, key, counts=counts
         )
     else:
         kind = words.get("bs", "tp")
