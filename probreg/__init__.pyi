@@ -39,7 +39,6 @@ from .datasets import (
 from .diagnostics.after import diagnose as diagnose
 from .diagnostics.after.influence import influence_measures as influence_measures
 from .diagnostics.after.prior import power_scaling as power_scaling
-from .diagnostics.after.residuals import residuals as residuals
 from .diagnostics.before import check as check
 from .diagnostics.bias_variance import (
     Truth as Truth,
@@ -65,6 +64,7 @@ from .fits.fit import (
     fit as fit,
     load_fit as load_fit,
 )
+from .fits.residuals import residuals as residuals
 from .inference import (
     LMS as LMS,
     METHODS as METHODS,

@@ -30,7 +30,7 @@ from probreg.fits.goodness import (
 )
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
-from probreg.fits.residuals import labelled_residuals, require_rows_and_estimate
+from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions
 from probreg.fits.variance_shares import VarianceShares, variance_shares
 from probreg.inference.base import has_effects
@@ -367,7 +367,7 @@ class FitStatistics(Fitted):
         Incompatible
             If the kind is not defined for this fit.
         """
-        return labelled_residuals(self, kind)
+        return residuals(self, kind)
 
     # ---- tables with broom's names ---------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.influence import influence_measures as influence_measures
 from probreg.diagnostics.after.prior import power_scaling as power_scaling
-from probreg.diagnostics.after.residuals import residuals as residuals
 from probreg.diagnostics.findings import Finding, Findings, Verdict
 from probreg.fits.fit import Fit
+from probreg.fits.residuals import residuals as residuals
 from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
 
