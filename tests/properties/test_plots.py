@@ -441,7 +441,7 @@ def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, h
         values = set(np.asarray(path.rows[name]).tolist())
         assert len(values) == 1
         if name == "day":
-            assert path.held[name].startswith("2025-01-02")
+            assert path.fixed[name].startswith("2025-01-02")
         else:
             assert values == {level}
         assert path.met.sum() == 30

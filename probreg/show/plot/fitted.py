@@ -128,14 +128,14 @@ def fitted(
 def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
     """Describe the values of the variables that do not vary along the curve."""
     max_values = 5  # variables with their values under the picture
-    values = [f"{shorten(k, 24)} = {shorten(v, 24)}" for k, v in path.held.items()]
+    values = [f"{shorten(k, 24)} = {shorten(v, 24)}" for k, v in path.fixed.items()]
     if len(values) > max_values:
         values = [f"{len(values)} others at their mean or most frequent value"]
     if groups:
         values.append(f"effects of {', '.join(groups)} at zero")
     if path.offset is not None:
         values.append("offset at its mean")
-    return f"Held: {', '.join(values)}" if values else ""
+    return f"Fixed: {', '.join(values)}" if values else ""
 
 
 def _predict_new_groups(

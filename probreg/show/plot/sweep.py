@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Values `x` (g,) of the variable, the rows for `predict`, the values of the others (`held`), and the `observed` values (n,).
+    """Values `x` (g,) of the variable, the rows for `predict`, the values of the others (`fixed`), and the `observed` values (n,).
 
     `met` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
     """
@@ -29,7 +29,7 @@ class Sweep:
     x: Array
     rows: dict[str, Array]
     offset: Array | None
-    held: dict[str, str]
+    fixed: dict[str, str]
     observed: Array
     levels: tuple[str, ...]
     met: Array
@@ -76,8 +76,8 @@ def sweep(
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, n_points)
-    held = {k: _format_value(value) for k, value in base.items() if k != variable}
-    levels = tuple(name for name in held if name not in means)
+    fixed = {k: _format_value(value) for k, value in base.items() if k != variable}
+    levels = tuple(name for name in fixed if name not in means)
     at_base = np.ones(len(observed), dtype=bool)
     for name in levels:
         at_base &= np.asarray(table[name]) == base[name]
@@ -89,7 +89,7 @@ def sweep(
     offset = None
     if design.offset is not None:
         offset = np.tile(design.offset.mean(0), (n_points, 1))
-    return Sweep(variable, x, rows, offset, held, observed, levels, at_base)
+    return Sweep(variable, x, rows, offset, fixed, observed, levels, at_base)
 
 
 def groups_along(fit: Fit) -> Groups | None:
