@@ -142,29 +142,29 @@ def _of_variable(
             sd = float(x.astype(float).std(ddof=1))
             step = None if plain_sd[0] <= sd <= plain_sd[1] else "sd"
     contrasts = moves(rows, name, step)
-    changes = [_column_change(rows, move) for move in contrasts]
+    changes = [_column_change(rows, name, move) for move in contrasts]
     if any(c is None for c in changes):
         if quartiles:
             step = quartiles
             contrasts = moves(rows, name, step)
-            changes = [_column_change(rows, move) for move in contrasts]
+            changes = [_column_change(rows, name, move) for move in contrasts]
         if any(c is None for c in changes):
             return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
         for move, c in zip(contrasts, changes)
         if c is not None and c.any()  # otherwise only an offset depends on it
-        for effect in _linear_effects(fit, c, _move_words(rows, move), prob)
+        for effect in _linear_effects(fit, c, _move_words(rows, name, move), prob)
     ]
 
 
-def _column_change(rows: Population, move: Contrast) -> Array | None:
+def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:
     """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
     tolerance = 1e-9  # of a column's change: what differs less between rows is rounding
     if rows.design.recipe.processes:
         return None
     try:
-        low, high = (rows.mean(move.variable, v) for v in (move.low, move.high))
+        low, high = (rows.mean(name, v) for v in (move.low, move.high))
     except DataError:  # beyond the ends of a spline
         return None
     D = high.X - low.X
@@ -181,15 +181,15 @@ def _column_change(rows: Population, move: Contrast) -> Array | None:
     return c
 
 
-def _move_words(rows: Population, move: Contrast) -> str:
+def _move_words(rows: Population, name: str, move: Contrast) -> str:
     """A change in words: "temperature 10 lower", "gnp 99,400 higher (one sd)", "species Gentoo against Adelie"."""
-    if move.variable in categories(rows.design) or " against " in move.contrast:
-        return f"{move.variable} {move.contrast}"
+    if name in categories(rows.design) or " against " in move.contrast:
+        return f"{name} {move.contrast}"
     if " to " in move.contrast:
-        return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
+        return f"{name} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
     d = float(np.mean(move.high - move.low))
     size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
-    words = f"{move.variable} {size} {'higher' if d > 0 else 'lower'}"
+    words = f"{name} {size} {'higher' if d > 0 else 'lower'}"
     return f"{words} (one sd)" if "one sd" in move.contrast else words
 
 
@@ -300,7 +300,8 @@ def _average_effects(
     likelihood = fit.model.likelihood
     response = fit.model.design.response
     is_ratio = likelihood.link is LOG and not likelihood.outcomes
-    words = {m.contrast: _move_words(rows, m) for m in contrasts}
+    (name,) = how
+    words = {m.contrast: _move_words(rows, name, m) for m in contrasts}
     averaged = f"averaged over {rows.n} rows"
     if rows.trials:
         averaged = f"averaged over {rows.weights.sum():.12g} trials"
