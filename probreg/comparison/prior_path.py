@@ -117,7 +117,8 @@ class PriorPath:
     Their rows are those of `rows`. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
     theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
     the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
-    other side; `quadratic` log priors are quadratic in theta; `units` is the unit of the precision w of each of them.
+    other side; `noise` is the name of the noise scale, "" for a likelihood without one;
+    `quadratic` log priors are quadratic in theta; `units` is the unit of the precision w of each of them.
     """
 
     a: Model
@@ -129,6 +130,7 @@ class PriorPath:
     members: Array
     causes: tuple[SpecificCause, ...]
     held: Mapping[str, tuple[float | None, float | None]]
+    noise: str
     quadratic: bool
     units: Mapping[str, float] = MappingProxyType({})
 
@@ -186,13 +188,9 @@ class PriorPath:
             stated = [model.aux_prior(name) for name in model.unknown]
             quadratic &= not [v for v in stated if not isinstance(v, Reference)]
         return cls(
-            a, b, rows, unknown, columns, report, members, tuple(causes), held, quadratic,
+            a, b, rows, unknown, columns, report, members, tuple(causes), held,
+            likelihood.noise_scale or "", quadratic,
         )  # fmt: skip
-
-    @property
-    def noise(self) -> str:
-        """The name of the noise scale, "" for a likelihood without one."""
-        return self.rows.likelihood.noise_scale or ""
 
     @cached_property
     def likelihood_alone(self) -> Model:

@@ -33,21 +33,12 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
             )
     if not isinstance(fits, Mapping):
         return by_method(fits)
-    by_name = {named_as_text(name): fit for name, fit in named.items()}
+    by_name = {str(name): fit for name, fit in named.items()}
     if len(by_name) < len(named):
         raise DataError(
             f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}"
         )
     return by_name
-
-
-def named_as_text(name: Any) -> str:
-    """Return the name of a fit as text, also if it is a number.
-
-    >>> named_as_text(0.5), named_as_text("ML"), named_as_text(np.float64(0.9))
-    ('0.5', 'ML', '0.9')
-    """
-    return str(name.item() if isinstance(name, np.number) else name)
 
 
 def method_name(fit: Fit) -> str:

@@ -14,7 +14,7 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import CovarianceLike
-from probreg.comparison.same_question import fits_by_name, named_as_text
+from probreg.comparison.same_question import fits_by_name
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
@@ -180,7 +180,7 @@ def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
         return {}
     if not isinstance(covariance, Mapping):
         return {n: covariance for n, fit in fits.items() if fit.target == "mode"}
-    by_fit = {named_as_text(name): value for name, value in covariance.items()}
+    by_fit = {str(name): value for name, value in covariance.items()}
     for name in by_fit:
         if name not in fits:
             raise DataError(
