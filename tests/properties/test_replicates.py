@@ -21,9 +21,9 @@ from probreg.diagnostics.after.influence import (
     largest_cook,
     largest_dfbetas,
 )
-from probreg.diagnostics.after.local import local
-from probreg.diagnostics.after.replicates import (
+from probreg.diagnostics.after.local import (
     draw_replicates,
+    local,
     simulated_p_value,
     take_observations,
 )

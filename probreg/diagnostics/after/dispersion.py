@@ -13,8 +13,7 @@ from probreg.diagnostics.after.base import (
     other_spread,
     require_counts,
 )
-from probreg.diagnostics.after.local import Local, local
-from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.after.local import Local, local, with_simulated_p
 from probreg.diagnostics.conformal.scores import class_probabilities
 from probreg.diagnostics.findings import (
     SIGNIFICANT,

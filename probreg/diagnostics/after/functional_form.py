@@ -16,8 +16,7 @@ from probreg.diagnostics.after.base import (
     orthonormal_basis,
     require_counts,
 )
-from probreg.diagnostics.after.local import Local, local
-from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.after.local import Local, local, with_simulated_p
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,

@@ -17,10 +17,11 @@ from probreg.diagnostics.after.base import (
     heavier_tails,
     require_counts,
 )
-from probreg.diagnostics.after.local import Local, local
-from probreg.diagnostics.after.replicates import (
+from probreg.diagnostics.after.local import (
     LEAST,
+    Local,
     StatisticOfDataSets,
+    local,
     simulated_p_value,
 )
 from probreg.diagnostics.before.columns import (

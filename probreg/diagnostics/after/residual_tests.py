@@ -12,8 +12,7 @@ from probreg.diagnostics.after.base import (
     require_variation,
     robust_errors,
 )
-from probreg.diagnostics.after.local import Local
-from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.after.local import Local, with_simulated_p
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
