@@ -123,7 +123,7 @@ class ArrowColumns(NamedTuple):
     @property
     def width(self) -> int:
         """r, the number of columns behind the leading ones."""
-        return sum(o.groups * o.effects for o in self.others) + self.dense.shape[1]
+        return self._border_slices[-1].stop
 
     def part(self, rows: slice) -> "ArrowColumns":
         """These rows."""
@@ -136,9 +136,8 @@ class ArrowColumns(NamedTuple):
     @property
     def _border_slices(self) -> list[slice]:
         """Return the places in r of each of `others`, and then of the dense columns."""
-        ends = np.cumsum(
-            [0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]]
-        )
+        widths = [o.groups * o.effects for o in self.others]
+        ends = np.cumsum([0, *widths, self.dense.shape[1]])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def times(self, a: Array, c: Array) -> Array:
@@ -158,8 +157,8 @@ class ArrowColumns(NamedTuple):
         """[Z, X]' diag(w) [Z, X], w (n,)."""
         G = self.lead.groups
         K = self.lead.effects
-        r = self.width
         *grouped, dense = self._border_slices
+        r = dense.stop
         weighted = w[:, None] * self.dense
         cross = np.empty((G, K, r))
         corner = np.empty((r, r))
@@ -199,29 +198,22 @@ class ArrowColumns(NamedTuple):
         X = self.dense
         leverages = ((X @ corner[dense, dense]) * X).sum(1)
         leverages += np.einsum("nk,nkl,nl->n", Z, blocks[codes], Z, optimize=True)
-        if X.shape[1]:
-            leverages += 2.0 * np.einsum(
-                "nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True
+        from_border = border[..., dense][codes]
+        leverages += 2.0 * np.einsum("nk,nkj,nj->n", Z, from_border, X, optimize=True)
+        if self.others:
+            # V (n, h), the columns of other factors that are not zero in each row, at
+            # these places of the border
+            V = np.hstack([o.Z for o in self.others])
+            at = np.hstack(
+                [
+                    places.start + o.codes[:, None] * o.effects + np.arange(o.effects)
+                    for o, places in zip(self.others, grouped)
+                ]
             )
-        for i, (o, places) in enumerate(zip(self.others, grouped)):
-            shape = (o.groups, o.effects)
-            # terms of the leading factor, of dense columns, and of its own block
-            borders = border[..., places].reshape(*border.shape[:2], *shape)[
-                codes, :, o.codes
-            ]
-            leverages += 2.0 * np.einsum("nk,nkl,nl->n", Z, borders, o.Z, optimize=True)
-            if X.shape[1]:
-                block = corner[places, dense].reshape(*shape, -1)[o.codes]
-                leverages += 2.0 * np.einsum(
-                    "nl,nlj,nj->n", o.Z, block, X, optimize=True
-                )
-            mine = corner[places, places].reshape(*shape, *shape)[o.codes, :, o.codes]
-            leverages += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
-            for p, earlier in zip(self.others[:i], grouped):
-                pair_codes = corner[earlier, places].reshape(
-                    p.groups, p.effects, *shape
-                )[p.codes, :, o.codes]
-                leverages += 2.0 * np.einsum(
-                    "nk,nkl,nl->n", p.Z, pair_codes, o.Z, optimize=True
-                )
+            for left, S, right in (
+                (V, 2.0 * border[codes[:, None], :, at], Z),
+                (V, 2.0 * corner[:, dense][at], X),
+                (V, corner[at[:, :, None], at[:, None]], V),
+            ):
+                leverages += np.einsum("nh,nhk,nk->n", left, S, right, optimize=True)
         return leverages

@@ -157,7 +157,7 @@ def test_a_likelihood_of_scales_is_that_of_columns_written_out(likelihood):
     at, (p, m) = f.mode(theta), problem.model.shape
     moved = at.roots.forth(at.x[0][None], at.x[1][None])
     beta = f.layout.coefficients(moved[0][0], moved[1][0])[:, 0].reshape(p, m)
-    flat = np.linalg.solve(dense.layout.T, beta[~problem.model.joint.informative])
+    flat = np.linalg.solve(dense.layout.frame.T, beta[~problem.model.joint.informative])
     start, root = dense._frame
     same = np.append(theta[:d], np.linalg.solve(root, flat.ravel() - start))
     np.testing.assert_allclose(f(theta).value, dense(same).value, rtol=1e-9)

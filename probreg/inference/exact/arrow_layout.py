@@ -184,7 +184,7 @@ class ArrowLayout:
     @cached_property
     def map_of_rest(self) -> Any:
         """A (p, r), sparse, with which the border columns are X A."""
-        return self._map_of_border(self.T)
+        return self._map_of_border(self.frame.T)
 
     @cached_property
     def map_to_frame(self) -> Any:
@@ -212,11 +212,6 @@ class ArrowLayout:
         parts.append(_slab(p, known, np.eye(len(known))))
         parts.append(_slab(p, np.array(self.flat, dtype=np.intp), of_flat))
         return csr_array(hstack(parts))
-
-    @property
-    def T(self) -> Array:
-        """(f, f): flat coefficients are T times those of standardised columns."""
-        return self.frame.T
 
     @cached_property
     def frame(self) -> Frame:
@@ -262,16 +257,10 @@ class ArrowLayout:
             mixed=None if flat_frame.mixed is None else flat[flat_frame.mixed],
         )
 
-    def coefficients(self, a: Array, c: Array) -> Array:
+    def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
         """Return columns a (G, K m, s) and c (r m, s) as vec beta (p m, s), without
-        mu."""
-        return self._place(self.map_of_rest, a, c)
-
-    def coordinates(self, a: Array, c: Array) -> Array:
-        """The same in the frame of all columns."""
-        return self._place(self.map_to_frame, a, c)
-
-    def _place(self, map_of_border: Any, a: Array, c: Array) -> Array:
+        mu; with `in_frame` in the frame of all columns."""
+        map_of_border = self.map_to_frame if in_frame else self.map_of_rest
         p, m = self.model.shape
         s = a.shape[-1]
         border = c[: self.border].reshape(self.border // m, m * s)
@@ -301,7 +290,7 @@ class ArrowLayout:
             for part in in_columns
         )
         p, m = self.model.shape
-        return self.coordinates(*flat).reshape(p * m, r, S), roots.lead[
+        return self.coefficients(*flat, in_frame=True).reshape(p * m, r, S), roots.lead[
             :, None
         ] @ blocks
 

@@ -169,7 +169,7 @@ class ArrowSurface(NodesSurface):
         if (
             self.criterion == "REML"
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
-            constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.T)[1]
+            constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.frame.T)[1]
         return 0.5 * fit + constant
 
     def blocks_of(self, theta: Array) -> list[Array]:
@@ -200,7 +200,7 @@ class ArrowSurface(NodesSurface):
             )
             + layout.centre[:, None]
         )
-        beta[list(layout.flat)] += (layout.T @ self.moments.fitted)[:, None]
+        beta[list(layout.flat)] += (layout.frame.T @ self.moments.fitted)[:, None]
         return beta[..., None]
 
     # ---- the slopes ---------------------------------------------------------------------------------------------------
@@ -302,15 +302,10 @@ class ArrowSurface(NodesSurface):
     def _balance(self, other_hyper: Array) -> Array:
         return self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
 
-    def _penalised(self, theta: Array) -> Array:
-        return self.at_nodes(theta).penalised
-
-    @property
-    def _residual_weight(self) -> float:
-        return self.moments.weight - len(self.layout.flat) * (self.criterion == "REML")
-
-    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
-        return self.layout.beyond(theta, vanished, start)
+    def _noise_variance(self, theta: Array) -> float:
+        flat = len(self.layout.flat) * (self.criterion == "REML")
+        square = float(self.at_nodes(theta[None]).penalised[0])
+        return self._bounded_variance(square, self.moments.weight - flat)
 
     # ---- coefficients ---------------------------------------------------------------------------------------------
 

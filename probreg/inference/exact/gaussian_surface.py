@@ -91,17 +91,17 @@ class NodesSurface(EvidenceSurface):
         """log p(y | theta) of one block."""
 
     @abstractmethod
-    def _penalised(self, theta: Array) -> Array:
-        """min over u of noise |y - X M u|^2 + |u|^2 (S,)."""
-
-    @abstractmethod
     def _balance(self, other_hyper: Array) -> Array | float:
         """The ratio sigma^2 / tau^2 at which data and prior weigh the same."""
 
-    @property
     @abstractmethod
-    def _residual_weight(self) -> float:
-        """The weight of the rows, minus flat columns that are integrated."""
+    def _noise_variance(self, theta: Array) -> float:
+        """sigma^2 (RSS + |u|^2) / n at theta, the maximum over sigma^2 at ratios of the
+        scales to sigma, with n the weight of the rows minus integrated flat columns."""
+
+    def _bounded_variance(self, square: float, weight: float) -> float:
+        smallest = max(1e-20 * self.response_scale**2, 1e-300)
+        return max(square, smallest) / max(weight, 1.0)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
@@ -140,12 +140,7 @@ class NodesSurface(EvidenceSurface):
         at_scales = partial(self.groups.at_scales, other_hyper, -0.5 * np.log(ratio))
         if self.model.noise_held is not None:
             return at_scales(np.log(self.model.noise_held))
-        # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
-        square = float(self._penalised(np.append(at_scales(0.0), 0.0)[None])[0])
-        smallest = max(1e-20 * self.response_scale**2, 1e-300)
-        log_sigma = 0.5 * np.log(
-            max(square, smallest) / max(self._residual_weight, 1.0)
-        )
+        log_sigma = 0.5 * np.log(self._noise_variance(np.append(at_scales(0.0), 0.0)))
         return np.append(at_scales(log_sigma), log_sigma)
 
 
@@ -408,10 +403,10 @@ class GaussianSurface(NodesSurface):
         base = np.exp(self.groups.log_scales(other_hyper).value)
         return float(np.square(W * base).sum() / W.shape[1]) or 1.0
 
-    def _penalised(self, theta: Array) -> Array:
-        nodes = self.at_nodes(theta, spread=False)
-        noise = np.exp(nodes.log_noise)
-        return nodes.size + noise * (nodes.rss + self._reduced.rest)
+    def _noise_variance(self, theta: Array) -> float:
+        nodes = self.at_nodes(theta[None], spread=False)
+        square = nodes.size + np.exp(nodes.log_noise) * (nodes.rss + self._reduced.rest)
+        return self._bounded_variance(float(square[0]), self._residual_weight)
 
     def _values(self, theta: Array) -> Array:
         return self._evidence(self.at_nodes(theta, spread=False))

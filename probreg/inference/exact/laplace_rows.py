@@ -5,7 +5,6 @@ Coefficients are a (G, K m, 1) and c (r m + a, 1), with the logs of nuisance par
 last.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -24,36 +23,9 @@ from probreg.model.model import LocalModel, Model
 from probreg.priors import Flat, Reference
 
 
-class DerivativeSums(ABC):
-    """The sums at one point."""
-
-    @property
-    @abstractmethod
-    def value(self) -> float:
-        """log p(y | coefficients)."""
-
-    @property
-    @abstractmethod
-    def score(self) -> Parts:
-        """The gradient X's."""
-
-    @abstractmethod
-    def gram(self) -> ArrowGram:
-        """The curvature X'WX."""
-
-    @abstractmethod
-    def concave_gram(self) -> ArrowGram:
-        """X'WX with absolute values in place of negative curvature."""
-
-    @abstractmethod
-    def log_det_slopes(self, roots: ArrowRoots, H: Arrow, inverse: Inverse) -> Parts:
-        """X't, the gradient of log |H|^(1/2) over the coefficients, with `inverse` the
-        parts of H^-1 in the coordinates of the roots."""
-
-
 @dataclass(frozen=True, eq=False)
-class GroupedSums(DerivativeSums):
-    """Of rows in memory, with columns of effects by group."""
+class GroupedSums:
+    """The sums over rows in memory, with columns of effects by group."""
 
     rows: ArrowRows
     z: Array  # (n, m + a), the predictors of the rows
@@ -64,22 +36,28 @@ class GroupedSums(DerivativeSums):
 
     @property
     def value(self) -> float:
+        """log p(y | coefficients)."""
         return self.local.value
 
     @cached_property
     def score(self) -> Parts:
+        """The gradient X's."""
         return self.rows.pull(self.local.score)
 
     def gram(self) -> ArrowGram:
+        """The curvature X'WX."""
         return self.rows.gram(self.local.W)
 
     def concave_gram(self) -> ArrowGram:
+        """X'WX with absolute values in place of negative curvature."""
         value, vector = np.linalg.eigh(self.local.W)
         size = 1e-3 * np.abs(value).max(-1, keepdims=True)
         scaled = vector * np.maximum(value, size)[:, None]
         return self.rows.gram(scaled @ vector.swapaxes(1, 2))
 
     def log_det_slopes(self, roots: ArrowRoots, H: Arrow, inverse: Inverse) -> Parts:
+        """X't, the gradient of log |H|^(1/2) over the coefficients, with `inverse` the
+        parts of H^-1 in the coordinates of the roots."""
         # M S M', with zeros for coordinates that are given
         L = roots.lead[0]
         size = self.rows.size
@@ -131,8 +109,8 @@ class DenseRows:
 
 
 @dataclass(frozen=True, eq=False)
-class DenseSums(DerivativeSums):
-    """Of dense columns; all coefficients are those of the border."""
+class DenseSums:
+    """The sums over rows with dense columns; all coefficients are those of the border."""
 
     rows: DenseRows
     point: Array  # (vec gamma, log aux) on standardised columns

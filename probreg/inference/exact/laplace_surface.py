@@ -31,7 +31,7 @@ from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import log_scale_derivatives
-from probreg.inference.exact.laplace_rows import DenseRows, DerivativeSums, GroupedSums
+from probreg.inference.exact.laplace_rows import DenseRows, DenseSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
     CoefficientEstimate,
     EvidencePoint,
@@ -72,7 +72,7 @@ class LaplaceMode(NamedTuple):
     theta: Array
     roots: ArrowRoots
     x: Parts  # (G, K m, 1) and (r m + a, 1), u and after them coefficients of standardised columns and log aux
-    rows: DerivativeSums
+    rows: GroupedSums | DenseSums
     value: float  # log p(y | mode) + log p(others) - |u|^2 / 2
     gradient: Array  # over the integrated coordinates
     H: Arrow
@@ -102,27 +102,26 @@ class LaplaceSurface(EvidenceSurface):
         self.layout = ArrowLayout(
             model, groups, tuple(int(j) for j in with_other_prior), by_group
         )
+        m = model.shape[1]
+        # the numbers of border coordinates: with a root, all, and the integrated ones,
+        # which come first
+        self._latent = self.layout.shape[2]
+        self._size = self.layout.border + len(model.unknown)
+        self._inner = self._size - len(self.outer)
+        if criterion == "ML":
+            self._inner = self._latent + len(self.layout.known) * m
+        self._inner_aux = tuple(n for n in model.unknown if n not in self.outer)
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
+        # smooth priors of columns without latent ones, and their positions
+        self._known_blocks = list[tuple[BlockPrior, Array]]()
+        place = {j: i for i, j in enumerate(self.layout.known)}
+        for b in model.joint.blocks:
+            if b.columns and b.columns[0] in place:
+                moved = replace(b, columns=tuple(place[j] for j in b.columns))
+                self._known_blocks.append((b, self._latent + moved.entries(m)))
 
     # ---- which coordinates are integrated ---------------------------------------------------------------------------
-
-    @property
-    def _latent(self) -> int:
-        """The number of border columns with a root."""
-        return self.layout.shape[2]
-
-    @property
-    def _size(self) -> int:
-        """The number of border coordinates."""
-        return self.layout.border + len(self.model.unknown)
-
-    @property
-    def _inner(self) -> int:
-        """The number of integrated border coordinates, which come first."""
-        if self.criterion == "REML":
-            return self._size - len(self.outer)
-        return self._latent + len(self.layout.known) * self.model.shape[1]
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
@@ -170,11 +169,6 @@ class LaplaceSurface(EvidenceSurface):
             return outer
         start = np.append(self._frame[0], np.zeros(len(self.outer)))
         return np.asarray(start + self._of_outer @ outer)
-
-    @property
-    def _inner_aux(self) -> tuple[str, ...]:
-        """Nuisance parameters that are integrated."""
-        return tuple(name for name in self.model.unknown if name not in self.outer)
 
     # ---- the mode -----------------------------------------------------------------------------------------------------
 
@@ -292,7 +286,7 @@ class LaplaceSurface(EvidenceSurface):
             self.model, layout.columns, layout.centre, self.model.design.block
         )
 
-    def _sums(self, a: Array, c: Array, *, curved: bool) -> DerivativeSums:
+    def _sums(self, a: Array, c: Array, *, curved: bool) -> GroupedSums | DenseSums:
         """The sums over the rows at coefficients of the columns."""
         if not self.layout.by_group:
             return self.dense_rows.at(c, curved=curved)
@@ -337,18 +331,6 @@ class LaplaceSurface(EvidenceSurface):
         return gram._replace(rest=gram.rest + self._prior_slopes(mode.x[1])[1])
 
     # ---- priors of other coordinates --------------------------------------------------------------------------------
-
-    @cached_property
-    def _known_blocks(self) -> list[tuple[BlockPrior, Array]]:
-        """Smooth priors of columns without latent ones, and their positions."""
-        m = self.model.shape[1]
-        place = {j: i for i, j in enumerate(self.layout.known)}
-        blocks = []
-        for b in self.model.joint.blocks:
-            if b.columns and b.columns[0] in place:
-                moved = replace(b, columns=tuple(place[j] for j in b.columns))
-                blocks.append((b, self._latent + moved.entries(m)))
-        return blocks
 
     def log_prior(self, c: Array) -> float:
         """The log priors of the other coordinates, for integrated log aux as densities
@@ -401,7 +383,7 @@ class LaplaceSurface(EvidenceSurface):
         if (
             self.criterion == "REML" and f
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
-            constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
+            constant += self.model.shape[1] * np.linalg.slogdet(self.layout.frame.T)[1]
         return float(mode.value - 0.5 * mode.H.log_det() + constant)
 
     def __call__(self, theta: Array) -> EvidencePoint:
@@ -518,9 +500,6 @@ class LaplaceSurface(EvidenceSurface):
     def many_rows(self) -> bool:
         """Whether a pass over the rows takes longer than the work on its sums."""
         return self.model.design.count >= _MANY
-
-    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
-        return self.layout.beyond(theta, vanished, start)
 
     def starts(self) -> list[Array]:
         """The best of a few common scales around the balance of prior and data, at each

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from probreg.priors import (
     ScaleMixture,
 )
 from probreg.priors.latent import LogScales
+
+if TYPE_CHECKING:
+    from probreg.inference.exact.arrow_layout import ArrowLayout
 
 
 class NoMode(Incompatible):
@@ -231,6 +234,10 @@ class EvidenceSurface(ABC):
     secant : bool
         Whether its Hessian is approximate, so that a search corrects it by the
         changes of the gradient.
+    dear : bool
+        Whether one value takes more than a millisecond, such as with a mode.
+    layout : ArrowLayout or None
+        Its columns in arrow order.
     outer : tuple of str
         Nuisance parameters with logs in theta, after the hyperparameters.
     priors : list of AuxPrior
@@ -240,6 +247,8 @@ class EvidenceSurface(ABC):
 
     tol: float
     secant: bool = True
+    dear: bool
+    layout: "ArrowLayout | None" = None
 
     def __init__(
         self,
@@ -269,11 +278,6 @@ class EvidenceSurface(ABC):
         if sigma is None:
             return -2.0 * theta[:, -1]
         return np.full(len(theta), -2.0 * np.log(sigma))
-
-    @property
-    @abstractmethod
-    def dear(self) -> bool:
-        """Whether one value needs a mode, or the factor of a large matrix."""
 
     def left_bound(self, theta: Array) -> Array:
         """sum_g left_g tau_g^2 / (2 sigma^2) (S,) at theta (S, d), of bases of few
@@ -357,7 +361,9 @@ class EvidenceSurface(ABC):
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         """New starts after a search that ended at theta, because `vanished` (d,) scales
         may hide a higher maximum; it started at `start`."""
-        return []
+        if self.layout is None:
+            return []
+        return self.layout.beyond(theta, vanished, start)
 
 
 class CoefficientEstimate(NamedTuple):

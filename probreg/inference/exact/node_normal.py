@@ -77,7 +77,9 @@ class NodeNormal:
         )
         log_prior += [surface.log_prior(column[:, None]) for column in x[1].T]
         if surface.layout.flat:
-            log_prior += surface.model.shape[1] * np.linalg.slogdet(surface.layout.T)[1]
+            log_prior += (
+                surface.model.shape[1] * np.linalg.slogdet(surface.layout.frame.T)[1]
+            )
         if self.columns is not None:
             beta = self.columns @ beta
         return log_prior, beta, x[1][r - a :].T
