@@ -5,7 +5,7 @@ matrix is an arrow: G blocks (K, K), their border, and the corner of the others.
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class ArrowGram(NamedTuple):
     """The weighted sums of squares and products of `ArrowColumns`, [Z, X]' diag(w) [Z, X]."""
 
     lead: Array  # (G, K, K)
-    cross: Array  # (G, K, r)
+    cross: Any  # (G, K, r), or sparse (G K, r)
     rest: Array  # (r, r)
 
     def cut(self, k: int) -> "ArrowGram":
@@ -109,8 +109,12 @@ class ArrowGram(NamedTuple):
 
     def times(self, a: Array, c: Array) -> tuple[Array, Array]:
         """Return this matrix times columns a (G, K, s) and c (r, s)."""
-        above = self.lead @ a + self.cross @ c
-        return above, np.tensordot(self.cross, a, ((0, 1), (0, 1))) + self.rest @ c
+        flat = a.reshape(-1, a.shape[-1])
+        cross = self.cross
+        if isinstance(cross, np.ndarray):
+            cross = cross.reshape(len(flat), len(c))
+        above = self.lead @ a + (cross @ c).reshape(a.shape)
+        return above, cross.T @ flat + self.rest @ c
 
 
 class ArrowColumns(NamedTuple):

@@ -476,10 +476,10 @@ def both(
     dense, other = (
         EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2)
     )
-    assert dense._sparse is None
+    assert not dense.has_sparse_border
     monkeypatch.setattr("probreg.inference.exact.arrow_surface._LARGE", 0)
     monkeypatch.setattr("probreg.inference.exact.arrow_surface._FEW", 1.0)
-    assert other._sparse is not None
+    assert other.has_sparse_border
     return dense, other
 
 

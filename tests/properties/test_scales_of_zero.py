@@ -101,7 +101,7 @@ def sparse(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["crossed", "apart and crossed"])
 def test_a_variance_of_zero_is_found_beside_a_sparse_border(case, sparse):
-    assert zero_is_found(case, 3).surface._sparse is not None
+    assert zero_is_found(case, 3).surface.has_sparse_border
 
 
 @pytest.mark.parametrize("zero", ["a", "bc", "abc"])
@@ -127,7 +127,7 @@ def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, re
         Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False
     )
     surface, sizes = problem.surface, problem.groups.sizes
-    assert (surface._sparse is not None) == (kind == "sparse")
+    assert surface.has_sparse_border == (kind == "sparse")
     names = np.array([name.split("| ")[1][0] for name in problem.names])
     values = []
     for start in [

@@ -4,7 +4,7 @@ All are at S nodes. With X'WX = [[A, B], [B', C]] the curvature of u ~ N(0, I) i
 M'X'WX M + blkdiag(I, 0).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -83,10 +83,10 @@ class ArrowRoots:
         """B M' (x, r) of B (x, r), at the first node."""
         return self._through(B.T[None], transpose=False)[0].T
 
-    def arrow(self, gram: ArrowGram, noise: Array, cross: Any = None) -> Arrow:
+    def arrow(self, gram: ArrowGram, noise: Array) -> Arrow:
         """The factor of H at each node, with the curvature W times noise (S,); at one
-        node with the border `cross` (G K, r) of the Gram matrix as a sparse array."""
-        (G, K, r), S = gram.cross.shape, len(self.lead)
+        node if the border of the Gram matrix is sparse."""
+        (G, K, _), S, r = gram.lead.shape, len(self.lead), len(gram.rest)
         # Lambda'A Lambda, which is symmetric
         D = (
             (gram.lead.reshape(G * K, K) @ self.lead)
@@ -101,7 +101,7 @@ class ArrowRoots:
         q = np.arange(self.latent)
         D[..., diagonal, diagonal] += 1.0
         F[..., q, q] += 1.0
-        if cross is None:
+        if not scipy.sparse.issparse(gram.cross):
             # Lambda'B (S, G, K, r)
             E = gram.cross.transpose(0, 2, 1).reshape(G * r, K) @ self.lead
             E = E.reshape(S, G, r, K).swapaxes(-1, -2).reshape(S, G * K, r)
@@ -120,7 +120,7 @@ class ArrowRoots:
         blocks = None
         if self.rest and self.rest[0].block.repeated:
             blocks = self.rest[0].block.repeats, self.rest[0].block.size
-        return Arrow(D[0], float(noise[0]) * (left @ cross @ M), F[0], blocks)
+        return Arrow(D[0], float(noise[0]) * (left @ gram.cross @ M), F[0], blocks)
 
     def back(self, a: Array, c: Array) -> Parts:
         """M'a of columns a (G, K, s) and c (r, s), at S nodes."""

@@ -17,9 +17,8 @@ on the diagonal blocks of L: it uses roots, never precisions, so a standard devi
 guides the search.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -35,6 +34,7 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     LikelihoodCriterion,
     NodeMixture,
+    impossible_point,
     with_priors,
 )
 from probreg.inference.exact.layout_sums import (
@@ -57,21 +57,15 @@ _DRAWS = 32 * 2**20  # bytes of factors in memory at once for draws
 _DEAR = 2_000_000  # multiplications in one value, about a millisecond
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowNodes:
+class ArrowNodes(NamedTuple):
     """Results at S nodes: u | theta, y ~ N(mean, H^-1) in the coordinates of the roots,
     including flat coefficients."""
 
     roots: ArrowRoots
     factor: Arrow
     log_noise: Array  # (S,)
-    half: Parts  # of the products with y
+    mean: Parts  # (S, G, K, 1) and (S, r, 1)
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
-
-    @cached_property
-    def mean(self) -> Parts:
-        """(S, G, K, 1) and (S, r, 1)."""
-        return self.factor.solve_transposed(*self.half)
 
 
 class ArrowSurface(NodesSurface):
@@ -96,29 +90,13 @@ class ArrowSurface(NodesSurface):
     def moments(self) -> LayoutSums:
         """The sums of the columns in layout order, and of y minus its fit by flat
         columns."""
-        if self.model.design.n:
-            return sums_of_rows(self.layout)
-        return sums_of_moments(self.layout)
-
-    @cached_property
-    def _sparse(self) -> Any:
-        """The border of the Gram matrix (G K, r) as a sparse array if most of it is
-        zero, as for crossed factors; else None."""
-        cross = self.moments.gram.cross
+        sums = (sums_of_rows if self.model.design.n else sums_of_moments)(self.layout)
+        cross = sums.gram.cross
         if cross.size < _LARGE or np.count_nonzero(cross) > _FEW * cross.size:
-            return None
-        return scipy.sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
-
-    def _gram_times(self, a: Array, c: Array) -> Parts:
-        """X'WX times columns a (G, K, s) and c (r, s)."""
-        gram = self.moments.gram
-        cross = self._sparse
-        if cross is None:
-            return gram.times(a, c)
-        flat = a.reshape(-1, a.shape[-1])
-        return gram.lead @ a + (cross @ c).reshape(
-            a.shape
-        ), cross.T @ flat + gram.rest @ c
+            return sums
+        # most of the border is zero, as for crossed factors
+        sparse = scipy.sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
+        return sums._replace(gram=sums.gram._replace(cross=sparse))
 
     @property
     def response_scale(self) -> float:
@@ -128,7 +106,7 @@ class ArrowSurface(NodesSurface):
     @property
     def dear(self) -> bool:
         """Whether one value takes more than a millisecond."""
-        G, K, r = self.moments.gram.cross.shape
+        (G, K, _), r = self.layout.shape, self.layout.border
         return G * K * (K + r) ** 2 + r**3 > _DEAR
 
     # ---- the value ----------------------------------------------------------------------------------------------------
@@ -144,7 +122,7 @@ class ArrowSurface(NodesSurface):
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
-        H = roots.arrow(self.moments.gram, noise, self._sparse)
+        H = roots.arrow(self.moments.gram, noise)
         a, c = roots.back(self.moments.zy, self.moments.xy)
         scale = noise[:, None, None]
         half = H.half(scale[..., None] * a, scale * c)
@@ -154,7 +132,8 @@ class ArrowSurface(NodesSurface):
             - np.square(half[0]).sum((1, 2, 3))
             - np.square(half[1]).sum((1, 2))
         )
-        return ArrowNodes(roots, H, log_noise, half, penalised)
+        mean = H.solve_transposed(*half)
+        return ArrowNodes(roots, H, log_noise, mean, penalised)
 
     def _evidence(self, nodes: ArrowNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
@@ -173,8 +152,8 @@ class ArrowSurface(NodesSurface):
         return 0.5 * fit + constant
 
     def blocks_of(self, theta: Array) -> list[Array]:
-        G, K, r = self.moments.gram.cross.shape
-        if self._sparse is not None:  # one factor at a time
+        (G, K, _), r = self.layout.shape, self.layout.border
+        if self.has_sparse_border:  # one factor at a time
             return [np.array([i]) for i in range(len(theta))]
         bytes_of_one = 8 * (4 * G * K * (K + r) + 6 * r * r)
         return np.array_split(
@@ -210,15 +189,7 @@ class ArrowSurface(NodesSurface):
         try:
             nodes = self.at_nodes(theta[None])
         except np.linalg.LinAlgError:
-            no_gradient = np.full(len(theta), np.nan)
-            d = len(self.groups.priors)
-            return EvidencePoint(
-                -np.inf,
-                no_gradient,
-                np.full((len(theta),) * 2, np.nan),
-                -np.inf,
-                no_gradient[:d],
-            )
+            return impossible_point(len(theta), len(self.groups.priors))
         noise = float(np.exp(nodes.log_noise[0]))
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
@@ -253,7 +224,7 @@ class ArrowSurface(NodesSurface):
         """X's with s = noise (y - X b), and the coefficients b = M u."""
         a, c = roots.forth(u[0][None], u[1][None])
         zy, xy = self.moments.zy, self.moments.xy
-        of_fit = self._gram_times(a[0], c[0])
+        of_fit = self.moments.gram.times(a[0], c[0])
         return (noise * (zy - of_fit[0]), noise * (xy - of_fit[1])), (a[0], c[0])
 
     def _average_information(
@@ -278,7 +249,7 @@ class ArrowSurface(NodesSurface):
             y[0, -1] = 2.0
         # z = X (a, c) + y: X'W z and z'W z
         zy, xy, yy = self.moments.zy, self.moments.xy, self.moments.yy
-        lead_products, border_products = self._gram_times(a, c)
+        lead_products, border_products = self.moments.gram.times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
         square = (
             inner_products((a, c), (lead_products, border_products))
@@ -297,7 +268,7 @@ class ArrowSurface(NodesSurface):
 
     @property
     def has_sparse_border(self) -> bool:  # type: ignore[override]
-        return self._sparse is not None
+        return scipy.sparse.issparse(self.moments.gram.cross)
 
     def _balance(self, other_hyper: Array) -> Array:
         return self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)

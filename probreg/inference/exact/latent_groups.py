@@ -224,6 +224,14 @@ class EvidencePoint(NamedTuple):
     effective: Array  # (d,) parameters determined by the data, for the group of each hyperparameter
 
 
+def impossible_point(d: int, n_hyper: int) -> EvidencePoint:
+    """The point of d coordinates, `n_hyper` of which are hyperparameters, without a
+    value."""
+    unknown = np.full(d, np.nan)
+    hessian = np.full((d, d), np.nan)
+    return EvidencePoint(-np.inf, unknown, hessian, -np.inf, unknown[:n_hyper])
+
+
 class EvidenceSurface(ABC):
     """f(theta): the log evidence times the priors of the hyperparameters over their logs.
 

@@ -31,6 +31,7 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     LikelihoodCriterion,
     NodeMixture,
+    impossible_point,
     log_prior_of_logs,
     with_priors,
 )
@@ -204,14 +205,10 @@ class ProcessSurface(EvidenceSurface):
         return _Factor(L, half, R, a, value)
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        d = len(theta)
         V, slopes = self._parts(theta, True)
         factor = self._factor(V, self._sigma(theta))
         if factor is None:
-            no_gradient = np.full(d, np.nan)
-            return EvidencePoint(
-                -np.inf, no_gradient, np.full((d, d), np.nan), -np.inf, no_gradient
-            )
+            return impossible_point(len(theta), len(self.groups.priors))
         inverse = _inverse(factor.L)
         # P = V^-1 - G G', G = V^-1 F R^-1
         G = solve_triangular(
