@@ -23,9 +23,6 @@ from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray
-_GONE = (
-    1e-9  # relative to a sum of squares: rounding error when all of it is subtracted
-)
 SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`
 
 
@@ -196,6 +193,7 @@ class ArrowMoments(PrintsLines):
 
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
         """Return the moments without the other's rows; groups stay, even with no rows left."""
+        rounding = 1e-9  # relative to a sum of squares: rounding error when all of it is subtracted
         for mine, theirs in zip(self.terms, self._like(other).terms):
             known = set(mine.levels)
             unknown = [level for level in theirs.levels if level not in known]
@@ -206,7 +204,7 @@ class ArrowMoments(PrintsLines):
         b = other.with_terms(self.terms)
         before = self.totals[:, 1]
         after = self.totals[:, 1] - b.totals[:, 1]
-        short = after < -_GONE * before
+        short = after < -rounding * before
         if short.any():
             name = self.columns[self.head.p + int(short.argmax())]
             raise DataError(

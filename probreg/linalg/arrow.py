@@ -19,8 +19,6 @@ from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
-_UNROLLED = 6  # columns of a block up to which the loop over them is the outer one
-
 
 class Arrow:
     """The Cholesky factor of one arrow, or of several with a dense border as leading axes.
@@ -228,8 +226,9 @@ def _merge_groups(E: Array) -> Array:
 
 def _cholesky(D: Array) -> Array:
     """Lower factors of blocks (..., K, K)."""
+    unrolled = 6  # columns of a block up to which the loop over them is the outer one
     K = D.shape[-1]
-    if K > _UNROLLED:
+    if unrolled < K:
         return np.linalg.cholesky(D)
     L = np.zeros(D.shape)
     for j in range(K):

@@ -36,10 +36,6 @@ from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.system.memory import in_bytes, physical_memory
 
-_FAR = 1e4  # standard deviations from zero: relative errors of about 1e-5 of a standard deviation, ten times farther 1e-3
-_MOST_SIGNS = 4  # maximal number of sign patterns of the correlations of one effect
-_BY_ROW = 16  # numbers per row while its columns are summed
-
 
 class ArrowLayout:
     """The columns of the model in arrow order.
@@ -339,6 +335,9 @@ class ArrowLayout:
         the covariance of an effect with the others if its standard deviation is 0, so
         it may decrease for one sign of a correlation and increase for the other.
         """
+        most_signs = (
+            4  # maximal number of sign patterns of the correlations of one effect
+        )
         points = []
         for b in self.blocks:
             hyper = np.arange(b.hyper.start, b.hyper.stop)
@@ -364,7 +363,7 @@ class ArrowLayout:
                     or slopes[i - b.hyper.start][:, k].any()
                 ]
                 for signs in islice(
-                    product((1.0, -1.0), repeat=len(pairs)), _MOST_SIGNS
+                    product((1.0, -1.0), repeat=len(pairs)), most_signs
                 ):
                     point = start_again.copy()
                     point[pairs] = signs
@@ -375,16 +374,17 @@ class ArrowLayout:
 def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
     """Raise Incompatible, before any allocation, if the matrices of the arrow need more
     memory than the machine has (or `has`)."""
+    by_row = 16  # numbers per row while its columns are summed
     G, K, _ = layout.shape
     r = layout.border
-    need = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n)
+    need = 8.0 * (4 * (G * K * r + r * r) + by_row * layout.model.design.n)
     memory = has or physical_memory()
     if memory is None or need <= memory:
         return
     counts = " and ".join(f"{t.counted} in {t.key}" for t in layout.terms.values())
     raise Incompatible(
         f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(memory)}. That is 4 (G K r + r²) numbers and "
-        f"{_BY_ROW} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns remain. Group the smaller factors "
+        f"{by_row} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns remain. Group the smaller factors "
         "more coarsely, or drop a term"
     )
 
@@ -428,6 +428,7 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
 def _require_near_intercept(model: Model, method: str) -> None:
     """Raise Incompatible if an effect with an intercept lies so far from zero that sums
     of its squares lose all digits."""
+    far = 1e4  # standard deviations from zero: relative errors of about 1e-5 of a standard deviation, ten times farther 1e-3
     for term in model.design.recipe.grouped.values():
         if "Intercept" not in term.effects:
             continue
@@ -435,7 +436,7 @@ def _require_near_intercept(model: Model, method: str) -> None:
         if moments is None:
             continue
         middle, spread = moments
-        is_far = (spread > 0) & (np.abs(middle) > _FAR * spread)
+        is_far = (spread > 0) & (np.abs(middle) > far * spread)
         if is_far.any():
             k = int(is_far.argmax())
             raise Incompatible(

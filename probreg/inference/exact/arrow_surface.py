@@ -29,6 +29,7 @@ from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import NodesSurface
 from probreg.inference.exact.latent_groups import (
+    LOG_2PI,
     CoefficientEstimate,
     EvidencePoint,
     LatentGroups,
@@ -46,15 +47,10 @@ from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow
 from probreg.model.model import Model
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-MEMORY = 64 * 2**20  # bytes of factors in memory at once
 _LARGE, _FEW = (
     200_000,
     0.1,
 )  # entries of a border from which it may be sparse, and its largest share of nonzeros
-_RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept
-_DRAWS = 32 * 2**20  # bytes of factors in memory at once for draws
-_DEAR = 2_000_000  # multiplications in one value, about a millisecond
 
 
 class ArrowNodes(NamedTuple):
@@ -106,8 +102,9 @@ class ArrowSurface(NodesSurface):
     @property
     def dear(self) -> bool:
         """Whether one value takes more than a millisecond."""
+        slow = 2_000_000  # multiplications in one value, about a millisecond
         (G, K, _), r = self.layout.shape, self.layout.border
-        return G * K * (K + r) ** 2 + r**3 > _DEAR
+        return G * K * (K + r) ** 2 + r**3 > slow
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
@@ -140,7 +137,7 @@ class ArrowSurface(NodesSurface):
         moments = self.moments
         f = len(self.layout.flat)
         fit = (
-            moments.weight * (nodes.log_noise - _LOG_2PI)
+            moments.weight * (nodes.log_noise - LOG_2PI)
             - self._counted(nodes.factor).log_det()
             - nodes.penalised
         )
@@ -148,17 +145,18 @@ class ArrowSurface(NodesSurface):
         if (
             self.criterion == "REML"
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
-            constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.frame.T)[1]
+            constant += 0.5 * f * LOG_2PI + np.linalg.slogdet(self.layout.frame.T)[1]
         return 0.5 * fit + constant
 
     def blocks_of(self, theta: Array) -> list[Array]:
+        max_bytes = 64 * 2**20  # bytes of factors in memory at once
         (G, K, _), r = self.layout.shape, self.layout.border
         if self.has_sparse_border:  # one factor at a time
             return [np.array([i]) for i in range(len(theta))]
         bytes_of_one = 8 * (4 * G * K * (K + r) + 6 * r * r)
         return np.array_split(
             np.arange(len(theta)),
-            min(len(theta), 1 + len(theta) * bytes_of_one // MEMORY),
+            min(len(theta), 1 + len(theta) * bytes_of_one // max_bytes),
         )
 
     def _values(self, theta: Array) -> Array:
@@ -288,6 +286,7 @@ class ArrowSurface(NodesSurface):
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
     ) -> NodeMixture:
+        max_bytes = 32 * 2**20  # bytes of factors in memory at once for draws
         p = self.model.shape[0]
         S = len(theta)
         layout = self.layout
@@ -316,7 +315,7 @@ class ArrowSurface(NodesSurface):
             place[part] = np.arange(len(part))
             mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
             for batch in np.array_split(
-                mine, 1 + len(mine) * 8 * nodes.factor.numbers // _DRAWS
+                mine, 1 + len(mine) * 8 * nodes.factor.numbers // max_bytes
             ):
                 node_of_draw = place[chosen[batch]]
                 beta[batch] = mean[part][node_of_draw] + self._deviations(
@@ -352,13 +351,16 @@ class ArrowSurface(NodesSurface):
 
 def _compress_columns(W: Array) -> Array:
     """Return fewer columns with the same W W', up to rounding."""
+    smallest = (
+        1e-14  # relative to the largest: smallest variance of an axis that is kept
+    )
     if W.shape[1] <= 64:
         return W
     if W.shape[1] >= len(W):
         value, vector = np.linalg.eigh(W @ W.T)
         return np.asarray(vector * np.sqrt(np.maximum(value, 0.0)))
     value, vector = np.linalg.eigh(W.T @ W)
-    return np.asarray(W @ vector[:, value > _RANK * value[-1]])
+    return np.asarray(W @ vector[:, value > smallest * value[-1]])
 
 
 def _roots_of(spread: Array) -> Array:

@@ -33,10 +33,6 @@ from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uniform
 
-_ROUNDING = (
-    2 * np.finfo(float).eps
-) ** 2  # relative to y'y: a residual sum of squares this small is rounding of y
-
 
 @METHODS.register
 @dataclass(frozen=True)
@@ -93,6 +89,9 @@ class Conjugate(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        rounding = (
+            2 * np.finfo(float).eps
+        ) ** 2  # relative to y'y: a residual sum of squares this small is rounding of y
         if (
             model.design.n < model.shape[0]
             and (wide := rotate_to_rows(model)) is not None
@@ -134,7 +133,7 @@ class Conjugate(Method):
             rss = moments.rss
         else:
             rss = given.rss
-        if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
+        if a <= 0 or b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
             raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
         proper = model.joint.informative.all() and model.noise_prior.proper
         stats = {"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}

@@ -44,8 +44,6 @@ MANY = (
     10**5
 )  # size of the columns from which a second pass over the rows, in doubled precision, dominates
 
-_WHOLE = 1000  # coefficients above which they are solved by group
-
 
 @METHODS.register
 @dataclass(frozen=True)
@@ -160,8 +158,12 @@ class Evidence(Method):
     def _by_arrow(self, problem: EvidenceProblem) -> bool:
         """Whether the coefficients at the estimated scales are solved by group, because
         matrices over all of them are large."""
+        most_together = 1000  # coefficients above which they are solved by group
         model = problem.model
-        many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
+        many = (
+            model.design.X.size > MANY
+            or model.shape[0] * model.shape[1] > most_together
+        )
         large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and problem.by_groups

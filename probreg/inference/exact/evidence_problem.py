@@ -67,15 +67,7 @@ from probreg.priors import (
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength, is_length
 from probreg.priors.joint import Key, mapping_of
 
-_MANY = 400  # coordinates above which a second BLAS thread is faster
 _FAR_UP = 4.0  # a log: a scale 50 times its start
-_RISE = 0.5  # increase of the evidence between this scale and the end of the search
-_STEPS = 100  # of a search with one fixed coordinate
-_ROUNDS = 5  # searches, each with anchors chosen at the end of the one before
-_STILL = 1e-4  # tolerance of the logs between two of them
-_CLOSE = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
-_NO_NOISE = 1e-9  # relative to the spread of y
-_IN_ROUNDING = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
 
 
 def with_kernel(
@@ -385,7 +377,8 @@ class EvidenceProblem:
     ) -> tuple[Array, float]:
         """Return the best theta with coordinate k fixed at a value from these starts,
         and the surface there."""
-        search = self._search(_STEPS, (k, value))
+        max_steps = 100  # of a search with one fixed coordinate
+        search = self._search(max_steps, (k, value))
         tops = [search(np.delete(start, k)) for start in starts]
         top = max(tops, key=lambda t: t.at.value)
         # a later search starts at a larger value of a vanished scale
@@ -394,10 +387,14 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""
+        rounds = 5  # searches, each with anchors chosen at the end of the one before
+        tie = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
+        settled_change = 1e-4  # tolerance of the logs between two of them
+        most_serial = 400  # coordinates above which a second BLAS thread is faster
         surface = self.surface
         diverges = isinstance(self.model.likelihood, MayDiverge)
         search = self._search(max_steps)
-        with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
+        with nullcontext() if len(self.groups.of) > most_serial else one_blas_thread():
             starts = surface.starts()
             if diverges:
                 search, tops = self._search_below(starts, max_steps)
@@ -408,14 +405,12 @@ class EvidenceProblem:
                 search(start)
                 for start in surface.beyond(top.theta, top.vanished, starts[0])
             ]
-        top = max(
-            [top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any())
-        )
-        for _ in range(_ROUNDS):
+        top = max([top, *tops], key=lambda t: t.at.value + tie * bool(t.vanished.any()))
+        for _ in range(rounds):
             if not surface.choose_at(top.theta):
                 break
             repeated = search(top.theta)
-            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
+            settled = float(np.abs(repeated.theta - top.theta).max()) < settled_change
             top = repeated._replace(ended=repeated.ended or (settled and top.ended))
             if settled:
                 break
@@ -463,13 +458,15 @@ class EvidenceProblem:
 
     def _require_maximum(self, top: EvidenceMaximum, max_steps: int) -> None:
         """Raise an error if the noise goes to zero, or the search did not converge."""
+        smallest_sure = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
+        smallest_ended = 1e-9  # relative to the spread of y
         name = self.model.likelihood.noise_scale
         if name in self.outer and (top.ended or top.steps < max_steps):
             # Near sigma = 0 f increases without bound, or is flat:
             # -d^2 f / d (log sigma)^2 is negligible compared with 2 n. Rounding ends
             # the search on its way down.
             k = len(self.groups.priors) + self.outer.index(name)
-            smallest = _NO_NOISE if top.ended else _IN_ROUNDING
+            smallest = smallest_ended if top.ended else smallest_sure
             noiseless = (
                 top.theta[k] < np.log(smallest * self.surface.response_scale)
                 or -top.at.hessian[k, k] < 1e-6 * self.model.design.total
@@ -502,6 +499,9 @@ class EvidenceProblem:
     def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
         """Return scales far above their start for which the evidence still increases:
         their function separates the classes."""
+        rise = (
+            0.5  # increase of the evidence between this scale and the end of the search
+        )
         # at the limit of double precision an increasing scale may look like a vanished
         # one
         distant = np.flatnonzero(self.groups.scaling)
@@ -526,7 +526,7 @@ class EvidenceProblem:
             )
             return max(
                 top.at.value if np.isfinite(top.at.value) else -np.inf, end
-            ) > low + _RISE and (not top.ended or end > top.at.value)
+            ) > low + rise and (not top.ended or end > top.at.value)
 
         return tuple(int(j) for j in distant if rises(int(j)))
 

@@ -28,6 +28,7 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.latent_groups import (
+    LOG_2PI,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
@@ -39,11 +40,6 @@ from probreg.inference.exact.latent_groups import (
 from probreg.kernels.ridge import DIGITS
 from probreg.linalg import inverse_upper, solve_upper
 from probreg.model.model import Model
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
-MEMORY = 16 * 2**20  # bytes of factors in memory at once
-_SAME_NOISE = 0.05  # difference of two logs of noise scales
-_NOTHING = -25.3  # log 1e-11
 
 
 class _Reduced(NamedTuple):
@@ -117,6 +113,7 @@ class NodesSurface(EvidenceSurface):
         With several scales also a point where noise is a third of the response, because
         many columns may explain all of it.
         """
+        same_noise = 0.05  # difference of two logs of noise scales
         # ratios of noise to prior, relative to equal weights of data and prior
         ratios = np.logspace(-10, 6, 17)[:: 2 if self.has_sparse_border else 1]
         points = [
@@ -131,7 +128,7 @@ class NodesSurface(EvidenceSurface):
             return [best]
         # among the points nearest to this noise, take the best
         distance = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
-        nearest = np.flatnonzero(distance <= distance.min() + _SAME_NOISE)
+        nearest = np.flatnonzero(distance <= distance.min() + same_noise)
         second = points[nearest[int(np.argmax(values[nearest]))]]
         return [best] if second is best else [best, second]
 
@@ -311,6 +308,7 @@ class GaussianSurface(NodesSurface):
 
     def _informative(self, theta: Array) -> Array:
         """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
+        log_smallest = -25.3  # log 1e-11
         W = self._coordinates[0]
         if W.ndim == 1:
             size = np.abs(W)
@@ -321,14 +319,14 @@ class GaussianSurface(NodesSurface):
                 self._log_scales(theta)
                 + 0.5 * self.log_noise(theta)[:, None]
                 + np.log(size)
-                > _NOTHING
+                > log_smallest
             )
 
     def _evidence(self, nodes: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2 - log |R| + sum_i log(w_i) / 2
         fit = (
-            self._residual_weight * (nodes.log_noise - _LOG_2PI)
+            self._residual_weight * (nodes.log_noise - LOG_2PI)
             - self._log_det(nodes)
             - nodes.size
         )
@@ -365,6 +363,7 @@ class GaussianSurface(NodesSurface):
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
         memory, with similar coordinates together."""
+        memory = 16 * 2**20  # bytes of factors in memory at once
         count = len(theta)
         q = len(self.groups.of)
         if self.groups.scalar:
@@ -372,7 +371,7 @@ class GaussianSurface(NodesSurface):
         else:
             order = np.argsort(self._informative(theta).sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
-        blocks = min(count, 1 + count * bytes_of_one // MEMORY)
+        blocks = min(count, 1 + count * bytes_of_one // memory)
         if blocks == 1:
             return [order]
         return np.array_split(order, blocks)

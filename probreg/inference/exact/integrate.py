@@ -40,11 +40,8 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 
-_MOST = 8  # hyperparameters up to which a few hundred nodes cover their posterior
 _NODES = 1024  # total, by default
-_FIRST = 16  # first nodes of each chain if each one needs a mode
 _ROUNDS = 3  # repetitions with nodes about the mass of the last ones, while their weights are unreliable
-_ENOUGH = 90.0  # required number of effective nodes
 
 
 @METHODS.register
@@ -110,6 +107,9 @@ class Integrate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
+        most_scales = (
+            8  # hyperparameters up to which a few hundred nodes cover their posterior
+        )
         reason = scales_obstacle(self, model, "averages over")
         if reason is not None:
             return reason
@@ -133,8 +133,8 @@ class Integrate(Method):
                         f"give a proper one such as {example}, or use evidence"
                     )
         count = len(problem.groups.priors) + problem.noise
-        if count > _MOST:
-            return f"integrate places nodes over at most {_MOST} unknown scales, and this model has {count}; use nuts"
+        if count > most_scales:
+            return f"integrate places nodes over at most {most_scales} unknown scales, and this model has {count}; use nuts"
         return improper_aux(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
@@ -186,6 +186,8 @@ class Integrate(Method):
     ) -> Nodes:
         """Return nodes of a proposal with their weights; if each needs a mode, in
         increasing numbers."""
+        enough_ess = 90.0  # required number of effective nodes
+        first_size = 16  # first nodes of each chain if each one needs a mode
         d = len(proposal.centre)
         of_chain = 2 ** max(
             1, math.ceil(math.log2((self.nodes or _NODES) / self.chains))
@@ -194,7 +196,7 @@ class Integrate(Method):
             scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)
         ]
         if problem.surface.dear and self.nodes is None:
-            size = min(_FIRST, of_chain)
+            size = min(first_size, of_chain)
         else:
             size = of_chain
         theta = np.empty((self.chains, 0, d))
@@ -213,7 +215,7 @@ class Integrate(Method):
             n_done = theta.shape[1]
             total = theta[..., 0].size
             if 2 * n_done > of_chain or (
-                nodes.k_hat <= min(0.5, reliable(total)) and nodes.ess >= _ENOUGH
+                nodes.k_hat <= min(0.5, reliable(total)) and nodes.ess >= enough_ess
             ):
                 return nodes
             size = n_done

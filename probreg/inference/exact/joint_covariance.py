@@ -31,7 +31,6 @@ from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 
-_RANK = 1e-5  # relative to the largest singular value of the columns of a process: below it rounding of f dominates
 # a log, for differences of the columns of a process, with an error of about 1e-6
 _STEP = 1e-3
 
@@ -42,6 +41,7 @@ def joint_covariance(
 ) -> ParameterCovariance:
     """Return the covariance of the coefficients beta (p, m) of the final model, from
     their covariance given its scales."""
+    rank = 1e-5  # relative to the largest singular value of the columns of a process: below it rounding of f dominates
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
     if not len(free):
         if scales.has_free_scales:
@@ -67,9 +67,9 @@ def joint_covariance(
     for k, columns_of_process, u in _process_derivatives(
         problem, scales.theta, beta, model
     ):
-        columns = np.linalg.lstsq(
-            model.design.X[:, columns_of_process], u, rcond=_RANK
-        )[0]
+        columns = np.linalg.lstsq(model.design.X[:, columns_of_process], u, rcond=rank)[
+            0
+        ]
         direct[vec_entries(tuple(columns_of_process), model.shape[1]), k] = (
             columns.ravel()
         )

@@ -33,6 +33,7 @@ from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import log_scale_derivatives
 from probreg.inference.exact.laplace_rows import DenseRows, DenseSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
+    LOG_2PI,
     CoefficientEstimate,
     EvidencePoint,
     EvidenceSurface,
@@ -53,17 +54,9 @@ from probreg.priors import (
     SmoothPrior,
 )
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_STEPS = 100
 _TOL = 1e-6  # of a mode, in standard errors, before the last step squares it: log |H| is of first order in the error
 _ROUGH = 1e-4  # tolerance of modes for weights only, from so many rows on
-_MANY = 20_000
-_NEAR = (
-    0.2  # of sqrt(n) standard errors: closer to the mode the curvature hardly changes
-)
 _STEP = 1e-4  # step of differences of a prior's curvature
-_KEPT = 10**7  # numbers, 80 MB, of modes in memory
-_FAR = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
 
 
 class LaplaceMode(NamedTuple):
@@ -175,6 +168,7 @@ class LaplaceSurface(EvidenceSurface):
     def mode(self, theta: Array, *, rough: bool = False) -> LaplaceMode:
         """The mode by Newton's method with step halving from the last mode; if this
         fails, from a start by the response alone. A rough one is for weights only."""
+        most_numbers = 10**7  # numbers, 80 MB, of modes in memory
         tol = _ROUGH if rough else _TOL
         before = self._kept.get(theta.tobytes(), self._last)
         is_same = before is not None and np.array_equal(before.theta, theta)
@@ -189,13 +183,14 @@ class LaplaceSurface(EvidenceSurface):
             mode = self._find_mode(theta, tol, None)
         self._last = mode
         numbers = mode.x[0].size + mode.H.numbers + self.model.design.n
-        if (len(self._kept) + 1) * numbers <= _KEPT:
+        if (len(self._kept) + 1) * numbers <= most_numbers:
             self._kept[theta.tobytes()] = mode
         return mode
 
     def _find_mode(
         self, theta: Array, tol: float, before: LaplaceMode | None
     ) -> LaplaceMode:
+        near = 0.2  # of sqrt(n) standard errors: closer to the mode the curvature hardly changes
         roots = self.layout.roots(theta[None, : len(self.groups.priors)])
         (G, K, _), k = self.layout.shape, self._inner
         a, c = self._start(roots, before)
@@ -215,7 +210,7 @@ class LaplaceSurface(EvidenceSurface):
             return evaluate(x, False).gradient
 
         def refine(x: Array, mode: LaplaceMode, decrement: float) -> Array:
-            if decrement >= _NEAR * np.sqrt(self.model.design.total):
+            if decrement >= near * np.sqrt(self.model.design.total):
                 return x
             T = self._curvature(mode)[0].T
             return bfgs_passes(slope, x, mode.gradient, T @ T.T, tol)
@@ -227,7 +222,7 @@ class LaplaceSurface(EvidenceSurface):
             x,
             evaluate(x),
             tol=tol,
-            max_steps=_STEPS,
+            max_steps=100,
             refine=refine if self.many_rows and not self.layout.by_group else None,
         )
         H, exact = self._curvature(top.point)
@@ -240,6 +235,7 @@ class LaplaceSurface(EvidenceSurface):
     def _start(self, roots: ArrowRoots, before: LaplaceMode | None) -> Parts:
         """The coefficients of another mode in the coordinates of these roots; without
         one, a start by the response alone."""
+        far = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
         G, K, _ = self.layout.shape
         if before is None:
             return np.zeros((G, K, 1)), self._of_response()
@@ -248,9 +244,9 @@ class LaplaceSurface(EvidenceSurface):
             b = root.block
             new, old = root.value[0], root_before.value[0]
             if not b.repeated:
-                u[1][b.place, 0] *= np.clip(old / np.maximum(new, 1e-300), 0.0, _FAR)
+                u[1][b.place, 0] *= np.clip(old / np.maximum(new, 1e-300), 0.0, far)
                 continue
-            if np.diagonal(new).min() * _FAR < np.diagonal(old).max():
+            if np.diagonal(new).min() * far < np.diagonal(old).max():
                 continue
             part = root.part(u) @ np.linalg.solve(new, old).T
             if b.leads:
@@ -379,7 +375,7 @@ class LaplaceSurface(EvidenceSurface):
     def _evidence(self, mode: LaplaceMode) -> float:
         k = self._inner
         f = len(self.layout.flat)
-        constant = 0.5 * (k - self._latent) * _LOG_2PI
+        constant = 0.5 * (k - self._latent) * LOG_2PI
         if (
             self.criterion == "REML" and f
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
@@ -499,7 +495,7 @@ class LaplaceSurface(EvidenceSurface):
     @property
     def many_rows(self) -> bool:
         """Whether a pass over the rows takes longer than the work on its sums."""
-        return self.model.design.count >= _MANY
+        return self.model.design.count >= 20_000
 
     def starts(self) -> list[Array]:
         """The best of a few common scales around the balance of prior and data, at each

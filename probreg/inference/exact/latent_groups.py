@@ -44,8 +44,7 @@ class NoMode(Incompatible):
 
 
 LikelihoodCriterion = Literal["REML", "ML"]
-_CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
-_MOST_SIGNS = 4  # maximal number of sign patterns of several correlations
+LOG_2PI = float(np.log(2.0 * np.pi))
 FIVE_POINTS = (1, 2, -1, -2)  # steps of `five_point_slope`
 DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
@@ -173,6 +172,8 @@ class LatentGroups:
         Given one standard deviation, the evidence may have a maximum on each side, and
         at a correlation of -1 and 1.
         """
+        most_signs = 4  # maximal number of sign patterns of several correlations
+        correlations = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
         points = list[Array]()
         places = np.arange(len(self.priors))
         for k, g in enumerate(self.groups):
@@ -183,10 +184,8 @@ class LatentGroups:
                 or not (cors := hyper[~self.scaling[hyper]]).size
             ):
                 continue
-            for size in _CORRELATIONS:
-                for signs in islice(
-                    product((1.0, -1.0), repeat=len(cors)), _MOST_SIGNS
-                ):
+            for size in correlations:
+                for signs in islice(product((1.0, -1.0), repeat=len(cors)), most_signs):
                     point = theta.copy()
                     point[cors] = np.multiply(size, signs)
                     points.append(point)

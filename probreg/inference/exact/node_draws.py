@@ -43,9 +43,7 @@ from probreg.inference.sampling.proposal import student_points
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import FunctionValues
 
-_DF_BETA = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
 _JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales
-_SWEEPS = 10  # sweeps over the coordinates, after which a draw has left its node
 
 
 def solution_at_nodes(
@@ -142,6 +140,7 @@ def scales_given_coefficients(
     coefficients leave to the log of their scale, and the standard deviation of the
     draws.
     """
+    sweeps = 10  # sweeps over the coordinates, after which a draw has left its node
     theta_new = theta.copy()
     m = beta.shape[2]
     spread = theta.std(0)
@@ -152,7 +151,7 @@ def scales_given_coefficients(
         log_p = _log_density_of_scales(g, theta_new[:, hyper], inside)
         count = len(g.columns) * g.width(m) / sum(g.prior.scales or (1,))
         size = 2.4 * np.minimum(spread[hyper], (2.0 * count) ** -0.5)
-        for k in np.tile(np.arange(len(g.hyper)), _SWEEPS):
+        for k in np.tile(np.arange(len(g.hyper)), sweeps):
             new = theta_new[:, hyper].copy()
             new[:, k] += size[k] * rng.standard_normal(len(new))
             log_p_new = _log_density_of_scales(g, new, inside)
@@ -296,6 +295,7 @@ def _weight_jointly(
     rng: np.random.Generator,
 ) -> _NodeResult:
     """Return Student-t points about the normal at each node, with their weights."""
+    df_beta = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     n_each = -(-draws // len(nodes.theta[..., 0].ravel()))
     node_of_point = np.repeat(np.arange(len(theta)), n_each)
@@ -305,7 +305,7 @@ def _weight_jointly(
     for s, normal in enumerate(normals):
         mine = slice(s * n_each, (s + 1) * n_each)
         k = normal.width
-        z, log_z = student_points(rng, n_each, k, max(_DF_BETA, k))
+        z, log_z = student_points(rng, n_each, k, max(df_beta, k))
         log_q[mine] = log_z - normal.log_det
         log_prior[mine], beta, log_aux = normal.points(z)
         points.append(np.column_stack([beta.reshape(n_each, -1), log_aux]))

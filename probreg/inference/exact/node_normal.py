@@ -14,10 +14,9 @@ import scipy
 from probreg.inference.base import Array
 from probreg.inference.exact.laplace_rows import root_of_inverse
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
+from probreg.inference.exact.latent_groups import LOG_2PI
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class NodeNormal:
         log_prior = -0.5 * (
             np.square(x[0]).sum((0, 1))
             + np.square(x[1][:q]).sum(0)
-            + (G * K + q) * _LOG_2PI
+            + (G * K + q) * LOG_2PI
         )
         log_prior += [surface.log_prior(column[:, None]) for column in x[1].T]
         if surface.layout.flat:

@@ -18,16 +18,6 @@ from probreg.inference.sampling.importance import (
     smooth_weights,
 )
 
-_DF = 6.0  # of the proposal, a Student-t
-_DISTANCES = (
-    1.0,
-    2.0,
-    4.0,
-    7.0,
-)  # in standard deviations, at which its axes are compared with the density
-_STRETCH = (1.1, 6.0)  # limits of the stretch of an axis
-_STEP = 1e-4  # of the differences of a gradient, in logs of scales
-_LEAST = 1e-2  # minimal curvature: a direction with a flat density has a spread of ten units of the log
 _REACH = 300.0  # of a log: the range of double precision
 
 
@@ -62,18 +52,19 @@ class Proposal(NamedTuple):
 
     def points(self, U: Array) -> tuple[Array, Array]:
         """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
+        df = 6.0  # of the proposal, a Student-t
         d = len(self.centre)
         # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
         z = scipy.stats.norm.ppf(U[..., :d]) / np.sqrt(
-            scipy.stats.chi2.ppf(U[..., d:], _DF) / _DF
+            scipy.stats.chi2.ppf(U[..., d:], df) / df
         )
         r = np.where(z < 0, *self.stretch)
         # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
         # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
         constant = (
-            gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
+            gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
         )
-        log_q = constant - 0.5 * (_DF + d) * np.log1p((z**2).sum(-1) / _DF)
+        log_q = constant - 0.5 * (df + d) * np.log1p((z**2).sum(-1) / df)
         return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(
             self.root
         )[1] - np.log(r).sum(-1)
@@ -82,18 +73,25 @@ class Proposal(NamedTuple):
 def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     """Return axes from the curvature at the maximum, stretched where the density
     decreases more slowly than a normal's."""
+    stretch = (1.1, 6.0)  # limits of the stretch of an axis
+    distances = (
+        1.0,
+        2.0,
+        4.0,
+        7.0,
+    )  # in standard deviations, at which its axes are compared with the density
     root = _axes(problem, theta)
     offsets = np.array(
-        [sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES]
+        [sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in distances]
     )
     values = problem.surface.values(np.vstack([theta, theta + offsets]))
     fall = np.maximum(values[0] - values[1:], 1e-300).reshape(
-        2, len(theta), len(_DISTANCES)
+        2, len(theta), len(distances)
     )
     # A normal of standard deviation r decreases by (h / r)^2 / 2 at h: use the widest r
     # over all distances.
-    r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
-    return Proposal(theta, root, np.clip(r, *_STRETCH))
+    r = np.nanmax(np.array(distances) / np.sqrt(2.0 * fall), axis=-1)
+    return Proposal(theta, root, np.clip(r, *stretch))
 
 
 def proposal_of(nodes: Nodes) -> Proposal:
@@ -120,17 +118,19 @@ def weight_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
 
 def _axes(problem: EvidenceProblem, theta: Array) -> Array:
     """A with A A' the inverse of the curvature at theta, one axis per column."""
+    least_curvature = 1e-2  # minimal curvature: a direction with a flat density has a spread of ten units of the log
     values, vectors = np.linalg.eigh(_curvature(problem, theta))
-    return np.asarray(vectors / np.sqrt(np.maximum(values, _LEAST)))
+    return np.asarray(vectors / np.sqrt(np.maximum(values, least_curvature)))
 
 
 def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
     """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
-    eye = _STEP * np.eye(len(theta))
+    step = 1e-4  # of the differences of a gradient, in logs of scales
+    eye = step * np.eye(len(theta))
     H = np.array(
         [
             problem.surface(theta + e).gradient - problem.surface(theta - e).gradient
             for e in eye
         ]
-    ) / (2 * _STEP)
+    ) / (2 * step)
     return -(H + H.T) / 2

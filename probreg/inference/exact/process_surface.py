@@ -24,6 +24,7 @@ from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.latent_groups import (
+    LOG_2PI,
     ConditionalNormal,
     EvidencePoint,
     EvidenceSurface,
@@ -39,18 +40,6 @@ from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import root_at_rows
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
-MOST_ROWS = 5000  # a matrix of 0.2 GB, several of which are in memory at once
-_NO_NOISE = 1e-10  # relative to the response: an evidence that increases up to it increases without bound
-_MANY_ROWS = 150  # rows whose matrices take more than a millisecond to factor
-_SHARES = (
-    0.3,
-    0.9,
-    0.99,
-)  # shares of the variance of the response explained by the groups at the start
-_NO_WEIGHT = 1e-12  # share of all weights below which a node is negligible
-_BEST = 2  # starts of a search
 
 
 class _Factor(NamedTuple):
@@ -76,9 +65,10 @@ class ProcessSurface(EvidenceSurface):
         groups: LatentGroups,
         criterion: LikelihoodCriterion = "REML",
     ) -> None:
+        most_rows = 5000  # a matrix of 0.2 GB, several of which are in memory at once
         super().__init__(model, groups, criterion)
         n = model.design.n
-        if n > MOST_ROWS:
+        if n > most_rows:
             raise DataError(
                 f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: use basis='hsgp'"
             )
@@ -174,7 +164,8 @@ class ProcessSurface(EvidenceSurface):
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
         """None if V, or the noise, is not positive up to rounding: the noise is too
         small compared with the process."""
-        if sigma < _NO_NOISE * self.response_scale:
+        no_noise = 1e-10  # relative to the response: an evidence that increases up to it increases without bound
+        if sigma < no_noise * self.response_scale:
             return None
         L, info = lapack.dpotrf(V, lower=1, clean=1)
         if info:
@@ -192,15 +183,13 @@ class ProcessSurface(EvidenceSurface):
             2.0 * float(np.log(np.abs(np.diagonal(R))).sum()) if restricted else 0.0
         )
         count = len(y) - F.shape[1] * restricted
-        value = -0.5 * (count * _LOG_2PI + log_det + float(r @ r))
+        value = -0.5 * (count * LOG_2PI + log_det + float(r @ r))
         # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)
         w = self._frequency
         if (w != 1.0).any():
             precision = self._precision / w
             value -= 0.5 * float(
-                (
-                    (w - 1.0) * (_LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)
-                ).sum()
+                ((w - 1.0) * (LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)).sum()
             )
         return _Factor(L, half, R, a, value)
 
@@ -291,13 +280,14 @@ class ProcessSurface(EvidenceSurface):
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
     ) -> NodeMixture:
+        no_weight = 1e-12  # share of all weights below which a node is negligible
         p = self.model.shape[0]
         means = np.zeros((len(theta), p))
         sd = np.zeros((len(theta), p))
         inner = np.zeros((p, p))
         beta = np.empty((len(chosen), p))
         relevant = np.flatnonzero(
-            (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
+            (weight > no_weight) | (np.bincount(chosen, minlength=len(theta)) > 0)
         )
         for s in relevant:
             conditional = self.conditional(theta[s])
@@ -319,7 +309,8 @@ class ProcessSurface(EvidenceSurface):
 
     @property
     def dear(self) -> bool:
-        return self.model.design.n > _MANY_ROWS
+        many_rows = 150  # rows whose matrices take more than a millisecond to factor
+        return self.model.design.n > many_rows
 
     @cached_property
     def response_scale(self) -> float:
@@ -331,6 +322,12 @@ class ProcessSurface(EvidenceSurface):
 
     def starts(self) -> list[Array]:
         """The best of a grid over lengths and shares of the variance."""
+        n_starts = 2  # starts of a search
+        shares = (
+            0.3,
+            0.9,
+            0.99,
+        )  # shares of the variance of the response explained by the groups at the start
         points = []
         size = self.response_scale
         # log sigma
@@ -339,7 +336,7 @@ class ProcessSurface(EvidenceSurface):
         else:
             sigma_entry = []
         for other_hyper in self.groups.starts():
-            for share in _SHARES:
+            for share in shares:
                 sigma = self.model.noise_held or size * np.sqrt(1.0 - share)
                 theta_unit = np.append(
                     self.groups.at_scales(other_hyper, 0.0, 0.0), sigma_entry
@@ -353,7 +350,9 @@ class ProcessSurface(EvidenceSurface):
                     np.append(theta, np.log(sigma)) if self.model.unknown else theta
                 )
         values = self.values(np.array(points))
-        order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:_BEST]
+        order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[
+            :n_starts
+        ]
         return [points[i] for i in order]
 
 

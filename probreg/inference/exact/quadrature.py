@@ -33,8 +33,6 @@ from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
 
-_DEPTH = 60.0  # the range of the integrand, down to exp(-60) of its peak
-_SPACING = 0.2  # largest spacing of nodes in log sigma: exact to rounding for densities that decrease as powers of sigma
 _REACHES = (
     16.0,
     32.0,
@@ -459,9 +457,10 @@ def _nodes_between(
 ) -> tuple[Array, Array]:
     """Return at least `min_count` nodes u between two ends, and log(weight * density)
     at each."""
+    spacing = 0.2  # largest spacing of nodes in log sigma: exact to rounding for densities that decrease as powers of sigma
     # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
     # Their largest spacing is pi/2 times the mean one.
-    count = max(min_count, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
+    count = max(min_count, int(np.ceil(np.pi / 2 * (high - low) / spacing)))
     x, w = np.polynomial.legendre.leggauss(count)
     u = (high - low) / 2 * x + (high + low) / 2
     return u, log_density(u) + np.log(w * (high - low) / 2)
@@ -504,11 +503,12 @@ def _narrow_range(
 
     None if it does so at an end, unless the interval is the whole support.
     """
+    depth = 60.0  # the range of the integrand, down to exp(-60) of its peak
     first = not bounded
     while True:
         grid = np.linspace(low, high, 400)
         value = density(grid)
-        above = np.flatnonzero(value > value.max() - _DEPTH)
+        above = np.flatnonzero(value > value.max() - depth)
         if first and (above[0] == 0 or above[-1] == len(grid) - 1):
             return None
         before = max(above[0] - 1, 0)

@@ -23,8 +23,6 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.model.model import Model
 
-_STEP = 0.01  # of the logs of scales, and of the other coordinates in standard errors
-
 
 class QuadratureSurface(LaplaceSurface):
     """f(log sd, flat coefficients, log aux) by several points in each group."""
@@ -56,13 +54,14 @@ class QuadratureSurface(LaplaceSurface):
         )
 
     def __call__(self, theta: Array) -> EvidencePoint:
+        step = 0.01  # of the logs of scales, and of the other coordinates in standard errors
         laplace = super().__call__(theta)
 
         slopes = [
             five_point_slope(
-                self.values(np.array([theta + k * e for k in FIVE_POINTS])), _STEP
+                self.values(np.array([theta + k * e for k in FIVE_POINTS])), step
             )
-            for e in _STEP * np.eye(len(theta))
+            for e in step * np.eye(len(theta))
         ]
         return laplace._replace(gradient=np.array(slopes))
 

@@ -26,8 +26,6 @@ from probreg.model.model import Model
 from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import UnknownLength
 
-_STEP = 0.01  # of a log
-
 
 class RebasedSurface(EvidenceSurface):
     """f(logs of all hyperparameters and of the nuisance parameters `outer`).
@@ -90,6 +88,7 @@ class RebasedSurface(EvidenceSurface):
         return self._at(theta[self.inside]), theta[~self.inside]
 
     def __call__(self, theta: Array) -> EvidencePoint:
+        step = 0.01  # of a log
         point = self._point(theta)
         d = len(theta)
         other_entries = np.flatnonzero(~self.inside)
@@ -102,17 +101,17 @@ class RebasedSurface(EvidenceSurface):
         )
         effective[other_entries[: len(point.effective)]] = point.effective
         for j, prior in zip(np.flatnonzero(self.inside), self._priors_inside):
-            e = _STEP * (np.arange(d) == j)
+            e = step * (np.arange(d) == j)
             points = [self._point(theta + k * e) for k in FIVE_POINTS]
             f = np.array([each.value for each in points])
             slopes = five_point_slope(
-                np.array([each.gradient for each in points]), _STEP
+                np.array([each.gradient for each in points]), step
             )
             slope, second = prior.slopes(float(np.exp(theta[j])))
-            gradient[j] = five_point_slope(f, _STEP) + slope
+            gradient[j] = five_point_slope(f, step) + slope
             # f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
             bend = 16.0 * (f[0] + f[2]) - (f[1] + f[3]) - 30.0 * point.value
-            hessian[j, j] = bend / (12.0 * _STEP**2) + second
+            hessian[j, j] = bend / (12.0 * step**2) + second
             hessian[j, other_entries] = hessian[other_entries, j] = slopes
         value = point.value + float(self._log_prior_inside(theta[None])[0])
         return EvidencePoint(value, gradient, hessian, point.evidence, effective)
