@@ -11,7 +11,7 @@ predictor has its own u: effect k of predictor a is number k m + a.
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -312,16 +312,26 @@ class ArrowLayout:
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group
-        m = b.group.width(self.model.shape[1])
+        m = g.width(self.model.shape[1])
         relative = bool(g.base.sigma_units)
         unit = unit if relative else np.ones(len(logs))
         if not b.repeated:
             D = unit[:, None] * np.exp(g.log_scales_at(logs))
             slopes = g.log_scales(logs[0]).slopes.T * D[0]
             return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(slopes, m, 1))
-        root = _root_of_each(g, logs, b.size // m)
-        value = unit[:, None, None] * root.value
-        slopes = unit[0] * root.slopes
+        K = b.size // m
+        roots = [None if g.prior is None else g.prior.root(row) for row in logs]
+        if roots[0] is not None:
+            value = np.array([root[0] for root in roots if root is not None])
+            slopes = roots[0][1]
+        else:
+            sd = g.base.independent(len(g.columns))
+            assert sd is not None  # see `_repeating_term`
+            tau = np.ones(len(logs)) if g.prior is None else np.exp(logs[:, 0])
+            value = tau[:, None, None] * sd[0] * np.eye(K)
+            slopes = value[: len(g.hyper)]
+        value = unit[:, None, None] * value
+        slopes = unit[0] * slopes
         if m > 1:
             value = np.kron(value, np.eye(m))
             slopes = np.kron(slopes, np.eye(m))
@@ -470,28 +480,6 @@ def _slab(p: int, rows: Array, values: Array) -> Any:
 
     i, j = np.nonzero(values)
     return csr_array((values[i, j], (rows[i], j)), shape=(p, values.shape[1]))
-
-
-class _RootOfEach(NamedTuple):
-    value: Array  # (S, K, K)
-    slopes: Array  # (d, K, K), of the first
-
-
-def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
-    """Return the root that repeats by group."""
-    if g.prior is not None and (first := g.prior.root(logs[0])) is not None:
-        roots = [first, *(g.prior.root(row) for row in logs[1:])]
-        return _RootOfEach(
-            np.array([root[0] for root in roots if root is not None]), first[1]
-        )
-    sd = g.base.independent(len(g.columns))
-    assert sd is not None  # see `_repeating`
-    if g.prior is None:
-        tau = np.ones(len(logs))
-    else:
-        tau = np.exp(logs[:, 0])
-    value = tau[:, None, None] * sd[0] * np.eye(K)
-    return _RootOfEach(value, value[:1] if len(g.hyper) else np.zeros((0, K, K)))
 
 
 def _repeating_term(model: Model, g: LatentGroup) -> GroupedTerm | None:

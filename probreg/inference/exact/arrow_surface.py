@@ -265,7 +265,7 @@ class ArrowSurface(NodesSurface):
     # -------------------------------------------------------------------------------------------
 
     @property
-    def has_sparse_border(self) -> bool:  # type: ignore[override]
+    def has_sparse_border(self) -> bool:
         return scipy.sparse.issparse(self.moments.gram.cross)
 
     def _balance(self, other_hyper: Array) -> Array:

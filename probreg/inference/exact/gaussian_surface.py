@@ -69,13 +69,14 @@ class GaussianNodes(NamedTuple):
 
 class NodesSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma) of a Gaussian likelihood, with the last one if
-    sigma is unknown, at many nodes together.
+    sigma is unknown, at many nodes together."""
 
-    `has_sparse_border` is whether each node takes long, so that a search has few
-    starts.
-    """
+    layout: ArrowLayout
 
-    has_sparse_border = False
+    @property
+    def has_sparse_border(self) -> bool:
+        """Whether each node takes long, so that a search has few starts."""
+        return False
 
     @abstractmethod
     def blocks_of(self, theta: Array) -> list[Array]:

@@ -75,7 +75,7 @@ class LaplaceMode(NamedTuple):
 class LaplaceSurface(EvidenceSurface):
     """f(logs of hyperparameters and of outer nuisance parameters), under ML followed by flat coefficients in standard errors."""
 
-    dear = True
+    layout: ArrowLayout
 
     def __init__(
         self,

@@ -241,8 +241,6 @@ class EvidenceSurface(ABC):
     secant : bool
         Whether its Hessian is approximate, so that a search corrects it by the
         changes of the gradient.
-    dear : bool
-        Whether one value takes more than a millisecond, such as with a mode.
     layout : ArrowLayout or None
         Its columns in arrow order.
     outer : tuple of str
@@ -254,7 +252,6 @@ class EvidenceSurface(ABC):
 
     tol: float
     secant: bool = True
-    dear: bool
     layout: "ArrowLayout | None" = None
 
     def __init__(
@@ -285,6 +282,11 @@ class EvidenceSurface(ABC):
         if sigma is None:
             return -2.0 * theta[:, -1]
         return np.full(len(theta), -2.0 * np.log(sigma))
+
+    @property
+    def dear(self) -> bool:
+        """Whether one value takes more than a millisecond, such as with a mode."""
+        return True
 
     def left_bound(self, theta: Array) -> Array:
         """sum_g left_g tau_g^2 / (2 sigma^2) (S,) at theta (S, d), of bases of few

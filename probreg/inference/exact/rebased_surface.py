@@ -34,8 +34,6 @@ class RebasedSurface(EvidenceSurface):
     selected at other values of them.
     """
 
-    dear = True
-
     def __init__(
         self,
         model: Model,
