@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from probreg.priors import (
     ScaleMixture,
 )
 from probreg.priors.latent import LogScales
-
-if TYPE_CHECKING:
-    from probreg.inference.exact.arrow_layout import ArrowLayout
 
 
 class NoMode(Incompatible):
@@ -252,7 +249,7 @@ class EvidenceSurface(ABC):
 
     tol: float
     secant: bool = True
-    layout: "ArrowLayout | None" = None
+    layout: Any = None
 
     def __init__(
         self,
@@ -372,7 +369,8 @@ class EvidenceSurface(ABC):
         may hide a higher maximum; it started at `start`."""
         if self.layout is None:
             return []
-        return self.layout.beyond(theta, vanished, start)
+        points: list[Array] = self.layout.beyond(theta, vanished, start)
+        return points
 
 
 class CoefficientEstimate(NamedTuple):
