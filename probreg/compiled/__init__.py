@@ -4,7 +4,12 @@
 numba is imported on the first use; its machine code is kept on disk, next to these files or in the user's cache.
 """
 
-from probreg.compiled.affine import AffineData as AffineData, Work as Work
+from probreg.compiled.affine import (
+    AffineData as AffineData,
+    Work as Work,
+    tiles_of as tiles_of,
+    work_of as work_of,
+)
 from probreg.compiled.build import (
     Loops as Loops,
     compile_stored as compile_stored,
@@ -13,4 +18,3 @@ from probreg.compiled.build import (
     loops_of as loops_of,
 )
 from probreg.compiled.density import CompiledDensity as CompiledDensity
-from probreg.compiled.tiles import tiles_of as tiles_of, work_of as work_of

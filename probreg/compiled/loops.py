@@ -144,7 +144,7 @@ def gradient(
     tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
 ) -> float:  # fmt: skip
     """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
-    work arrays: see `probreg.compiled.tiles`."""
+    work arrays: see `probreg.compiled.affine`."""
     for j in range(out.size):
         out[j] = 0.0
     value = 0.0

@@ -3,7 +3,6 @@
 A new likelihood needs one file, one line here and its name in `LikelihoodName`, for completion in editors.
 """
 
-from probreg.likelihoods.absolute import AbsoluteLoss as AbsoluteLoss
 from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,
     DifferentiableLikelihood as DifferentiableLikelihood,
@@ -23,9 +22,6 @@ from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
-from probreg.likelihoods.epsilon_insensitive import (
-    EpsilonInsensitive as EpsilonInsensitive,
-)
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
 from probreg.likelihoods.huber import Huber as Huber
 from probreg.likelihoods.location_scale import (
@@ -34,11 +30,13 @@ from probreg.likelihoods.location_scale import (
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
 from probreg.likelihoods.piecewise_linear import (
+    AbsoluteLoss as AbsoluteLoss,
+    EpsilonInsensitive as EpsilonInsensitive,
     PiecewiseLinearLikelihood as PiecewiseLinearLikelihood,
+    Quantile as Quantile,
 )
 from probreg.likelihoods.poisson import Poisson as Poisson
 from probreg.likelihoods.power import PowerNoise as PowerNoise
-from probreg.likelihoods.quantile import Quantile as Quantile
 from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT
 from probreg.registry import public_names as _public_names

@@ -58,7 +58,9 @@ Level = str | int | float | bool
 Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
 
-def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
+def refuse_levels(
+    kind: str, *, event: Level | None, reference: Level | None = None
+) -> None:
     """Raise DataError for an argument that has no meaning for this likelihood."""
     for word, value, owner in (
         ("event", event, "Bernoulli"),
@@ -134,7 +136,7 @@ class Likelihood(ABC):
 
         By default the response has no levels, and `check_response` checks its values.
         """
-        refuse(type(self).__name__, event=event, reference=reference)
+        refuse_levels(type(self).__name__, event=event, reference=reference)
         self.check_response(values)
         return self
 

@@ -13,7 +13,7 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
-    refuse,
+    refuse_levels,
 )
 from probreg.likelihoods.binomial import Binomial, LogitLikelihood
 from probreg.likelihoods.response import (
@@ -76,7 +76,7 @@ class Bernoulli(LogitLikelihood):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        refuse("Bernoulli", event=None, reference=reference)
+        refuse_levels("Bernoulli", event=None, reference=reference)
         found_levels = response_levels(
             values, levels, stated=self._stated_levels(), other=event
         )

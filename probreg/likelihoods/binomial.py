@@ -18,7 +18,7 @@ from probreg.likelihoods.base import (
     OfClasses,
     OfTrials,
     Recession,
-    refuse,
+    refuse_levels,
     require_trials,
 )
 from probreg.likelihoods.links import LOGIT
@@ -103,7 +103,7 @@ class Binomial(LogitLikelihood, OfTrials):
             raise DataError(
                 f"event={event!r} was given, but p(k, n) says what is counted: for the other one, p(n - k, n)"
             )
-        refuse("Binomial", event=None, reference=reference)
+        refuse_levels("Binomial", event=None, reference=reference)
         zero_one = np.ndim(values) == 1 and self.trials is None
         bound = replace(self, trials=1) if zero_one else self
         bound.encode(values)

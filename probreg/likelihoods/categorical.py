@@ -12,7 +12,7 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
-    refuse,
+    refuse_levels,
 )
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
@@ -69,7 +69,7 @@ class Categorical(SoftmaxLikelihood):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        refuse("Categorical", event=event)
+        refuse_levels("Categorical", event=event)
         refuse_fractions(
             values,
             "a categorical response holds class labels; ",

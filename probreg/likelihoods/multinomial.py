@@ -12,7 +12,7 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     OfTrials,
-    refuse,
+    refuse_levels,
     require_trials,
 )
 from probreg.likelihoods.response import whole_counts
@@ -78,7 +78,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        refuse("Multinomial", event=event)
+        refuse_levels("Multinomial", event=event)
         y = _counts(values)
         if y.shape[1] < 2:
             raise DataError(

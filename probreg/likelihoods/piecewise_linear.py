@@ -2,12 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.scalars import Fraction, NonNegative
 from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import Array, ProximalLikelihood, ValueGradHessian
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    ProximalLikelihood,
+    ValueGradHessian,
+)
 from probreg.likelihoods.location_scale import AdditiveNoise
 
 _ROUNDING = 1e-11  # of the size of a response and its fitted value
@@ -176,3 +183,141 @@ def _loss_slope(r: Array, slopes: Slopes) -> Array:
     return np.where(
         r > slopes.tube, slopes.up, np.where(r < -slopes.tube, -slopes.down, 0.0)
     )
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class AbsoluteLoss(PiecewiseLinearLikelihood):
+    """Laplace noise: log p = -|y - eta| / sigma - log(2 sigma), so that its maximum is the median regression.
+
+    sigma is the mean absolute deviation, in units of y; the standard deviation is sqrt(2) sigma.
+
+    References
+    ----------
+    Koenker & Bassett 1978.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(AbsoluteLoss().log_prob(np.array(1.0), np.array([0.0]), sigma=2.0).round(6))
+    -1.886294
+    """
+
+    name = "absolute"
+    nuisance = ("sigma",)
+    noise_scale = "sigma"
+    centre = "median"
+    insensitive = 0.0
+    in_pymc = "Laplace", "b"
+    wider = "fit a StudentT likelihood, which allows far responses"
+
+    def slopes(self, **aux: Any) -> Slopes:
+        return Slopes(1.0 / aux["sigma"], 1.0 / aux["sigma"], 0.0)
+
+    def describe(self, response: str) -> str:
+        return f"the median of {response}, with Laplace noise of scale sigma"
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class EpsilonInsensitive(PiecewiseLinearLikelihood):
+    """Noise that is uniform within epsilon and exponential beyond: p(r) = exp(-max(0, |r| - epsilon) / c) / (2 (epsilon + c)).
+
+    r = y - eta, c is the nuisance parameter `scale`, and both are in units of y. Its mode under a normal prior of standard
+    deviation t is support vector regression with C = t^2 / c. A share c / (epsilon + c) of the responses lies outside the tube.
+
+    Parameters
+    ----------
+    epsilon : float
+        Half the width of the tube, at least 0.
+
+    References
+    ----------
+    Vapnik 1995.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(EpsilonInsensitive(0.3).log_prob(np.array(1.0), np.array([0.0]), scale=0.7).round(6))
+    -1.693147
+    """
+
+    epsilon: NonNegative = 0.1
+
+    name = "epsilon_insensitive"
+    centre = "centre"
+    nuisance = ("scale",)
+    working = "standard errors are those of a density that is uniform within epsilon; covariance('HC0') takes that of the residuals in its place"
+    wider = "fit a StudentT likelihood, which allows far responses"
+
+    @property
+    def insensitive(self) -> float:  # type: ignore[override]
+        return self.epsilon
+
+    def slopes(self, **aux: Any) -> Slopes:
+        return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], self.epsilon)
+
+    def describe(self, response: str) -> str:
+        return f"the centre of {response}, with noise that does not count within {self.epsilon:g}, and of this scale beyond"
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Quantile(PiecewiseLinearLikelihood):
+    """Asymmetric Laplace noise, under which eta is the tau quantile of y: log p = log(tau (1 - tau) / sigma) - rho(r) / sigma.
+
+    rho(r) = r (tau - 1[r < 0]) with r = y - eta, so that maximum likelihood is quantile regression. `predict` gives the quantile
+    eta. The density is a working model, so its standard errors and its posterior are not calibrated for a quantile.
+    `covariance("HC0")` uses the density of the data at the quantile.
+
+    Parameters
+    ----------
+    tau : float
+        The probability below eta, between 0 and 1.
+
+    References
+    ----------
+    Koenker & Bassett 1978; Yu & Moyeed 2001; Yang, Wang & He 2016 (on its posterior).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(Quantile(0.9).log_prob(np.array(1.0), np.array([0.0]), sigma=2.0).round(6))
+    -3.551093
+    """
+
+    tau: Fraction = 0.5
+
+    name = "quantile"
+    nuisance = ("sigma",)
+    noise_scale = "sigma"
+    wider = "the density is a working one, for whose errors see covariance('HC0')"
+    working = "standard errors are those of the asymmetric Laplace density, no calibrated statement about a quantile; covariance('HC0') is one"
+
+    @property
+    def centre(self) -> str:
+        return f"{self.tau:g} quantile"
+
+    @property
+    def mirror(self) -> "Quantile":
+        return Quantile(1.0 - self.tau)
+
+    def slopes(self, **aux: Any) -> Slopes:
+        return Slopes(self.tau / aux["sigma"], (1.0 - self.tau) / aux["sigma"], 0.0)
+
+    def describe(self, response: str) -> str:
+        return f"the {self.tau:g} quantile of {response}, with asymmetric Laplace noise of scale sigma"
+
+    def mean_name(self, response: str) -> str:
+        return f"the {self.tau:g} quantile of {response}"
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        # b kappa = up and b / kappa = down
+        slopes = self.slopes(**aux)
+        return pm.AsymmetricLaplace, {
+            "mu": eta[:, 0],
+            "b": (slopes.up * slopes.down) ** 0.5,
+            "kappa": (slopes.up / slopes.down) ** 0.5,
+        }

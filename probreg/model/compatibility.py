@@ -40,8 +40,7 @@ from probreg.priors import (
     WholePrior,
 )
 from probreg.priors.joint import location_of
-from probreg.priors.text import AuxLike, read_aux
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import AuxLike, PriorLike, read_aux
 
 Array = np.ndarray
 

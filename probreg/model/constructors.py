@@ -44,8 +44,7 @@ from probreg.model.compatibility import (
     without_zero_weights,
 )
 from probreg.priors import Flat
-from probreg.priors.text import AuxLike
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import AuxLike, PriorLike
 
 Array = np.ndarray
 FLAT = Flat()

@@ -21,7 +21,7 @@ from probreg.priors import (
 from probreg.priors.gaussian_process import ProcessPrior
 from probreg.priors.joint import BlockPrior, columns_called, first_of
 from probreg.priors.location_scale import LocationScale
-from probreg.priors.weak import WEAK, WEAK_FACTOR
+from probreg.priors.text import WEAK, WEAK_FACTOR
 from probreg.system.terminal import few_names
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all

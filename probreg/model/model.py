@@ -75,8 +75,7 @@ from probreg.priors import (
     joint,
 )
 from probreg.priors.joint import Key, mapping_of
-from probreg.priors.text import AuxLike, read_aux, read_prior
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import AuxLike, PriorLike, read_aux, read_prior
 from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
 

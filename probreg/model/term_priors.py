@@ -19,8 +19,7 @@ from probreg.priors import (
     Reference,
 )
 from probreg.priors.joint import JointPrior, Key, same_term
-from probreg.priors.text import read_prior
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import PriorLike, read_prior
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())

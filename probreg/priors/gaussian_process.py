@@ -314,10 +314,8 @@ class SineProcess(ProcessPrior):
 
     def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
-        roots = self._log_roots(
-            {name: np.array([values[name]]) for name, _ in self.unknown}
-        )[0]
-        return np.asarray(roots + np.log(float(self.amplitude_at(values))))
+        logs = np.log([[float(values[name]) for name in self.hyper]])
+        return self.log_scales_at(logs, self.basis.size)[0]
 
     def log_scales_at(self, logs: Array, q: int) -> Array:
         values = dict(zip(self.hyper, np.exp(logs).T))

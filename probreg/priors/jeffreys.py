@@ -54,14 +54,6 @@ class Jeffreys(DataDependentPrior):
             return Flat()
         return FisherPrior(rows.fisher)
 
-    def sample(
-        self,
-        rng: Generator,
-        shape: Shape,
-        unit: Array | float = 1.0,
-    ) -> Array:
-        raise _no_draws()
-
 
 @dataclass(frozen=True, eq=False)
 class FisherPrior(WholePrior):
@@ -104,7 +96,9 @@ class FisherPrior(WholePrior):
         shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
-        raise _no_draws()
+        raise DataError(
+            "Jeffreys' prior is known up to a constant only and has no draws; name a proper prior, such as Normal(2.5)"
+        )
 
     def potential(self, beta: Any) -> Any:
         """log p as a symbolic scalar of symbolic coefficients (p, m), evaluated by NumPy."""
@@ -122,9 +116,3 @@ def half_log_det(information: Array) -> float:
     if sign > 0:
         return float(0.5 * value + np.log(d).sum())
     return -np.inf
-
-
-def _no_draws() -> DataError:
-    return DataError(
-        "Jeffreys' prior is known up to a constant only and has no draws; name a proper prior, such as Normal(2.5)"
-    )

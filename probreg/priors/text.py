@@ -7,10 +7,18 @@ from probreg.arguments.scalars import Positive, read_argument, shown_value
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Prior
 from probreg.priors.joint import Key
+from probreg.priors.normal import Normal
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
-from probreg.priors.weak import PriorLike
 from probreg.registry import finite_number, split_arguments, split_assignment
 
+PriorLike = (
+    Prior | str | Mapping[Key, Prior | str]
+)  # text: "weak", or a call such as "normal(2.5)"
+
+# beta_j ~ N(0, (2.5 sd(y) / sd(x_j))^2), sd(y) = 1 without a noise scale, divisors N - 1: the default of rstanarm for
+# coefficients (Gabry & Goodrich, vignette "Prior Distributions for rstanarm Models", 2020), and but for the divisor Bambi's.
+WEAK_FACTOR = 2.5
+WEAK = PRIORS.presets["weak"] = Normal(WEAK_FACTOR, scaled=True)
 AuxLike = Mapping[str, float | str | AuxPrior] | str
 
 

@@ -19,7 +19,7 @@ from probreg.likelihoods import (
     OfClasses,
     OfTrials,
 )
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import PriorLike
 from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
 
 

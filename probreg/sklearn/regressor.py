@@ -26,8 +26,7 @@ from probreg.likelihoods import (
     UnivariateLikelihood,
 )
 from probreg.model.predictive import Predictive
-from probreg.priors.text import AuxLike
-from probreg.priors.weak import PriorLike
+from probreg.priors.text import AuxLike, PriorLike
 from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
 
 
