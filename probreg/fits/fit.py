@@ -1390,10 +1390,12 @@ def fit(
             solution = with_sandwich(model, solution)
         if chosen.makes_chains:
             solution = with_convergence_status(model, solution)
-        solution = with_served_lengths(model, solution)
+        if solution.draws is not None:
+            solution = with_served_lengths(model, solution)
     if stats:
         solution = replace(solution, stats={**solution.stats, **stats})
-    solution = with_found_scales(model, solution, scales)
+    if scales is not None:
+        solution = with_found_scales(model, solution, scales)
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.describe(solution.detail)}"
         if strict:

@@ -47,33 +47,42 @@ class Auto(Method):
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
+        try:
+            self.choose(model)
+        except Incompatible as error:
+            return str(error)
+        return None
+
+    def choose(self, model: Model) -> tuple[Method, str]:
+        """Return the method and a sentence with the reason. Incompatible if none fits."""
         obstacles = {}
-        for name in _LADDER:
-            reason = method_obstacle(METHODS[name](), model)
-            if reason is None:
-                return None
-            obstacles[name] = reason
+        for name, reason in _LADDER.items():
+            method = METHODS[name]()
+            obstacle = method_obstacle(method, model)
+            if obstacle is not None:
+                obstacles[name] = obstacle
+                continue
+            if name == "nuts" and model.design.recipe.grouped:
+                # posterior takes exact methods first
+                name = "posterior"
+                method = METHODS[name]()
+                reason = "standard deviations of effects have a prior"
+            elif name == "evidence" and model.design.recipe.grouped:
+                reason = "the standard deviations of effects have no proper prior, so REML estimates them"
+            elif name == "nuts" and any(
+                isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks
+            ):
+                reason = "the prior has an unknown scale, so the posterior is sampled with it"
+                if METHODS["evidence"]().obstacle(model) is None:
+                    reason += "; evidence is faster and fixes the scale at its most probable value"
+            return method, f"auto chose {name}: {reason}"
         # under sampling weights, evidence cannot replace an improper posterior, and only evidence finds the lengths of
         # columns
         by_evidence = (
             model.design.weight_kind == "sampling" and model.design.recipe.grouped
         ) or any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
-        return f"no method fits this model; {obstacles['evidence' if by_evidence else 'nuts']}"
-
-    def choose(self, model: Model) -> tuple[Method, str]:
-        """Return the method and a sentence with the reason."""
-        for name, reason in _LADDER.items():
-            method = METHODS[name]()
-            if method_obstacle(method, model) is None:
-                if (
-                    name == "nuts" and model.design.recipe.grouped
-                ):  # which takes exact methods first
-                    return (
-                        METHODS["posterior"](),
-                        "auto chose posterior: standard deviations of effects have a prior",
-                    )
-                return method, f"auto chose {name}: {_reason(model, method, reason)}"
-        raise Incompatible(str(self.obstacle(model)))
+        last = obstacles["evidence" if by_evidence else "nuts"]
+        raise Incompatible(f"no method fits this model; {last}")
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         method, reason = self.choose(model)
@@ -87,19 +96,3 @@ class Auto(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return self.choose(model)[0].solve(model, rng)
-
-
-def _reason(model: Model, method: Method, reason: str) -> str:
-    """Return the reason; models with unknown prior scales have no mode to compute."""
-    if method.name == "evidence" and model.design.recipe.grouped:
-        return "the standard deviations of effects have no proper prior, so REML estimates them"
-    if method.name != "nuts" or not any(
-        isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks
-    ):
-        return reason
-    quick = METHODS["evidence"]().obstacle(model) is None
-    if quick:
-        way = "; evidence is faster and fixes the scale at its most probable value"
-    else:
-        way = ""
-    return f"the prior has an unknown scale, so the posterior is sampled with it{way}"

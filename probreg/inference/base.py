@@ -41,6 +41,7 @@ from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
+from probreg.system.terminal import few_names
 
 if TYPE_CHECKING:
     from probreg.online import Guarantee
@@ -75,7 +76,6 @@ MethodName = Annotated[
 ]
 
 Array = np.ndarray
-_IN_ORDER = 64  # columns up to which an ordered product takes about ten milliseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,22 +115,25 @@ class Draws:
         return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.values.items()}
 
 
-class _MadeOnUse:
-    """A field that may be given as a function, called at the first read."""
+class _CovarianceMadeOnUse:
+    """The covariance of a solution: it may be given as a function, called at the first
+    read, or as a matrix by a user's method."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> ParameterCovariance:
         if instance is None:
-            raise AttributeError(self.name)  # so that the field has no default
-        value = instance.__dict__[self.name]
+            raise AttributeError("scale")  # so that the field has no default
+        value = instance.__dict__["scale"]
         if callable(value):
-            value = instance.__dict__[self.name] = value()
+            value = value()
+        if isinstance(value, np.ndarray):
+            p, m = instance.beta.shape
+            names = tuple(f"number {j}" for j in range(p))
+            value = MatrixCovariance.of(value, names, m)
+        instance.__dict__["scale"] = value
         return value
 
     def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__[self.name] = value
+        instance.__dict__["scale"] = value
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,7 @@ class Solution:
     """
 
     beta: Array  # (p, m)
-    scale: ParameterCovariance = _MadeOnUse()  # type: ignore[assignment]  # or a matrix (p m, p m), which becomes one
+    scale: ParameterCovariance = _CovarianceMadeOnUse()  # type: ignore[assignment]
     df: float | None = None
     aux: Mapping[str, float] = field(
         default_factory=dict
@@ -174,15 +177,6 @@ class Solution:
     )  # named numbers: rss, rank, log_evidence ...
     notes: tuple[Note, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
-
-    def __post_init__(self) -> None:
-        if isinstance(
-            V := self.__dict__["scale"], np.ndarray
-        ):  # a method written by a user
-            names = tuple(f"number {j}" for j in range(len(self.beta)))
-            object.__setattr__(
-                self, "scale", MatrixCovariance.of(V, names, self.beta.shape[1])
-            )
 
     @property
     def posterior(self) -> Draws:
@@ -272,18 +266,13 @@ class Solution:
             for name, v in values.items()
             if self.effect_scales is not None or name in unknown
         }
+        errors = self.scales.errors
         if self.replicates is not None:
-            replicates = {
-                name: self.replicates.get(name, np.array([np.nan])) for name in reported
-            }
-            errors = {
-                name: float(v[np.isfinite(v)].std(ddof=1))
-                if np.isfinite(v).sum() > 1
-                else np.nan
-                for name, v in replicates.items()
-            }
-        else:
-            errors = self.scales.errors
+            errors = dict.fromkeys(reported, np.nan)
+            for name in reported.keys() & self.replicates.keys():
+                finite = self.replicates[name][np.isfinite(self.replicates[name])]
+                if len(finite) > 1:
+                    errors[name] = float(finite.std(ddof=1))
         return {name: (value, errors[name]) for name, value in reported.items()}
 
 
@@ -370,36 +359,19 @@ class Method(ABC):
 def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
     """Return the model with proper priors of correlations, as a posterior needs, and
     notes on the change."""
-    changed: list[str] = []
-    for b in model.joint.blocks:
-        if (
-            isinstance(b.prior, HierarchicalPrior)
-            and (new := b.prior.for_posterior()) is not b.prior
-        ):
-            if isinstance(new, HierarchicalPrior):
-                after = new.hyper
-            else:
-                after = {}
-            changed += [
-                b.prior.hyper_labels.get(k, k)
-                for k, h in b.prior.hyper.items()
-                if after.get(k) != h
-            ]
-    if not changed or not isinstance(model.prior, Mapping):
+    is_changed = any(
+        isinstance(b.prior, HierarchicalPrior)
+        and b.prior.for_posterior() is not b.prior
+        for b in model.joint.blocks
+    )
+    if not is_changed or not isinstance(model.prior, Mapping):
         return model, ()
-    bound = replace(
-        model, prior={key: prior.for_posterior() for key, prior in model.prior.items()}
+    proper = {key: prior.for_posterior() for key, prior in model.prior.items()}
+    note = routine_note(
+        Topic.PRIOR,
+        "correlations without a prior have LKJ(1), uniform over correlation matrices",
     )
-    few = ", ".join(changed[:3]) + (
-        f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    )
-    return bound, (
-        routine_note(
-            Topic.PRIOR,
-            "the prior of {names} is LKJ(1), uniform over correlation matrices",
-            names=few,
-        ),
-    )
+    return replace(model, prior=proper), (note,)
 
 
 def improper_effects(method: Method, model: Model) -> str | None:
@@ -409,28 +381,20 @@ def improper_effects(method: Method, model: Model) -> str | None:
     The message proposes a proper prior in units of the response.
     """
     for b in model.joint.blocks:
-        if isinstance(b.prior, HierarchicalPrior):
-            names = b.prior.hyper_labels
-        else:
-            names = {}
-        wrong = [name for k, name in names.items() if not b.prior.hyper[k].prior.proper]  # type: ignore[attr-defined]
-        if not wrong:
+        prior: Any = b.prior
+        if not isinstance(prior, HierarchicalPrior):
             continue
-        term = model.design.grouped_of(b.columns)
-        key = "" if term is None else term.key
-        improper_names = " and ".join(wrong[:2]) + (
-            f" and {len(wrong) - 2} more" if len(wrong) > 2 else ""
-        )
-        start = f"{method.name}: the posterior is improper, since the prior of {improper_names} is. Give sd a proper prior"
-        if model.likelihood.noise_scale is None:
-            example = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal(2.5))}}"
-            return f"{start}, such as {example} in units of the linear predictor, or use evidence"
-        sd = float(
-            model.design.y_scale
-            * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0))
-        )
-        example = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
-        return f"{start}, such as {example}, or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
+        labels = prior.hyper_labels.items()
+        wrong = [name for k, name in labels if not prior.hyper[k].prior.proper]
+        if wrong:
+            term = model.design.grouped_of(b.columns)
+            key = "" if term is None else term.key
+            has_noise = model.likelihood.noise_scale is not None
+            scale = model.design.y_scale if has_noise else 2.5
+            return (
+                f"{method.name}: the posterior is improper, since the prior of {few_names(wrong)} is. Give sd a proper prior, such as "
+                f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({scale:.2g}))}}, or use evidence"
+            )
     return None
 
 
@@ -489,7 +453,9 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
         kinds_taken = (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
         wrong = {
-            _prior_label(b.prior)
+            f"{b.prior.name} of unknown scale"
+            if isinstance(b.prior, HierarchicalPrior)
+            else b.prior.name
             for b in model.joint.blocks
             if not isinstance(b.prior, (Flat, *kinds_taken))
         }
@@ -500,12 +466,6 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
         ]
         return f"{method.name} needs flat or {', '.join(able)} priors, and this model has: {', '.join(sorted(wrong))}"
     return None
-
-
-def _prior_label(prior: Prior) -> str:
-    if isinstance(prior, HierarchicalPrior):
-        return f"{prior.name} of unknown scale"
-    return prior.name
 
 
 def held_at_limits(model: Model, solution: Solution) -> Model:
@@ -552,8 +512,8 @@ def improper_aux(method: Method, model: Model) -> str | None:
             model.aux_prior(name), Reference
         ):
             return (
-                f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {name} = 0, "
-                f"{model.likelihood.at_zero[name]}: give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
+                f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at 0 "
+                f"({model.likelihood.at_zero[name]}): give it a proper prior, such as HalfNormal(1.0)"
             )
     return None
 
@@ -570,14 +530,13 @@ def improper_noise(method: Method, model: Model) -> str | None:
     power = model.noise_prior.powers[0]
     if power == np.inf or (spare := spare_rows(model)) is None or power > spare:
         return None
-    remedy = (
-        f"Fix {name} at a value, aux={{{name!r}: 1.0}}, or give it a prior that vanishes at 0, such as "
-        f"aux={{{name!r}: InverseGamma(1.0, 1.0)}}"
-    )
-    return (
-        f"{method.name}: the posterior is improper. The columns reproduce the response exactly, so that the likelihood rises "
-        f"without bound as {name} falls to 0, and the prior of {name} does not outweigh it. {remedy}"
-    )
+    return f"{method.name}: the posterior is improper. The columns reproduce the response exactly, {VANISHING_NOISE.format(name)}"
+
+
+VANISHING_NOISE = (
+    "so the density increases without bound as {0} goes to 0. Fix {0} at a value, or give it a prior that vanishes at 0, such as "
+    "InverseGamma(1.0, 1.0)"
+)
 
 
 def spare_rows(model: Model) -> float | None:
@@ -624,8 +583,10 @@ def times_root(z: Array, root: Array) -> Array:
     >>> times_root(np.array([[1.0, 2.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[7., 4.]])
     """
+    # columns up to which an ordered product takes about ten milliseconds
+    max_in_order = 64
     R = np.asarray(root, dtype=float)
-    if len(R) > _IN_ORDER:
+    if len(R) > max_in_order:
         return np.asarray(z @ R.T)
     product = np.zeros_like(z)
     for k in range(len(R)):
@@ -634,12 +595,10 @@ def times_root(z: Array, root: Array) -> Array:
 
 
 def with_found_scales(
-    model: Model, solution: Solution, scales: FoundScales | None
+    model: Model, solution: Solution, scales: FoundScales
 ) -> Solution:
     """Return the solution at scales estimated by evidence, with notes that call the
     noise scale estimated."""
-    if scales is None:
-        return solution
     notes = solution.notes
     if scales.stated.noise_unknown and model.noise_held is not None:
         notes = without_topic(notes, Topic.SIGMA)
@@ -654,19 +613,14 @@ def with_found_scales(
     is_conditional = (
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )
+    errors: dict[str, Any] = {}
     if scales.joint_of is not None and solution.status.good and is_conditional:
-        conditional = solution.scale
-        scale: Any = partial(scales.joint_of, scales, conditional, solution.beta, model)
-        return replace(
-            solution,
-            scale=scale,
-            conditional=conditional,
-            scales=scales,
-            notes=notes,
-            status=status,
-            detail=detail,
-        )
-    return replace(solution, scales=scales, notes=notes, status=status, detail=detail)
+        given = solution.scale
+        joint = partial(scales.joint_of, scales, given, solution.beta, model)
+        errors = {"scale": joint, "conditional": given}
+    return replace(
+        solution, scales=scales, notes=notes, status=status, detail=detail, **errors
+    )
 
 
 def chains_of(values: Array, chains: int) -> Array:

@@ -21,8 +21,6 @@ from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
-_LOST = 1e-4  # largest relative rounding error of a variance from a matrix
-_NOTHING_LEFT = 1e-8  # relative size at which a remainder is rounding
 _NUMBERS = 2_000_000  # numbers in memory at once, rows times the rank of a root
 
 
@@ -306,20 +304,6 @@ class DenseCovariance(ParameterCovariance):
 
     parts: ClassVar[tuple[str, ...]] = ("root",)
 
-    @classmethod
-    def of_matrix(
-        cls, frame: Frame, m: int, V: Array, further: tuple[str, ...] = ()
-    ) -> "DenseCovariance":
-        """From a matrix over (vec beta, further parameters), or over vec beta; nan in
-        rows and columns that are missing.
-
-        The matrix must be accurate: the matrix of raw columns far from zero has lost
-        its digits.
-        """
-        complete, missing = _split_missing(np.asarray(V, dtype=float))
-        covariance = cls.of_raw_root(frame, m, root_of_square(complete), further)
-        return replace(covariance, missing=missing)
-
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
 
@@ -338,6 +322,16 @@ class DenseCovariance(ParameterCovariance):
         k = len(frame.scale) * m
         in_frame = np.vstack([_from_raw(frame, root[:k]), root[k:]])
         return cls(frame, m, further, root=in_frame)
+
+    def of_least_norm(self, N: Array | None) -> "DenseCovariance":
+        """The covariance of the coefficients beta - N N^+ beta, N (p, j)."""
+        if N is None:
+            return self
+        k = self.coefficients
+        raw = self.raw_root()
+        of_beta = raw[:k].reshape(len(N), -1)
+        raw[:k] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)
+        return self.of_raw_root(self.frame, self.m, raw, self.further)
 
     @classmethod
     def of_sample(
@@ -446,10 +440,10 @@ class MatrixCovariance(ParameterCovariance):
     @classmethod
     def of(cls, V: Array, columns: tuple[str, ...], m: int) -> "MatrixCovariance":
         """From a symmetric matrix, nan in rows and columns that are missing."""
-        complete, missing = _split_missing(V)
-        return cls(
-            Frame.of_raw(len(columns)), m, (), missing, columns=columns, given=complete
-        )
+        missing = np.isnan(np.diagonal(V))
+        complete = np.where(missing[:, None] | missing, 0.0, V)
+        frame = Frame.of_raw(len(columns))
+        return cls(frame, m, (), missing, columns=columns, given=complete)
 
     def _errors(self) -> Array:
         return np.sqrt(np.diagonal(self.given))
@@ -459,11 +453,13 @@ class MatrixCovariance(ParameterCovariance):
         return root_of_square(self.given)
 
     def _half(self, G: Array) -> Array:
+        # largest relative rounding error of a variance from a matrix
+        max_rounding = 1e-4
         variance = np.einsum("rj,rj->r", G @ self.given, G)
         size = np.abs(G) @ np.abs(self.given)
         # rounding error of the matrix in g'V g
         noise = np.finfo(float).eps * np.einsum("rj,rj->r", size, np.abs(G))
-        cancelled = np.flatnonzero(noise > _LOST * variance)
+        cancelled = np.flatnonzero(noise > max_rounding * variance)
         if cancelled.size:
             contribution = (size * np.abs(G))[cancelled[0]].reshape(-1, self.m).sum(1)
             contribution[[c == "Intercept" for c in self.columns]] = 0.0
@@ -521,6 +517,7 @@ class FactoredCovariance(ParameterCovariance):
             )
 
     def _with_columns(self, root: Array) -> "FactoredCovariance":
+        rounding = 1e-8  # relative size at which a remainder is rounding
         k = self.coefficients
         r = self.axes.shape[1]
         E = np.divide(
@@ -534,7 +531,7 @@ class FactoredCovariance(ParameterCovariance):
         U, size, _ = np.linalg.svd(
             E - self.axes @ (self.axes.T @ E), full_matrices=False
         )
-        U = U[:, size > _NOTHING_LEFT * np.linalg.norm(E)]
+        U = U[:, size > rounding * np.linalg.norm(E)]
         axes = np.hstack([self.axes, U - self.axes @ (self.axes.T @ U)])
         over = np.vstack([axes.T @ E, root[k:]])
         inner = np.eye(len(over))
@@ -753,14 +750,6 @@ def _from_raw(frame: Frame, root: Array) -> Array:
 def _to_raw(frame: Frame, root: Array) -> Array:
     """(p m, r) over vec beta of a root over gamma."""
     return frame.to_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
-
-
-def _split_missing(V: Array) -> tuple[Array, Array | None]:
-    """V with 0 for nan, and which rows are nan; None if there are none."""
-    missing = np.isnan(np.diagonal(V))
-    if not missing.any():
-        return V, None
-    return np.where(missing[:, None] | missing, 0.0, V), missing
 
 
 # ---- roots ------------------------------------------------------------------------------------------------------------------

@@ -101,128 +101,80 @@ class Posterior(Method):
         methods = (*self.exact, self.nodes, self.weighted, self.sampler)
         if any(method_obstacle(k, model) is None for k in methods):
             return None
-        return method_obstacle(
-            self.nodes if _rebuilds_columns(model) else self.sampler, model
-        )
+        last = self.nodes if _rebuilds_columns(model) else self.sampler
+        return method_obstacle(last, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        model_with_correlations, notes = with_proper_correlations(model)
-        resolved = self._choose(model_with_correlations, rng)
-        return resolved._replace(notes=(*notes, *resolved.notes))
-
-    def _choose(self, model: Model, rng: np.random.Generator) -> Resolved:
         """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
-        reasons: list[str] = []
-        exact = self._try_exact(model, rng, reasons)
-        if exact is not None:
-            return exact
-        if not reasons:
-            reasons.append(
-                f"{model.likelihood.named} likelihood has no exact posterior"
-            )
+        model, notes = with_proper_correlations(model)
+        methods: list[Method] = [self.weighted]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
-            integrated = self._try_integration(model, rng, reasons)
-            if integrated is not None:
-                return integrated
-        return self._weigh_or_sample(model, rng, reasons)
-
-    def _try_exact(
-        self, model: Model, rng: np.random.Generator, reasons: list[str]
-    ) -> Resolved | None:
-        """Return the solution of the first exact method that succeeds; add to `reasons` why others failed."""
-        for exact in self.exact:
-            reason = method_obstacle(exact, model)
-            if reason is None:
-                try:
-                    solution = _attempt(exact, model, rng)
-                except (ProbregError, np.linalg.LinAlgError) as error:
-                    reason = str(error)
-                else:
-                    return Resolved(
-                        model,
-                        exact,
-                        (_choice_note(exact, [*reasons, f"{exact.name} is exact"]),),
-                        solution=solution,
-                    )
-            if model.likelihood.least_squares:
-                reasons.append(reason)
-        return None
-
-    def _try_integration(
-        self, model: Model, rng: np.random.Generator, reasons: list[str]
-    ) -> Resolved | None:
-        """Return the solution of integrate if it is good enough; otherwise add to `reasons` why not."""
-        try:
-            solution = _attempt(self.nodes, model, rng)
-        except (ProbregError, np.linalg.LinAlgError) as error:
-            reasons.append(str(error))
-            return None
-        good, verdict = self._verdict(model, solution)
-        if not good and _too_large_to_weigh(model, solution):
-            good = True
-            verdict = f"{verdict}; nuts would take much longer"
-        reasons.append(verdict)
-        if not good:
-            return None
-        # the solution has the coefficients of this model
-        model = self.nodes.resolve(model, rng).model
-        note = _choice_note(self.nodes, reasons)
-        return Resolved(model, self.nodes, (note,), solution=solution)
-
-    def _weigh_or_sample(
-        self, model: Model, rng: np.random.Generator, reasons: list[str]
-    ) -> Resolved:
-        """Return the solution of importance if it is good enough, otherwise nuts to be run."""
-        weighted = self.weighted
-        try:
-            solution = _attempt(weighted, model, rng)
-        except (ProbregError, np.linalg.LinAlgError) as error:
-            named = isinstance(error, ProbregError)
-            reason = str(error) if named else f"{weighted.name}: {error}"
-            if method_obstacle(self.sampler, model) is not None:
-                raise Incompatible(
-                    f"posterior: {reasons[-1] if _rebuilds_columns(model) else reason}"
-                ) from None
-            return self._sample(model, rng, [*reasons, reason])
-        k = solution.stats["k_hat"]
-        n = weighted.chains * weighted.points
-        ess = solution.stats["ess"]
-        verdict = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
-        if ess < self.chains * min(_ESS, self.draws):
-            few = f"{verdict}, but they are worth {ess:,.0f} independent draws only"
-            return self._sample(model, rng, [*reasons, few])
-        enough = f"{verdict}, and worth {ess:,.0f} independent draws"
-        return Resolved(
-            model,
-            weighted,
-            (_choice_note(weighted, [*reasons, enough, _no_nuts_note(model)]),),
-            solution=solution,
-        )
-
-    def _sample(
-        self, model: Model, rng: np.random.Generator, reasons: list[str]
-    ) -> Resolved:
+            methods.insert(0, self.nodes)
+        reasons: list[str] = []
+        if model.likelihood.least_squares:
+            methods = [*self.exact, *methods]
+        else:
+            reasons = [f"{model.likelihood.named} likelihood has no exact posterior"]
+        failure = ""
+        for method in methods:
+            try:
+                solution = _attempt(method, model, rng)
+            except (ProbregError, np.linalg.LinAlgError) as error:
+                is_named = isinstance(error, ProbregError)
+                failure = str(error) if is_named else f"{method.name}: {error}"
+                reasons.append(failure)
+                continue
+            good, verdict = self._verdict(method, model, solution)
+            reasons.append(verdict)
+            if good:
+                if (
+                    method == self.nodes
+                ):  # the solution has the coefficients of its model
+                    model = method.resolve(model, rng).model
+                note = _choice_note(method, reasons)
+                return Resolved(model, method, (*notes, note), solution=solution)
+        if method_obstacle(self.sampler, model) is not None:
+            raise Incompatible(
+                f"posterior: {reasons[-2 if _rebuilds_columns(model) else -1]}"
+            )
         resolved = self.sampler.resolve(model, rng)
         note = _choice_note(resolved.method, reasons)
-        return resolved._replace(notes=(note, *resolved.notes))
+        return resolved._replace(notes=(*notes, note, *resolved.notes))
 
-    def _verdict(self, model: Model, solution: Solution) -> tuple[bool, str]:
-        """Return whether the solution of integrate is good enough, and the reason."""
+    def _verdict(
+        self, method: Method, model: Model, solution: Solution
+    ) -> tuple[bool, str]:
+        """Return whether the solution of a method is good enough, and the reason."""
+        if method in self.exact:
+            return True, f"{method.name} is exact"
         stats = solution.stats
         k = stats.get("k_hat_joint", stats["k_hat"])
         ess = stats.get("ess_joint", stats["ess"])
-        verdict = f"integrate has k-hat {k:.2f}"
-        enough = ess >= self.chains * min(_ESS, self.draws)
-        if (
-            solution.status.good
-            and k <= self.max_k
-            and (model.likelihood.least_squares or enough)
-        ):
+        is_enough = ess >= self.chains * min(_ESS, self.draws)
+        worth = f"worth {ess:,.0f} independent draws"
+        verdict = f"{method.name} has k-hat {k:.2f}"
+        if isinstance(method, Importance):
+            n = method.chains * method.points
+            verdict += f" on {n:,} weighted points, at most {self.max_k:g}"
+            if not is_enough:
+                return False, f"{verdict}, but they are {worth} only"
+            # chains would start at the same mode and not find another
+            several = multimodality_cause(model) is not None
+            place = " about the mode found" if several else ""
+            return True, f"{verdict}, and {worth}. NUTS was not needed{place}"
+        is_enough = is_enough or model.likelihood.least_squares
+        if solution.status.good and k <= self.max_k and is_enough:
             return True, verdict
-        return (
-            False,
-            f"{verdict}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}",
-        )
+        verdict += f", {solution.detail or f'and its points are {worth} only'}"
+        # the number of effects by group alone prevents importance weights, here and in
+        # importance
+        if (
+            model.design.recipe.grouped
+            and solution.status is Status.UNWEIGHED
+            and "k_hat_joint" not in stats
+        ):
+            return True, f"{verdict}; nuts would take much longer"
+        return False, verdict
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         resolved = self.resolve(model, rng)
@@ -238,16 +190,6 @@ def _rebuilds_columns(model: Model) -> bool:
     )
 
 
-def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
-    """Whether the number of effects by group alone prevents importance weights, in
-    integrate and in importance."""
-    return (
-        bool(model.design.recipe.grouped)
-        and solution.status is Status.UNWEIGHED
-        and "k_hat_joint" not in solution.stats
-    )
-
-
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
     """Solve with a copy of the generator, so that the next method starts from the same
     state."""
@@ -255,14 +197,6 @@ def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution
     if reason is not None:
         raise Incompatible(reason)
     return method.solve(model, deepcopy(rng))
-
-
-def _no_nuts_note(model: Model) -> str:
-    """Return a note that NUTS was not needed; its chains would start at the same mode
-    and not find another."""
-    if multimodality_cause(model) is None:
-        return "NUTS was not needed"
-    return "NUTS was not needed about the mode found"
 
 
 def _choice_note(method: Method, reasons: list[str]) -> Note:

@@ -28,12 +28,6 @@ from probreg.priors import (
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # prefixes of names in the covariance of effects
-_ONE = (
-    1.0 - 1e-7
-)  # a correlation above it equals one up to rounding and has no standard error
-_SAME_NOISE = 1e-9  # relative to the largest noise variance of a row
-_FLAT = 1e-8  # relative to the largest second derivative: the error of differences of gradients
-_STEP = 1e-5  # in unconstrained coordinates, for central differences: an error of about 1e-10
 
 
 # ---- columns of effects
@@ -116,7 +110,10 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
         and K == 1
         and n == G
         and isinstance(model.likelihood, OfClasses)
-        and _counts_one_trial(model)
+        and (
+            not isinstance(model.likelihood, OfTrials)
+            or (np.asarray(model.given(model.design)["trials"]) == 1).all()
+        )
     ):
         return (
             f"{term.key}: {names} is not identified, because each group of {term.group} has one trial: with the coefficients it "
@@ -125,53 +122,37 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     return None
 
 
-def _counts_one_trial(model: Model) -> bool:
-    """Whether every row is one trial."""
-    if not isinstance(model.likelihood, OfTrials):
-        return True
-    return bool((np.asarray(model.given(model.design)["trials"]) == 1).all())
-
-
 def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
     """Whether one symmetric S0 has Z_g S0 Z_g' = diag(w_g)^-1 in every group."""
+    from scipy.sparse import csr_array
+
     if not model.likelihood.least_squares:
         return False
     inputs = np.asarray(model.design.inputs[term.key])
+    codes = inputs[:, 0].astype(int)
+    Z = inputs[:, 1:]
     K = term.shape[1]
-    order = np.argsort(inputs[:, 0], kind="stable")
-    codes = inputs[order, 0]
-    Z = inputs[order, 1:]
-    count = np.unique(codes, return_counts=True)[1]
-    if count.max() > K:  # Z_g S0 Z_g' has not full rank
+    if np.bincount(codes).max() > K:  # Z_g S0 Z_g' has not full rank
         return False
-    if model.design.precision is None:
-        noise = np.ones(len(Z))
-    else:
-        noise = 1.0 / model.design.precision[order]
-    pairs = [
-        (j, k) for j in range(K) for k in range(j + 1) if term.correlated or j == k
-    ]
-    rows = list[Array]()
-    right = list[Array]()
-    for lag in range(int(count.max())):  # rows i and i + lag of one group
-        i = np.flatnonzero(codes[: len(codes) - lag] == codes[lag:])
-        a = Z[i]
-        b = Z[i + lag]
-        rows.append(
-            np.column_stack(
-                [
-                    (a[:, j] * b[:, k] + a[:, k] * b[:, j]) / (1 + (j == k))
-                    for j, k in pairs
-                ]
-            )
-        )
-        right.append(noise[i] if lag == 0 else np.zeros(len(i)))
-    A = np.concatenate(rows)
-    target = np.concatenate(right)
+    every = np.arange(len(Z))
+    in_group = csr_array((np.ones(len(Z)), (every, codes)))
+    i, k = (in_group @ in_group.T).nonzero()  # pairs of rows of one group
+    precision = model.design.precision
+    noise = np.ones(len(Z)) if precision is None else 1.0 / precision
+    A = np.column_stack(
+        [
+            Z[i, a] * Z[k, b] + Z[i, b] * Z[k, a]
+            for a in range(K)
+            for b in range(a + 1)
+            if term.correlated or a == b
+        ]
+    )
+    target = np.where(i == k, noise[i], 0.0)
     size = np.abs(A).max(0)
     A = A / np.where(size > 0, size, 1.0)
     residual = target - A @ np.linalg.lstsq(A, target)[0]
-    return bool(np.abs(residual).max() < _SAME_NOISE * noise.max())
+    # relative to the largest noise variance of a row
+    return bool(np.abs(residual).max() < 1e-9 * noise.max())
 
 
 def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
@@ -386,22 +367,20 @@ class FoundScales:
         """(d, d) of theta: the inverse of -hessian; nan for vanished scales or if
         -hessian is not positive definite."""
         covariance = np.full(self.hessian.shape, np.nan)
-        free = ~self._not_free
+        free = ~self.not_free
         H = -self.hessian[np.ix_(free, free)]
         if len(H) and np.isfinite(H).all() and np.linalg.eigvalsh(H)[0] > 0:
             covariance[np.ix_(free, free)] = np.linalg.inv(H)
         return covariance
 
-    @property
-    def has_free_scales(self) -> bool:
-        """Whether some entries of theta have not vanished."""
-        return not bool(self._not_free.all())
-
     @cached_property
-    def _not_free(self) -> Array:
+    def not_free(self) -> Array:
         """(d,) bool: vanished scales and their correlations, which have zero gradient
         and curvature."""
-        flat = np.abs(np.diagonal(self.hessian)) < _FLAT * max(
+        # relative to the largest second derivative: the error of differences of
+        # gradients
+        flat_slope = 1e-8
+        flat = np.abs(np.diagonal(self.hessian)) < flat_slope * max(
             1.0, float(np.abs(self.hessian).max(initial=0.0))
         )
         return np.asarray(self.vanished | flat)
@@ -452,32 +431,26 @@ class FoundScales:
             return None
         return k
 
-    def names_of(self, k: int) -> list[str]:
-        """Return the reported names that depend on coordinate k."""
-        return [
-            name
-            for name, slope in zip(
-                self.slopes, np.array(list(self.slopes.values()))[:, k]
-            )
-            if slope != 0.0
-        ]
-
     @cached_property
     def slopes(self) -> dict[str, Array]:
         """The derivatives (d,) of each reported value over theta, by central differences."""
-        step = _STEP * np.eye(len(self.theta))
+        # in unconstrained coordinates, for central differences: an error of about 1e-10
+        h = 1e-5
+        step = h * np.eye(len(self.theta))
         up, down = (natural_of(self.stated, self.theta + s * step) for s in (1.0, -1.0))
-        return {name: (up[name] - down[name]) / (2.0 * _STEP) for name in up}
+        return {name: (up[name] - down[name]) / (2.0 * h) for name in up}
 
     @cached_property
     def errors(self) -> dict[str, float]:
         """Their standard errors by the delta method on the reported scale; nan if there
         are none."""
+        # a correlation above it equals one up to rounding and has no standard error
+        almost_one = 1.0 - 1e-7
         errors = {}
         for name, g in self.slopes.items():
             on = g != 0.0
             v = float(g[on] @ self.covariance[np.ix_(on, on)] @ g[on])
-            edge = name.startswith("cor(") and not abs(self.values[name]) < _ONE
+            edge = name.startswith("cor(") and not abs(self.values[name]) < almost_one
             if v >= 0 and on.any() and not edge:
                 errors[name] = float(np.sqrt(v))
             else:

@@ -425,19 +425,10 @@ def trials(block: Block, *, likelihood: Likelihood) -> Sums:
 
 def largest_predictor(block: Block, *, beta: Array) -> float:
     """The largest |eta| of any row; parts are put together by their maximum."""
-    return _largest(block, lambda rows: np.abs(rows.eta(beta)))
-
-
-def largest_block(block: Block, *, root: Array) -> float:
-    """The largest |x_i root| of any row; parts are put together by their maximum."""
-    return _largest(block, lambda rows: np.linalg.norm(np.dot(rows.X, root), axis=1))
-
-
-def _largest(block: Block, fn: Callable[[Block], Array]) -> float:
-    peaks: list[float] = []
+    peaks = [0.0]
 
     def part(rows: Block) -> Sums:
-        peaks.append(float(fn(rows).max(initial=0.0)))
+        peaks.append(float(np.abs(rows.eta(beta)).max(initial=0.0)))
         return ()
 
     block.sweep(part)

@@ -464,7 +464,7 @@ def test_correlations_without_a_prior_are_lkj_under_a_posterior_and_flat_under_a
     )
     assert bound.joint.blocks[-1].prior.hyper == stated.joint.blocks[-1].prior.hyper
     assert list(map(str, said)) == [
-        "the prior of cor(Intercept, x | g) is LKJ(1), uniform over correlation matrices"
+        "correlations without a prior have LKJ(1), uniform over correlation matrices"
     ]
     assert nothing == ()
     assert not model.joint.blocks[-1].prior.proper
@@ -486,18 +486,18 @@ def test_an_improper_prior_of_a_standard_deviation_is_refused_with_one_in_units_
     model = pr.Model.from_formula(
         "y ~ x + (x | g)", data, prior={"x | g": Covariance({"x": HalfNormal(300.0)})}
     )
-    sd = np.std(data["y"], ddof=1)
+    sd = np.std(data["y"])
     with pytest.raises(
         pr.Incompatible,
         match=rf"{method}: the posterior is improper, since the prior of sd\(Intercept \| g\) is",
     ) as met:
         pr.fit(model, method)
     given = f"such as prior={{'(x | g)': pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
-    assert f"{given}, or use evidence: sd(y) is {sd:.3g}" in str(met.value)
+    assert f"{given}, or use evidence" in str(met.value)
     binary = pr.Model.from_formula("u ~ x + (1 | g)", data, likelihood="bernoulli")
     with pytest.raises(
         pr.Incompatible,
-        match=r"pr.HalfNormal\(2.5\)\)} in units of the linear predictor",
+        match=r"pr.HalfNormal\(2.5\)\)}, or use evidence",
     ):
         pr.fit(binary, method)
 

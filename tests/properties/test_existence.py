@@ -1,16 +1,14 @@
-"""Whether a maximum exists: the proof from its neighbourhood and the walk along lines against the linear programme, and no
+"""Whether a maximum exists: the walk along lines against the linear programme, and no
 likelihood of which it is unknown is told that its maximum is finite."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 import probreg as pr
 from probreg.inference.base import Status
-from probreg.inference.modes.existence import find_divergence, proves_maximum
-from probreg.inference.modes.maximise import newton_step
+from probreg.inference.modes.existence import find_divergence
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import separation
 from probreg.likelihoods import LIKELIHOODS, MayDiverge
@@ -33,60 +31,11 @@ def small(kind: str, seed: int) -> pr.Model:
     return pr.Model.from_arrays(X, y, likelihood=kind)
 
 
-@pytest.mark.parametrize("kind", ["bernoulli", "categorical", "poisson"])
-def test_the_proof_and_the_linear_programme(kind: str) -> None:
-    met: set[bool] = set()
-    for seed in range(40):
-        model = small(kind, seed)
-        there = separation(model).kind == "none"
-        met.add(there)
-        gamma, proved = np.zeros(model.shape), []
-        for _ in range(
-            14
-        ):  # full steps, which need not rise: the proof is to hold anywhere
-            with np.errstate(all="ignore"):
-                local = model.value_grad_hessian_standardised(gamma)
-            if not (
-                np.isfinite(local.curvature).all()
-                and np.linalg.cond(local.curvature) < 1e13
-            ):
-                break
-            proved.append(
-                proves_maximum(model, local.gradient, np.linalg.inv(local.curvature))
-            )
-            gamma = gamma + newton_step(local)[0].reshape(gamma.shape)
-        assert there or not any(proved)
-        if there:
-            local = find_mode(model).local
-            assert proves_maximum(model, local.gradient, np.linalg.inv(local.curvature))
-    assert met == {True, False}
-
-
-def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
-    """A row with eta near 20 in data that overlap: |eta| alone would call for the programme."""
-    rng = np.random.default_rng(0)
-    x = np.r_[rng.normal(size=400), 20.0]
-    y = (rng.random(401) < 1 / (1 + np.exp(-x))).astype(int)
-    y[-1] = 1
-    model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr(
-        "probreg.inference.modes.existence.separation_by_block",
-        lambda model: pytest.fail("the programme was asked"),
-    )
-    fit = pr.fit(model, "newton")
-    assert np.abs(model.eta(fit.solution.beta)).max() > 15.0
-    assert fit.solution.status.good
-
-
-def test_a_search_that_stops_short_needs_no_linear_programme(monkeypatch: Any) -> None:
+def test_a_search_that_stops_short_is_not_called_separated() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=400)
     y = (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr(
-        "probreg.inference.modes.existence.separation_by_block",
-        lambda model: pytest.fail("the programme was asked"),
-    )
     with pytest.warns(pr.ProbregWarning, match="short of the maximum"):
         found = pr.fit(model, pr.SGD(epochs=4, tol=1e-9), seed=0).solution
     assert found.status is Status.SHORT

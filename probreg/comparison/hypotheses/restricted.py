@@ -18,14 +18,15 @@ from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.uncertainty.constrained import (
-    Surface,
+from probreg.inference.uncertainty.information import (
+    expected_information,
     identified_basis,
+)
+from probreg.inference.uncertainty.profile import (
+    Surface,
     start,
     surface,
 )
-from probreg.inference.uncertainty.information import BlockEstimate, expected_part
-from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
 
@@ -218,16 +219,8 @@ def _score_statistic(
     none: I^-1 is a pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the
     directions that keep the restrictions.
     """
-    assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.frame.T, model.shape[1])
-    estimate = BlockEstimate(
-        model.likelihood,
-        model.design.frame,
-        mode.beta,
-        {**model.fixed, **mode.aux},
-        tuple(range(model.shape[1])),
-    )
-    (information,) = model.design.sum_over_rows(partial(expected_part, at=estimate))
+    information = expected_information(model, mode.beta, mode.aux)
     gamma = model.design.frame.from_raw(mode.beta)
     g = model.in_frame(gamma, model.design.frame, mode.aux, curved=False).gradient[
         : mode.beta.size

@@ -268,6 +268,8 @@ class Evidence(Method):
         solution = replace(
             solution, stats={**solution.stats, **settled.stats}, notes=notes
         )
+        if settled.found is None:
+            return solution
         return with_found_scales(settled.model, solution, settled.found)
 
 

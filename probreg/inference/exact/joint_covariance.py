@@ -44,7 +44,7 @@ def joint_covariance(
     rank = 1e-5  # relative to the largest singular value of the columns of a process: below it rounding of f dominates
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
     if not len(free):
-        if scales.has_free_scales:
+        if not scales.not_free.all():
             warn_caller(
                 "standard errors treat the scales as known, because the criterion is not concave at its maximum over the scales"
             )

@@ -22,7 +22,7 @@ from scipy.linalg import lapack, solve_triangular
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.inference.covariance import DenseCovariance
+from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.exact.latent_groups import (
     LOG_2PI,
     ConditionalNormal,
@@ -300,10 +300,9 @@ class ProcessSurface(EvidenceSurface):
         mean = share @ means[relevant]
         # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
         deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
-        covariance = DenseCovariance.of_matrix(
-            self.model.design.frame,
-            1,
-            inner / weight[relevant].sum() + deviation.T @ deviation,
+        V = inner / weight[relevant].sum() + deviation.T @ deviation
+        covariance = DenseCovariance.of_raw_root(
+            self.model.design.frame, 1, root_of_square(V)
         )
         return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
 

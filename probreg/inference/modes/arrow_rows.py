@@ -19,9 +19,6 @@ from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
-_NEAR = 1e-4  # step of differences of a row's curvature, in eta and log aux
-
-
 Parts = tuple[Array, Array]  # (G, K, s) of the leading columns and (r, s) of the border
 
 
@@ -213,10 +210,11 @@ class ArrowRows:
     def log_det_slopes(self, z: Array, V: Array) -> Array:
         """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), with weights: log |H|^(1/2)
         changes by sum_i t_i'dz_i."""
+        step = 1e-4  # step of differences of a row's curvature, in eta and log aux
         t = np.empty(z.shape)
         for k in range(z.shape[1]):
-            e = _NEAR * (np.arange(z.shape[1]) == k)
+            e = step * (np.arange(z.shape[1]) == k)
             # d W_i / d z_ik by a central difference
             slope = self.local(z + e)[2] - self.local(z - e)[2]
-            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
+            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * step)
         return times_weights(t, self.block.weights)

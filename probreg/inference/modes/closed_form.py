@@ -57,10 +57,8 @@ from probreg.linalg.doubled import ResidualProducts as Sums
 from probreg.model.model import Model
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
-ILL = 1e3  # condition number of the columns, scaled to unit length, above which coefficients are refine_solution
 FEW = 1e-12  # relative error of standard errors, cond(R) eps, above which they are refined too,
 MANY = 10**6  # up to this number of rows times squared columns, about 0.2 seconds
-_ROUNDING = 1e-30  # a variance relative to the mean square of the response; below it residuals are rounding (as in R)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +98,6 @@ class Conditional:
     def root(self) -> Array:
         """R^-1; R^-1 R'^-1 is the covariance at sigma = 1."""
         return inverse_upper(self.R)
-
-    @cached_property
-    def unscaled_inverse(self) -> Array:
-        """(R'R)^-1."""
-        if self.inverse is not None:
-            return self.inverse
-        return np.asarray(self.root @ self.root.T, dtype=float)
 
     @cached_property
     def log_det_R(self) -> float:
@@ -175,7 +166,14 @@ def refine_solution(
 ) -> Conditional:
     """Return the posterior with iteratively refined mean and rss, if collinear columns
     cost digits and rows are in memory."""
-    if not design.n or given.rank.dropped or (ill := condition_of(given.R)) < ILL:
+    # condition number of the columns, scaled to unit length, above which coefficients
+    # are refined
+    max_condition = 1e3
+    if (
+        not design.n
+        or given.rank.dropped
+        or (ill := condition_of(given.R)) < max_condition
+    ):
         return given
     y = minus_offset(design.observed, design.offset)
     # columns and y are scaled by powers of two, which avoids rounding and overflow
@@ -196,9 +194,8 @@ def refine_solution(
         ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
     )
     if refine_inverse:
-        inverse = _inverse(
-            rows, R, np.ldexp(given.unscaled_inverse, unit[:, None] + unit)
-        )
+        unscaled = np.asarray(given.root @ given.root.T, dtype=float)
+        inverse = _inverse(rows, R, np.ldexp(unscaled, unit[:, None] + unit))
     else:
         inverse = None
     return replace(
@@ -375,7 +372,7 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        squares = least_squares_of_levels(model)
+        squares = least_squares_of_levels(model) if model.design.coded else None
         wide = None
         if squares is None:
             if model.design.n < model.shape[0]:
@@ -448,6 +445,9 @@ class NoiseFound(NamedTuple):
 
 def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
     """Return the noise scale of a least-squares fit."""
+    # a variance relative to the mean square of the response; below it residuals are
+    # rounding (as in R)
+    rounding = 1e-30
     n = model.design.total
     size = squares.size + squares.unseen
     informed = squares.size > 0
@@ -482,7 +482,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
         )
     elif df is not None and df <= 0:
         note = NO_DEGREES_OF_FREEDOM
-    elif df and model.unknown and rss <= _ROUNDING * df * squares.mean_square:
+    elif df and model.unknown and rss <= rounding * df * squares.mean_square:
         note = EXACT_FIT
         stats["exact_fit"] = 1.0
     else:
@@ -552,12 +552,10 @@ def _coefficients(
     root = np.zeros((p, len(kept_columns)))
     beta[kept_columns], root[kept_columns] = part.mean, part.root
     N = null_space(rank, p)
-    # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
-    project = np.eye(p) - N @ np.linalg.pinv(N)
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     return (
-        project @ beta,
-        partial(DenseCovariance.of_raw_root, frame, 1, project @ root),
+        least_norm(beta, N),
+        lambda: DenseCovariance.of_raw_root(frame, 1, root).of_least_norm(N),
         N,
     )
 

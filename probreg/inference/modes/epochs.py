@@ -19,8 +19,6 @@ from probreg.linalg import row_blocks, weighted_gram
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model, prior_derivatives
 
-_SAMPLE = 10_000  # rows that determine the mean curvature, which only bounds the step
-
 
 @dataclass(frozen=True, eq=False)
 class PassData:
@@ -86,6 +84,8 @@ class PassData:
         return bound + float(np.linalg.eigvalsh(pull.matrix)[:, -1].max())
 
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
+        # rows that determine the mean curvature, which only bounds the step
+        max_rows = 10_000
         n, p = self.rows.X.shape
         longest = 0.0
         for rows in row_blocks(n, max(p, eta.shape[1] ** 2)):
@@ -93,7 +93,7 @@ class PassData:
             W = np.einsum("nkk->n", self._information(rows, eta, aux))
             longest = max(longest, float((np.einsum("np,np->n", U, U) * W).max()))
         # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
-        every = slice(None, None, max(1, n // _SAMPLE))
+        every = slice(None, None, max(1, n // max_rows))
         U = self.rows.X[every]
         G = weighted_gram(U, self._information(every, eta, aux))
         mean = float(np.linalg.eigvalsh(G / len(U))[-1])

@@ -1,9 +1,7 @@
 """Checks after a search whether the maximum likelihood estimate exists.
 
-`proves_maximum` proves it for likelihoods with their canonical link, in one pass over
-the rows. `find_divergence` proves the contrary for any
-likelihood: it evaluates the log posterior along straight lines from the end of the
-search, and at a maximum it decreases along every line.
+`find_divergence` checks any likelihood: it evaluates the log posterior along straight
+lines from the end of the search, and at a maximum it decreases along every line.
 
 The linear programme of separation needs all rows in memory. If rows come in blocks, it
 uses an evenly spaced sample, and a
@@ -44,13 +42,11 @@ from probreg.inference.notes import (
 )
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.linalg.vec import map_of_columns
-from probreg.model.likelihood_sums import largest_block, largest_predictor
+from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import LocalModel, Model
-from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior
+from probreg.priors import Flat, GaussianPrior, ProximalPrior
 
-_ZERO = 1e-7  # relative to the largest movement: the linear programme's error in an equality
 _MORE = 500  # rows that join the sample in a round
-_ROUNDS = 20
 
 
 class RowGains(NamedTuple):
@@ -78,6 +74,9 @@ class RowGains(NamedTuple):
 def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
     """Return the separation of the data, and notes on the decision if only a sample of
     the rows was used."""
+    max_rounds = 20
+    # relative to the largest movement: the linear programme's error in an equality
+    zero = 1e-7
     design = model.design
     likelihood = model.likelihood
     if design.source is None or not isinstance(likelihood, MayDiverge):
@@ -87,7 +86,7 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
     result = separation(replace(model, design=part))
     if part.n == design.count:
         return result, ()
-    for _ in range(_ROUNDS):
+    for _ in range(max_rounds):
         if result.direction is None:
             return result, (
                 routine_note(
@@ -97,7 +96,7 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                     total=design.count,
                 ),
             )
-        smallest = _ZERO * float((np.abs(result.direction) * size).max())
+        smallest = zero * float((np.abs(result.direction) * size).max())
         gains_of_block = partial(
             along, likelihood=likelihood, direction=result.direction, smallest=smallest
         )
@@ -115,19 +114,11 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
             return replace(result, kind=kind, rows=gains.gaining), (note,)
         part = _extend_sample(part, gains.rows)
         result = separation(replace(model, design=part))
-    none = replace(
-        result,
-        kind="none",
-        columns=(),
-        labels=(),
-        not_estimable=np.zeros_like(result.not_estimable),
-        rows=0,
-    )
     note = important_note(
         Topic.CONVERGENCE,
         "the check for separation was inconclusive; large coefficients and standard errors indicate separation",
     )
-    return none, (note,)
+    return Separation.none(model), (note,)
 
 
 def along(
@@ -165,42 +156,7 @@ def _extend_sample(part: Design, rows: Block) -> Design:
     )
 
 
-_ERRORS = (
-    4.0  # length of a line in standard errors, at which a quadratic decreases by 8
-)
-_FALL = 1e-3  # smallest decrease of the log posterior there if a maximum exists
 FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
-_EXACT = 30.0  # |eta| up to which 1 - p has at least three digits: a tail probability of exp(-30)
-# directions of least curvature that are searched in addition to the last step
-_WEAKEST = 8
-
-
-def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
-    """Prove that the maximum of a canonical likelihood exists: nu R < 1, with the
-    Newton decrement nu and R the largest
-    |x_i v| over the rows and over directions v of unit length in the curvature H. False
-    does not prove the contrary.
-
-    `gradient` (p m,) and `cov` = H^-1 are evaluated at one point over the coefficients of the standardised columns, without a
-    prior. In each row the third derivative along v is at most |x_i v| times the second, so the curvature decreases no faster
-    than exp(-R t), and at distance t along v the log-likelihood decreases at a rate of at least (1 - exp(-R t)) / R - nu. If
-    nu R < 1, this rate becomes positive in every direction. In a softmax |x_i v| is the difference of two classes,
-    at most sqrt 2 times the length over the predictors.
-    Source: Bach 2010, Self-concordant analysis for logistic regression.
-    """
-    (p, m), T = model.shape, model.design.frame.T
-    nu = np.sqrt(max(gradient @ cov @ gradient, 0.0))
-    # Over v'Hv = 1 the largest |x v|^2 is the largest eigenvalue of cov(x beta) (m, m), at most its trace x A x' with
-    # A = sum_c cov(beta_c).
-    A = T @ np.einsum("icjc->ij", cov.reshape(p, m, p, m)) @ T.T
-    try:
-        root = np.linalg.cholesky(A)
-    except np.linalg.LinAlgError:
-        return False
-    R = np.sqrt(min(m, 2.0)) * model.design.sum_over_rows(
-        partial(largest_block, root=root), max
-    )
-    return bool(nu * R < 0.25)  # a fourth, for rounding
 
 
 class Divergence(NamedTuple):
@@ -260,22 +216,17 @@ def verdict_on(
 
 
 def find_separation(
-    model: Model,
-    beta: Array,
-    *,
-    is_regular: bool,
-    is_proved: Callable[[], bool] = lambda: False,
+    model: Model, beta: Array, *, is_regular: bool
 ) -> tuple[Separation | None, tuple[Note, ...]]:
     """Check for separation by linear programming, which is exact but slow, only if the
     fit looks like divergence.
 
-    `is_regular` is whether the search converged in few steps; `is_proved` returns
-    whether the maximum provably exists.
+    `is_regular` is whether the search converged in few steps.
     """
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
     largest = model.design.sum_over_rows(partial(largest_predictor, beta=beta), max)
-    if (largest < FAR and is_regular) or (largest < _EXACT and is_proved()):
+    if largest < FAR and is_regular:
         return None, ()
     result, notes = separation_by_block(model)
     return result or None, notes
@@ -405,14 +356,19 @@ def rises_along(
 ) -> bool:
     """Whether a function has hardly decreased from its value `top` at x, at four standard
     errors along a line, or at the nearest distance with finite values."""
+    # |eta| up to which 1 - p has at least three digits: a tail probability of exp(-30)
+    largest_eta = 30.0
+    min_fall = 1e-3  # smallest decrease of the log posterior there if a maximum exists
+    # length of a line in standard errors, at which a quadratic decreases by 8
+    n_errors = 4.0
     length = float(np.linalg.norm(line))
     if not (np.isfinite(length) and length > 0):
         return False
     d = line / length
-    t = _ERRORS / np.sqrt(max(curvature / length**2, 1e-300))
-    while np.isnan(value_at_t := value(x + t * d)) and t > 2.0 * _EXACT:
-        t = max(t / 16.0, _EXACT)
-    return bool(value_at_t >= top - _FALL)
+    t = n_errors / np.sqrt(max(curvature / length**2, 1e-300))
+    while np.isnan(value_at_t := value(x + t * d)) and t > 2.0 * largest_eta:
+        t = max(t / 16.0, largest_eta)
+    return bool(value_at_t >= top - min_fall)
 
 
 def _flat_directions(
@@ -424,10 +380,12 @@ def _flat_directions(
     The result is (p m, 0) if every line decreases. Directions that do not change X beta
     are excluded; `rank` treats them.
     """
+    # directions of least curvature that are searched in addition to the last step
+    n_weakest = 8
     Q = _identified_basis(model)
     values, vectors = np.linalg.eigh(Q.T @ H @ Q)
     vectors = Q @ vectors
-    weak = [s * v for v in vectors.T[:_WEAKEST] for s in (1.0, -1.0)]
+    weak = [s * v for v in vectors.T[:n_weakest] for s in (1.0, -1.0)]
     for d in (*(Q @ (Q.T @ v) for v in guesses), *weak):
         if rises(d):
             # directions of similar curvature diverge too; all others have much more,
@@ -471,7 +429,12 @@ def notes_of_mode(
 def multimodality_cause(model: Model) -> str | None:
     """Return why the posterior can have several modes, or None if log p is concave in
     beta given the nuisance parameters."""
-    wide = [b.prior.name for b in model.joint.blocks if not _is_log_concave(b.prior)]
+    wide = [
+        b.prior.name
+        for b in model.joint.blocks
+        if not isinstance(b.prior, Flat | GaussianPrior)
+        and not (isinstance(b.prior, ProximalPrior) and b.prior.convex)
+    ]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
     if not (
         isinstance(model.likelihood, DifferentiableLikelihood)
@@ -481,9 +444,3 @@ def multimodality_cause(model: Model) -> str | None:
     if not causes:
         return None
     return f"{' and '.join(causes)} can give a posterior with several modes"
-
-
-def _is_log_concave(prior: Prior) -> bool:
-    return isinstance(prior, Flat | GaussianPrior) or (
-        isinstance(prior, ProximalPrior) and prior.convex
-    )

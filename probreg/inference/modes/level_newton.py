@@ -16,17 +16,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array, Solution, Status, log_names
 from probreg.inference.modes.arrow_rows import ArrowRows
 from probreg.inference.modes.existence import (
     Divergence,
-    at_limits,
     aux_limits,
     divergence_along,
     find_separation,
-    notes_of_mode,
     verdict_on,
 )
 from probreg.inference.modes.level_rows import (
@@ -36,16 +35,14 @@ from probreg.inference.modes.level_rows import (
     require_independent_columns,
 )
 from probreg.inference.modes.maximise import Maximum, maximise
-from probreg.inference.modes.newton import rough_log_aux, rough_regression
+from probreg.inference.modes.newton import (
+    rough_log_aux,
+    rough_regression,
+    solution_of,
+)
 from probreg.inference.modes.separation import Separation
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-
-_ROWS = 50_000  # rows in one block
-_SINGULAR = (
-    1e-13  # relative to the diagonal: a smaller pivot of the curvature is rounding
-)
-_DAMPED = 1e-8  # relative to the diagonal: the first damping of a curvature that is not positive definite
 
 
 class ArrowLocal(NamedTuple):
@@ -68,33 +65,22 @@ class LevelProblem:
         """G and r."""
         return len(self.rows.lead), len(self.rows.border)
 
-    def parts(self, point: Array) -> tuple[Array, Array, dict[str, float]]:
-        """a (G,), c (r,) and every nuisance parameter."""
-        G, r = self.sizes
-        aux = dict(zip(self.model.unknown, np.exp(point[G + r :])))
-        return point[:G], point[G : G + r], {**self.model.fixed, **aux}
-
-    def point(self, beta: Array) -> Array:
-        """Return the coordinates of raw coefficients (p, 1), with rough nuisance
-        parameters."""
-        a, c = self.rows.parts(beta)
-        return np.concatenate([a[:, 0], c[:, 0], self.start()[sum(self.sizes) :]])
-
     def beta(self, point: Array) -> Array:
         """The raw coefficients (p, 1)."""
-        a, c, _ = self.parts(point)
-        return self.rows.beta(a[:, None], c[:, None])
+        G, r = self.sizes
+        return self.rows.beta(point[:G, None], point[G : G + r, None])
 
     @cached_property
     def _parts(self) -> list[ArrowRows]:
         """The rows with their columns, in blocks."""
+        block_size = 50_000  # rows in one block
         model, n = self.model, self.model.design.n
         rows = ArrowRows(
             model, self.rows.columns, np.zeros(model.shape[0]), model.design.block
         )
         return [
-            rows.part(slice(start, min(start + _ROWS, n)))
-            for start in range(0, n, _ROWS)
+            rows.part(slice(start, min(start + block_size, n)))
+            for start in range(0, n, block_size)
         ]
 
     def local(self, point: Array) -> ArrowLocal:
@@ -119,42 +105,42 @@ class LevelProblem:
         normal priors."""
         model, rows, (G, r) = self.model, self.rows, self.sizes
         value, g, (D, E, F) = local
-        aux = self.parts(point)[2]
-        sigma = model.likelihood.noise(aux)
-        has_prior = rows.prior.precision > 0
-        if has_prior.any():
-            precision = rows.prior.at(sigma)
-            e = np.where(has_prior, self.beta(point)[:, 0] - rows.prior.center, 0.0)
-            pull = precision * e
-            # log p = sum_j log N(e_j; 0, 1 / precision_j)
-            value += float(
-                0.5 * np.log(precision[has_prior] / (2.0 * np.pi)).sum()
-                - 0.5 * e @ pull
-            )
-            S = rows.S
-            g[:G] -= pull[rows.lead]
-            g[G : G + r] -= S.T @ pull[rows.border]
-            D[:, 0, 0] += precision[rows.lead]
-            F[:r, :r] += S.T @ (precision[rows.border][:, None] * S)
-            relative_pull = np.where(rows.prior.relative, pull, 0.0)
-            if model.noise_unknown and relative_pull.any():
-                # in units of sigma: d/d log sigma = e'P e - q, its negative second
-                # derivative 2 e'P e, the mixed one -2 P e
-                j = r + model.unknown.index(model.noise_scale)
-                square = float(relative_pull @ e)
-                g[G + j] += square - (has_prior & rows.prior.relative).sum()
-                F[j, j] += 2.0 * square
-                E[:, 0, j] -= 2.0 * relative_pull[rows.lead]
-                F[:r, j] -= 2.0 * (S.T @ relative_pull[rows.border])
-                F[j, :r] = F[:r, j]
-        for i, name in enumerate(model.unknown):
+        aux = dict(zip(model.unknown, np.exp(point[G + r :])))
+        precision = rows.prior.at(model.likelihood.noise({**model.fixed, **aux}))
+        has_prior = precision > 0
+        e = np.where(has_prior, self.beta(point)[:, 0] - rows.prior.center, 0.0)
+        pull = precision * e
+        # log p = sum_j log N(e_j; 0, 1 / precision_j)
+        value += float(0.5 * np.log(precision[has_prior] / (2.0 * np.pi)).sum())
+        value -= float(0.5 * e @ pull)
+        # over the raw coefficients of the border and log aux
+        slope = np.concatenate([-pull[rows.border], np.zeros(len(aux))])
+        H = np.diag(np.concatenate([precision[rows.border], np.zeros(len(aux))]))
+        if model.noise_unknown:
+            # in units of sigma: d/d log sigma = e'P e - q, its negative second
+            # derivative 2 e'P e, the mixed one -2 P e
+            j = r + model.unknown.index(model.noise_scale)
+            is_relative = has_prior & rows.prior.relative
+            mixed = np.where(is_relative, -2.0 * pull, 0.0)
+            slope[j] = -0.5 * mixed @ e - is_relative.sum()
+            H[j, j] = -mixed @ e
+            H[:r, j] = H[j, :r] = mixed[rows.border]
+            E[:, 0, j] += mixed[rows.lead]
+        for i, (name, v) in enumerate(aux.items(), r):
             prior = model.aux_prior(name)
-            v = aux[name]
             value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
-            slope, second = prior.slopes(v)
-            g[G + r + i] += slope
-            F[r + i, r + i] -= second
-        return ArrowLocal(value, g, ArrowGram(D, E, F))
+            first, second = prior.slopes(v)
+            slope[i] += first
+            H[i, i] -= second
+        M = self.to_raw
+        D[:, 0, 0] += precision[rows.lead]
+        g -= np.concatenate([pull[rows.lead], -M.T @ slope])
+        return ArrowLocal(value, g, ArrowGram(D, E, F + M.T @ H @ M))
+
+    @cached_property
+    def to_raw(self) -> Array:
+        """The map from the coordinates of the border and log aux to raw ones."""
+        return block_diag(self.rows.S, np.eye(len(self.model.unknown)))
 
     def start(self) -> Array:
         """Return the weighted regression of the likelihood's rough eta on the
@@ -176,26 +162,24 @@ class LevelProblem:
 def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
     """Return H^-1 g, and whether H is positive definite; if not, the diagonal is
     increased until it is."""
+    # relative to the diagonal: the first damping of a curvature that is not positive
+    # definite
+    first_damping = 1e-8
     damping = 0.0
     while True:
         try:
             return ScaledArrow.of(gram, damping).solve(gradient), damping == 0.0
         except np.linalg.LinAlgError:
-            damping = max(10.0 * damping, _DAMPED)
+            damping = max(10.0 * damping, first_damping)
 
 
 def level_problem(model: Model) -> LevelProblem | None:
     """Return the problem with levels as codes.
 
-    None for designs without coded factors, several predictors, other priors, and
-    likelihoods without an exact check that their
-    maximum exists.
+    None for several predictors, other priors, and likelihoods without an exact check
+    that their maximum exists.
     """
-    if (
-        not isinstance(model.likelihood, SmoothLikelihood)
-        or not model.design.coded
-        or not model.design.n
-    ):
+    if not isinstance(model.likelihood, SmoothLikelihood) or not model.design.n:
         return None
     if model.likelihood.may_diverge is None and not model.joint.informative.all():
         return None
@@ -211,7 +195,10 @@ def solve_levels(
     problem = level_problem(model)
     if problem is None:
         return None
-    point = problem.start() if start is None else problem.point(start)
+    point = problem.start()
+    k = sum(problem.sizes)
+    if start is not None:
+        point[:k] = np.concatenate(problem.rows.parts(start))[:, 0]
     mode = maximise(
         problem.local,
         lambda local: arrow_step(local.gradient, local.gram),
@@ -230,40 +217,22 @@ def solve_levels(
     if cause is None:
         cause = _find_divergence(problem, mode)
     verdict = verdict_on(model, mode.status, cause)
-    fixed = _fixed_coefficients(model, cause)
-    limits = {} if cause is None else cause.limits
-    fixed_aux = np.array([name in limits for name in model.unknown], dtype=bool)
-    if cause is None:
-        H = _factor(mode.point.gram)
-    else:
-        H = _factor_without_fixed(problem, mode, fixed, fixed_aux)
+    fixed = None if cause is None else _fixed_parameters(model, cause)
+    H = _factor(problem, mode, fixed)
     if H is None:
         require_independent_columns(problem.rows, model)
         return None
-    if cause is None:
-        scale = problem.rows.covariance(H, log_names(model))
-    else:
-        scale = problem.rows.covariance_without(H, fixed, log_names(model), fixed_aux)
-    aux = problem.parts(mode.x)[2]
-    return Solution(
-        beta=beta,
-        scale=scale,
-        aux=at_limits({name: aux[name] for name in model.unknown}, cause),
-        **verdict._asdict(),
-        stats={
-            "n": model.design.total,
-            "decrement": mode.decrement,
-            "steps": float(mode.steps),
-        },
-        notes=notes_of_mode(model, mode.steps, mode.decrement, verdict.status),
-    )
+    scale = problem.rows.covariance(H, log_names(model), fixed)
+    return solution_of(model, beta, mode.x[k:], mode, verdict, cause, scale)
 
 
-def _fixed_coefficients(model: Model, cause: Separation | Divergence | None) -> Array:
-    """(p,) bool: coefficients that are fixed at their values."""
-    if not isinstance(cause, Separation):
-        return np.zeros(model.shape[0], dtype=bool)
-    return cause.not_estimable[:, 0] if cause.held is None else cause.held
+def _fixed_parameters(model: Model, cause: Separation | Divergence) -> Array:
+    """(p + number of unknown,) bool: parameters that are fixed at their values."""
+    fixed = np.zeros(model.shape[0], dtype=bool)
+    if isinstance(cause, Separation):
+        fixed = cause.not_estimable[:, 0] if cause.held is None else cause.held
+    at_limit = [name in cause.limits for name in model.unknown]
+    return np.concatenate([fixed, np.array(at_limit, dtype=bool)])
 
 
 def _find_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
@@ -281,36 +250,24 @@ def _find_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
     return divergence_along(model, np.zeros((model.shape[0], 1), dtype=bool), limits)
 
 
-def _factor(gram: ArrowGram) -> ScaledArrow | None:
-    """Factorise the curvature; None if it is singular up to rounding."""
+def _factor(
+    problem: LevelProblem, mode: Maximum, fixed: Array | None
+) -> ScaledArrow | None:
+    """Factorise the curvature, or with `fixed` parameters the one over the other raw
+    coefficients and logs of nuisance parameters; None if it is singular up to rounding."""
+    gram = mode.point.gram
+    if fixed is not None:
+        rows = problem.rows
+        M = np.linalg.inv(problem.to_raw)
+        lead = ~fixed[rows.lead]
+        border = ~fixed[rows.places_of_border(len(problem.model.unknown))]
+        rest = (M.T @ gram.rest @ M)[np.ix_(border, border)]
+        gram = ArrowGram(gram.lead[lead], (gram.cross @ M)[lead][..., border], rest)
     try:
         H = ScaledArrow.of(gram)
     except np.linalg.LinAlgError:
         return None
-    pivots = np.square(np.diagonal(H.factor.T))
-    if len(pivots) and pivots.min() < _SINGULAR:
+    # relative to the diagonal: a smaller pivot of the curvature is rounding
+    if np.square(np.diagonal(H.factor.T)).min(initial=1.0) < 1e-13:
         return None
     return H
-
-
-def _factor_without_fixed(
-    problem: LevelProblem, mode: Maximum, fixed: Array, fixed_aux: Array
-) -> ScaledArrow | None:
-    """Factorise the curvature over the raw coefficients and logs of nuisance parameters
-    that are not fixed."""
-    rows = problem.rows
-    gram = mode.point.gram
-    (_, r), u = problem.sizes, len(problem.model.unknown)
-    M = np.eye(r + u)
-    M[:r, :r] = rows.S_inverse
-    free_border = np.concatenate([~fixed[rows.border], ~fixed_aux])
-    free_lead = ~fixed[rows.lead]
-    E = gram.cross @ M
-    F = M.T @ gram.rest @ M
-    return _factor(
-        ArrowGram(
-            gram.lead[free_lead],
-            E[free_lead][..., free_border],
-            F[np.ix_(free_border, free_border)],
-        )
-    )

@@ -20,7 +20,6 @@ has the covariance 1 / (d_g + l_g) + m_g (R'R)^-1 m_g'.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ from probreg.data.unwritten import MOST as UNWRITTEN_MOST, LazyColumns
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
-from probreg.inference.modes.normal_columns import NormalColumns, normal_columns
+from probreg.inference.modes.wide import NormalColumns, normal_columns
 from probreg.linalg import Arrow, inverse_upper, merge, rank_of, solve_upper
 from probreg.model.model import Model
 
@@ -55,17 +54,13 @@ class LevelRows:
     frame: Frame  # of all columns: dense ones are standardised, levels are raw
     prior: NormalColumns
 
-    @cached_property
-    def S_inverse(self) -> Array:
-        return np.linalg.inv(self.S)
-
     def beta(self, a: Array, c: Array) -> Array:
         """The raw coefficients (p, s) of a (G, s) and c (r, s)."""
         return self.coordinates(a, self.S @ c)
 
     def parts(self, beta: Array) -> tuple[Array, Array]:
         """a (G, s) and c (r, s) of raw coefficients (p, s)."""
-        return beta[self.lead], self.S_inverse @ beta[self.border]
+        return beta[self.lead], np.linalg.solve(self.S, beta[self.border])
 
     def coordinates(self, a: Array, c: Array) -> Array:
         """(p, s): a (G, s) and c (r, s) at the positions of their columns, in the
@@ -75,57 +70,43 @@ class LevelRows:
         return coordinates
 
     def covariance(
-        self, H: "ScaledArrow", further: tuple[str, ...] = ()
+        self,
+        H: "ScaledArrow",
+        further: tuple[str, ...] = (),
+        fixed: Array | None = None,
     ) -> ArrowCovariance:
-        """Return the covariance of the coefficients and further parameters, given H
-        over (a, c, further)."""
-        a, c, blocks = self._roots(H)
-        r = len(self.border)
-        low = np.vstack([self.coordinates(a, c[:r]), c[r:]])
-        return ArrowCovariance(
-            self.frame, 1, further, places=self.lead[:, None], blocks=blocks, low=low
-        )
+        """Return the covariance of the coefficients and further parameters, given H over
+        (a, c, further).
 
-    def _roots(self, H: "ScaledArrow") -> tuple[Array, Array, Array]:
+        With `fixed` (bool, of all parameters) H is over the other raw coefficients and
+        further parameters, and the fixed ones have no standard error.
+        """
         G, K, r = H.factor.shape
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
         a, c = H.factor.solve_transposed(np.zeros((G, K, r)), np.eye(r))
-        return H.s[:, None] * a[:, 0], H.t[:, None] * c, H.s[:, None, None] / H.factor.L
-
-    def covariance_without(
-        self,
-        H: "ScaledArrow",
-        fixed: Array,
-        further: tuple[str, ...],
-        fixed_further: Array,
-    ) -> ArrowCovariance:
-        """The same with some raw coefficients (p,) and further parameters fixed; H is
-        over the other raw ones."""
-        a, c, roots = self._roots(H)
-        free_lead = ~fixed[self.lead]
-        free_border = ~fixed[self.border]
-        free_further = np.flatnonzero(~fixed_further)
-        p = len(fixed)
-        r = max(c.shape[1], 1)  # the file format needs at least one column
-        low = np.zeros((p + len(further), r))
+        p = len(self.lead) + len(self.border)
+        is_free = np.ones(p + len(further), bool) if fixed is None else ~fixed
+        border = self.places_of_border(len(further))
+        # the file format needs at least one column
+        low = np.zeros((len(is_free), max(r, 1)))
+        low[self.lead[is_free[self.lead]], :r] = H.s[:, None] * a[:, 0]
+        low[border[is_free[border]], :r] = H.t[:, None] * c
         blocks = np.zeros((len(self.lead), 1, 1))
-        if c.shape[1]:
-            low[self.lead[free_lead]], low[self.border[free_border]] = (
-                a,
-                c[: free_border.sum()],
-            )
-            low[p + free_further] = c[free_border.sum() :]
-        blocks[free_lead] = roots
-        missing = np.concatenate([fixed, fixed_further])
+        blocks[is_free[self.lead]] = H.s[:, None, None] / H.factor.L
         return ArrowCovariance(
-            Frame.of_raw(p),
+            self.frame if fixed is None else Frame.of_raw(p),
             1,
             further,
-            missing if missing.any() else None,
+            None if is_free.all() else fixed,
             places=self.lead[:, None],
             blocks=blocks,
             low=low,
         )
+
+    def places_of_border(self, n_further: int) -> Array:
+        """Positions of the border and of further parameters among all parameters."""
+        p = len(self.lead) + len(self.border)
+        return np.concatenate([self.border, np.arange(p, p + n_further)])
 
 
 class ScaledArrow(NamedTuple):
@@ -159,13 +140,12 @@ class ScaledArrow(NamedTuple):
 def level_rows(model: Model) -> LevelRows | None:
     """Return the arrow form of a model with coded factors.
 
-    None for other designs, several linear predictors, no more rows than columns, and
-    priors other than independent normal ones.
+    None for several linear predictors, no more rows than columns, and priors other than
+    independent normal ones.
     """
     design = model.design
     if (
-        not design.coded
-        or design.n <= len(design.columns)
+        design.n <= len(design.columns)
         or model.shape[1] != 1
         or (prior := normal_columns(model)) is None
     ):
@@ -174,8 +154,10 @@ def level_rows(model: Model) -> LevelRows | None:
     assert isinstance(X, LazyColumns)
     first, lead, border = select_leading_part(X)
     head = X.head_places
+    sample = X.head[:: max(1, len(X.head) // 10_000)]
     head_frame = Frame.of(
-        *_means_and_sds(X.head),
+        sample.mean(0),
+        sample.std(0),
         None
         if design.intercept is None
         else int(np.searchsorted(head, design.intercept)),
@@ -207,11 +189,6 @@ def level_rows(model: Model) -> LevelRows | None:
     )
 
 
-def _means_and_sds(X: Array) -> tuple[Array, Array]:
-    sample = X[:: max(1, len(X) // 10_000)]
-    return sample.mean(0), sample.std(0)
-
-
 class FreeDirections(NamedTuple):
     """Directions that dependent columns without a prior leave undetermined."""
 
@@ -236,8 +213,8 @@ class LeastSquares(NamedTuple):
 def least_squares_of_levels(model: Model) -> LeastSquares | None:
     """Return the least-squares fit, or None if the design needs dense columns.
 
-    This is so without a coded factor, with unidentified columns, or with a prior other
-    than independent normal ones.
+    This is so with unidentified columns, or with a prior other than independent normal
+    ones.
     """
     rows = level_rows(model)
     if rows is None:
@@ -260,7 +237,13 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
     rss = least = float(F[-1, -1]) ** 2
     if rows.prior.size:
         flat = _within(rows, model, np.zeros_like(precision))
-        least = np.nan if flat is None else _least(flat[1])
+        least = np.nan
+        if flat is not None:
+            # of columns that may be dependent
+            B = np.asarray(flat[1], dtype=float)
+            X = B[:, list(rank_of(flat[1][:-1, :-1]).kept)]
+            residual = B[:, -1] - X @ np.linalg.lstsq(X, B[:, -1])[0]
+            least = float(residual @ residual)
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
     covariance = ArrowCovariance(
         rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low
@@ -325,12 +308,3 @@ def require_independent_columns(rows: LevelRows, model: Model) -> None:
     raise DataError(
         f"columns are not identified: {finding}. Drop the redundant column, or give it a prior"
     )
-
-
-def _least(F: Array) -> float:
-    """Return the least sum of squares of a factor with possibly dependent columns."""
-    rank = rank_of(F[:-1, :-1])
-    B = np.asarray(F, dtype=float)
-    X = B[:, list(rank.kept)]
-    residual = B[:, -1] - X @ np.linalg.lstsq(X, B[:, -1])[0]
-    return float(residual @ residual)

@@ -23,13 +23,38 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.grouped_columns import GroupColumns
+from probreg.errors import NotConverged
 from probreg.inference.base import Array
-from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
 from probreg.linalg import inverse_upper, rank_of, triangular
 
-_PAIRS = 500  # pairs that join the linear programme in a round
+SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver's tolerance is 1e-10
+STRICT = 1e-7  # a margin above it is positive; directions lie in the box [-1, 1]
+
+
+def maximise_linear(gain: Array, normals: Array) -> Array:
+    """argmax gain'v subject to normals v >= 0 and -1 <= v <= 1."""
+    from scipy.optimize import linprog
+
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    for method in ("highs-ds", "highs-ipm"):
+        result = linprog(
+            -gain,
+            A_ub=-normals,
+            b_ub=np.zeros(len(normals)),
+            bounds=(-1.0, 1.0),
+            method=method,
+            options=tight,
+        )
+        if result.status == 0:
+            return np.asarray(result.x)
+    raise NotConverged(
+        f"the check for separation is undecided: the linear programme of {len(normals)} constraints "
+        f"on {len(gain)} coefficients stopped with: {result.message.rstrip('.')}. "
+        "Rescale the columns, or use a prior on them."
+    )
+
+
 _TINY = 1e-12  # norm of a difference of two rows of orthonormal columns, below which they are equal
-_NULL = 1e-8  # relative size below which a coefficient does not move
 
 
 class LevelCone(NamedTuple):
@@ -79,11 +104,6 @@ class LevelDirections:
     a_span: Array  # (K, d): the directions that keep every other row at equality
     b_span: Array  # (k, d)
 
-    @property
-    def moving_columns(self) -> Array:
-        """(k,) bool: coefficients of the other columns that are not zero on the span."""
-        return np.asarray(np.linalg.norm(self.b_span, axis=1) > _NULL)
-
 
 def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
     """Return a direction along which every constraint that can be strict is strict, and
@@ -106,7 +126,10 @@ def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
     equal_part = cone.part(np.flatnonzero(~strict))
     free = np.ones(levels, dtype=bool)
     free[equal_part.codes] = False
-    b_span = _null_space(_within(equal_part))
+    U = _within(equal_part)
+    b_span = np.eye(U.shape[1])
+    if len(U):
+        b_span = null_space_of(np.asarray(triangular(U), dtype=float))
     a_span = np.zeros((levels, b_span.shape[1]))
     if len(equal_part.codes):
         a_span[equal_part.codes[equal_part.starts]] = -_means(equal_part) @ b_span
@@ -201,12 +224,13 @@ def _climb(part: LevelCone) -> Array | None:
 def _violated_pairs(part: LevelCone, b: Array) -> Array:
     """Return the pairs of rows of one level, as unit vectors, that b violates most: at
     most one of each level."""
+    max_pairs = 500  # pairs that join the linear programme in a round
     value = part.X @ b
     starts = part.starts
     low = np.maximum.reduceat(np.where(part.above, value, -np.inf), starts)
     high = np.minimum.reduceat(np.where(part.below, value, np.inf), starts)
     ends = np.r_[starts[1:], len(value)]
-    worst = np.argsort(high - low)[:_PAIRS]
+    worst = np.argsort(high - low)[:max_pairs]
     pairs = list[Array]()
     for g in worst[(high - low)[worst] < 0.0]:
         rows = slice(starts[g], ends[g])
@@ -250,11 +274,9 @@ def _within(part: LevelCone) -> Array:
     return part.X
 
 
-def _null_space(U: Array) -> Array:
-    """Orthonormal directions (k, d) in the null space of U."""
-    if not len(U):
-        return np.eye(U.shape[1])
-    values, vectors = np.linalg.svd(np.asarray(triangular(U), dtype=float))[1:]
+def null_space_of(F: Array) -> Array:
+    """Orthonormal directions (k, d) in the null space of a triangular factor."""
+    values, vectors = np.linalg.svd(F)[1:]
     rank = int((values > 1e-9 * values.max(initial=1.0)).sum())
     return np.asarray(vectors[rank:].T)
 

@@ -12,10 +12,7 @@ from scipy.linalg import lapack
 
 from probreg.inference.base import Array, Status
 from probreg.linalg.halving import halvings
-from probreg.model.model import LocalModel
 
-_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
-_FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
 Point = Any  # a NamedTuple with a value, its gradient, and what a Newton step needs
 
 
@@ -55,6 +52,9 @@ def maximise(
     evaluates_last : bool
         Whether to evaluate the function after the last step.
     """
+    # of a decrement, in standard errors: below it, the remainder after a Newton step is
+    # rounding
+    rounding = 1e-5
     decrement = np.inf
     for steps in range(1, max_steps + 1):
         step, convex = find_step(point)
@@ -64,7 +64,7 @@ def maximise(
             x = x + step
             last = evaluate(x) if evaluates_last else point
             return Maximum(x, last, decrement, steps, Status.CONVERGED)
-        if convex and before <= decrement < _ROUNDING:
+        if convex and before <= decrement < rounding:
             return Maximum(x, point, decrement, steps, Status.CONVERGED)
         if refine is not None and convex:
             refined = refine(x, point, decrement)
@@ -75,7 +75,7 @@ def maximise(
         accepted = _halve_step(evaluate, find_step, x, point, step)
         if accepted is None:
             # the maximum is reached up to rounding, or the point is not a maximum
-            ended = convex and decrement < _ROUNDING
+            ended = convex and decrement < rounding
             status = Status.CONVERGED if ended else Status.SADDLE
             return Maximum(x, point, decrement, steps, status)
         x, point = accepted
@@ -91,6 +91,9 @@ def _halve_step(
 ) -> tuple[Array, Point] | None:
     """Halve the step until the value increases by Armijo's rule, up to rounding; None if
     it never does."""
+    # of g'H^-1 g: below it the gradient, not the value, decides whether a step is
+    # accepted
+    flat_slope = 1e-4
     slope = float(point.gradient @ step)
     noise = 1e-13 * abs(point.value)
     for t in halvings(x, step):
@@ -99,7 +102,7 @@ def _halve_step(
             continue
         if new.value >= point.value + 1e-4 * t * slope - noise:
             return x + t * step, new
-        if slope < _FLAT and t == 1.0:
+        if slope < flat_slope and t == 1.0:
             # the value is a sum with cancellation: g'H^-1 g must decrease
             new_step, _ = find_step(point._replace(gradient=new.gradient))
             if 0.0 <= new.gradient @ new_step < 0.25 * slope:
@@ -107,7 +110,7 @@ def _halve_step(
     return None
 
 
-def newton_step(local: LocalModel) -> tuple[Array, bool]:
+def newton_step(local: Point) -> tuple[Array, bool]:
     """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
     its eigenvalues are replaced."""
     H = local.curvature

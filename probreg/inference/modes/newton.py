@@ -22,6 +22,7 @@ from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import (
+    VANISHING_NOISE,
     Array,
     Solution,
     Status,
@@ -30,6 +31,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import (
     DenseCovariance,
+    ParameterCovariance,
     root_of_curvature,
     root_of_pseudo_inverse,
 )
@@ -41,27 +43,23 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.modes.existence import (
     Divergence,
+    ModeVerdict,
     at_limits,
     find_divergence,
     find_separation,
     notes_of_mode,
-    proves_maximum,
     verdict_on,
 )
 from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
+from probreg.inference.notes import Note
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.likelihood_sums import sample_of
 from probreg.model.model import LocalModel, Model
 
-_VANISHED = 1e-30  # relative to the sd of y; no data have so many digits
-_FAR_OFF = (
-    1e-4  # relative variation of a response, below which the search subtracts a shift
-)
-_NEAR = 0.2  # of sqrt(n) standard errors: closer to the mode the curvature changes by some tenths at most
 # number of rows from which a start from a sample saves time
 _SMALL = 20_000
 
@@ -82,30 +80,36 @@ class Mode(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")  # a step too far is halved
 def find_mode(
     model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: Array | None = None,
-    curvature: Array | None = None, log_aux: Array | None = None,
+    log_aux: Array | None = None,
 ) -> Mode:  # fmt: skip
     """Find the mode of the log posterior over (beta, log aux).
 
-    `start` and `log_aux` give the start of the search; `curvature` (k, k) approximates the
-    curvature there, on standardised columns.
+    `start` and `log_aux` give the start of the search.
     """
+    # of sqrt(n) standard errors: closer to the mode the curvature changes by some
+    # tenths at most
+    near = 0.2
     refuse_too_wide(model.shape[0])
     if not (model.design.has_rows or model.of_moments):
         raise DataError(
             f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )
     shift = response_shift(model)
-    if shift != 0.0:
-        return _find_mode_shifted(
-            model, shift, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
-        )
+    if shift is not None:
+        # eta = X beta + shift, so only the intercept differs
+        shifted = replace(model.design, y=model.design.observed - shift.sum())
+        mode = find_mode(
+            replace(model, design=shifted), tol=tol, max_steps=max_steps,
+            start=None if start is None else start - shift, log_aux=log_aux,
+        )  # fmt: skip
+        return mode._replace(gamma=mode.gamma + shift)
     (p, m), n = model.shape, model.design.total
     has_many_rows = model.design.count >= _SMALL
     tol = tol * max(1.0, np.sqrt(n))
     slope = partial(_slope, model)
 
     def refine(x: Array, local: LocalModel, decrement: float) -> Array:
-        if decrement < _NEAR * np.sqrt(n):
+        if decrement < near * np.sqrt(n):
             return bfgs_passes(slope, x, local.gradient, local.curvature, tol)
         return x
 
@@ -113,7 +117,7 @@ def find_mode(
     top = maximise(
         partial(evaluate, model),
         newton_step,
-        *_first_evaluation(model, start, curvature, log_aux, tol),
+        *_first_point(model, start, log_aux, tol),
         tol=tol,
         max_steps=max_steps,
         refine=refine if has_many_rows else None,
@@ -129,25 +133,21 @@ def find_mode(
     return Mode(gamma, top.x[p * m :], top.point, top.decrement, top.steps, top.status)
 
 
-def _first_evaluation(
-    model: Model,
-    start: Array | None,
-    curvature: Array | None,
-    log_aux: Array | None,
-    tol: float,
+def _first_point(
+    model: Model, start: Array | None, log_aux: Array | None, tol: float
 ) -> tuple[Array, LocalModel]:
-    """Return the first point of the search, refined from a sample if there are many rows, and its local model."""
-    gamma, log_aux, H = _start(model, start, log_aux)
-    if curvature is not None and model.design.count >= _SMALL:
-        H = curvature
-    point = np.concatenate([gamma.ravel(), log_aux])
-    if H is not None:
-        slope = partial(_slope, model)
-        point = bfgs_passes(slope, point, slope(point), H, tol)
+    """Return the first point of the search, and its local model: the user's start, the
+    mode of a sample if there are many rows, or a regression on a rough eta."""
+    if start is not None:
+        gamma = model.design.frame.from_raw(check_start(model, start))
+        log_aux = rough_log_aux(model) if log_aux is None else log_aux
+        point = np.concatenate([gamma.ravel(), log_aux])
+    else:
+        near = _near_mode_of_sample(model, tol)
+        if near is not None:
+            return near
+        point = _initial_point(model)
     local = evaluate(model, point)
-    if H is not None and _bad_start(local, model.design.total):
-        point = np.concatenate([part.ravel() for part in _initial_point(model)])
-        local = evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
             "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
@@ -156,63 +156,52 @@ def _first_evaluation(
     return point, local
 
 
-def response_shift(model: Model) -> float:
-    """Return the smallest response c if responses vary little relative to their size and subtracting c changes only the intercept;
-    else 0.
+def _near_mode_of_sample(model: Model, tol: float) -> tuple[Array, LocalModel] | None:
+    """Return a point near the mode by gradient passes from the mode of evenly spaced
+    rows, weighted for the rows between them; None if they give none."""
+    sample = sample_of_rows(model)
+    if sample is None:
+        return None
+    design = model.design
+    part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
+    with sample_of(design.n):
+        mode = find_mode(part, tol=1e-3, max_steps=12)
+    if mode.status is not Status.CONVERGED:
+        return None
+    to_part = part.design.frame.from_raw(design.frame.T)
+    # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
+    M = with_aux(map_of_columns(to_part, mode.gamma.shape[1]), len(mode.log_aux))
+    gamma = np.linalg.solve(to_part, mode.gamma)
+    point = np.concatenate([gamma.ravel(), mode.log_aux])
+    slope = partial(_slope, model)
+    H = M.T @ mode.local.curvature @ M
+    point = bfgs_passes(slope, point, slope(point), H, tol)
+    local = evaluate(model, point)
+    step, convex = newton_step(local)
+    # a sample may be separated, or nearly so, with a mode far away on a flat surface
+    is_close = local.gradient @ step <= 100.0 * design.total
+    return (point, local) if convex and np.isfinite(local.value) and is_close else None
+
+
+def response_shift(model: Model) -> Array | None:
+    """Return (p, 1) the smallest response c in the place of the intercept, if responses
+    vary little relative to their size and subtracting c changes only the intercept.
 
     With a noise scale p(y | eta) is a density of y - eta, and a flat intercept absorbs c. Without the shift y - eta would lose the
     digits of eta.
     """
     design = model.design
     i = design.intercept
-    if (
-        model.likelihood.noise_scale is None
-        or i is None
-        or not design.n
-        or model.joint.informative[i]
-    ):
-        return 0.0
+    if model.likelihood.noise_scale is None or i is None or not design.n:
+        return None
     low = float(design.observed.min())
     high = float(design.observed.max())
-    if high - low < _FAR_OFF * max(abs(low), abs(high)):
-        return low
-    return 0.0
-
-
-def _find_mode_shifted(
-    model: Model,
-    shift: float,
-    *,
-    tol: float,
-    max_steps: int,
-    start: Array | None,
-    log_aux: Array | None,
-) -> Mode:
-    """Find the mode from that of y - shift: eta = X beta + shift, so only the intercept differs."""
-    design = model.design
-    i = design.intercept
-    assert i is not None
-    if start is not None:
-        start = np.array(start)
-        start[i] -= shift
-    shifted = replace(model, design=replace(design, y=design.observed - shift))
-    mode = find_mode(
-        shifted, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
-    )
-    gamma = mode.gamma.copy()
-    gamma[i] += shift
-    return mode._replace(gamma=gamma)
-
-
-def _bad_start(local: LocalModel, n: float) -> bool:
-    """Whether the start is useless: a sample may be separated, or nearly so, with a
-    mode far away on a flat surface."""
-    step, convex = newton_step(local)
-    return (
-        not convex
-        or not np.isfinite(local.value)
-        or bool(local.gradient @ step > 100.0 * n)
-    )
+    # relative variation of a response, below which the search subtracts a shift
+    if model.joint.informative[i] or high - low >= 1e-4 * max(abs(low), abs(high)):
+        return None
+    shift = np.zeros((model.shape[0], 1))
+    shift[i] = low
+    return shift
 
 
 def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
@@ -302,42 +291,6 @@ def evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
     return local._replace(value=np.nan)
 
 
-def _start(
-    model: Model,
-    start: Array | None,
-    log_aux: Array | None,
-) -> tuple[Array, Array, Array | None]:
-    """Return coefficients, log aux and, if a sample of the rows gave one, an
-    approximate curvature for all rows.
-
-    The start is the user's, the mode of evenly spaced rows weighted for the rows
-    between them if there are many rows, or
-    a regression on a rough eta.
-    """
-    design = model.design
-    if start is not None:
-        beta = check_start(model, start)
-        if log_aux is None:
-            log_aux = rough_log_aux(model)
-        return design.frame.from_raw(beta), log_aux, None
-    sample = sample_of_rows(model)
-    if sample is None:
-        return *_initial_point(model), None
-    part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
-    with sample_of(design.n):
-        mode = find_mode(part, tol=1e-3, max_steps=12)
-    if mode.status is not Status.CONVERGED:
-        return *_initial_point(model), None
-    to_part = part.design.frame.from_raw(design.frame.T)
-    # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
-    M = with_aux(map_of_columns(to_part, mode.gamma.shape[1]), len(mode.log_aux))
-    return (
-        np.linalg.solve(to_part, mode.gamma),
-        mode.log_aux,
-        M.T @ mode.local.curvature @ M,
-    )
-
-
 def check_start(model: Model, start: Any) -> Array:
     """Return a warm start (p, m). DataError if its shape is wrong."""
     beta = np.asarray(start)
@@ -370,28 +323,29 @@ def sample_of_rows(model: Model) -> Design | None:
     return replace(sample, weights=stride * (full_weights(sample.weights, sample.n)))
 
 
-def _initial_point(model: Model) -> tuple[Array, Array]:
+def _initial_point(model: Model) -> Array:
     """Return the weighted regression of the likelihood's rough eta on the standardised
-    columns."""
+    columns, and rough log aux."""
     design = model.design.sample
-    log_aux = rough_log_aux(model)
-    if not design.n and model.of_moments:
-        return design.frame.from_raw(
-            design.moments.least_squares()[0][:, None]
-        ), log_aux
-    rough = rough_regression(model, design)
-    if rough is None:
-        return np.zeros(model.shape), log_aux
-    target, weight = rough
+    frame = model.design.frame
+    rough = None
+    gamma = np.zeros(model.shape)
+    if design.n or not model.of_moments:
+        rough = rough_regression(model, design)
+    else:
+        gamma = frame.from_raw(design.moments.least_squares()[0][:, None])
+    if rough is not None:
+        target, weight = rough
 
-    def part(rows: slice, X: Array) -> tuple[Array, Array]:
-        U = model.design.frame.rows(X)
-        v = weight[rows]
-        return weighted_gram(U, v), np.dot(U.T, v[:, None] * target[rows])
+        def part(rows: slice, X: Array) -> tuple[Array, Array]:
+            U = frame.rows(X)
+            v = weight[rows]
+            return weighted_gram(U, v), np.dot(U.T, v[:, None] * target[rows])
 
-    # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
-    H, slope = sum_over_blocks(design.X, part)
-    return np.linalg.lstsq(H, slope, rcond=1e-10)[0], log_aux
+        # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
+        H, slope = sum_over_blocks(design.X, part)
+        gamma = np.linalg.lstsq(H, slope, rcond=1e-10)[0]
+    return np.concatenate([gamma.ravel(), rough_log_aux(model)])
 
 
 def rough_regression(model: Model, design: Design) -> tuple[Array, Array] | None:
@@ -435,7 +389,6 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         model,
         beta,
         is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
-        is_proved=partial(_is_maximum_proved, model, mode),
     )
     if cause is None:
         cause = find_divergence(model, mode.gamma, mode.log_aux, mode.local)
@@ -445,8 +398,10 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         cov = _covariance_given_fixed(model, mode, cause, opened)
     else:
         root = root_of_curvature(mode.local.curvature)
+        # only columns without a prior, except the intercept, can be dependent up to rounding
+        flat = set(np.flatnonzero(~model.joint.informative)) - {model.design.intercept}
         if root is None or (
-            _has_flat_columns(model) and _condition(mode.local.curvature[:k, :k]) > 1e13
+            flat and np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13
         ):
             cov, null = _rank_deficient_covariance(model, mode, root)
         else:
@@ -456,11 +411,24 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             words = combinations(rank, model.design.columns)
             free = FreeDirections(null, words)
             verdict = verdict_on(model, mode.status, None, free)
-    aux = np.exp(mode.log_aux)
+    return solution_of(model, beta, mode.log_aux, mode, verdict, cause, cov, notes)
+
+
+def solution_of(
+    model: Model,
+    beta: Array,
+    log_aux: Array,
+    mode: Mode | Maximum,
+    verdict: ModeVerdict,
+    cause: Separation | Divergence | None,
+    scale: ParameterCovariance,
+    notes: tuple[Note, ...] = (),
+) -> Solution:
+    """Return the end of a search as a solution with coefficients beta (p, m)."""
     return Solution(
         beta=least_norm(beta, verdict.null_space),
-        scale=cov,
-        aux=at_limits(dict(zip(model.unknown, aux)), cause),
+        scale=scale,
+        aux=at_limits(dict(zip(model.unknown, np.exp(log_aux))), cause),
         **verdict._asdict(),
         stats={
             "n": model.design.total,
@@ -483,15 +451,11 @@ def unbounded_density_message(model: Model) -> str | None:
         or not interpolates(model)
     ):
         return None
-    name = model.noise_scale
-    return (
-        f"newton: the columns reproduce the response exactly, so the density increases without bound as {name} goes to 0. Fix "
-        f"{name} at a value, give priors in its units (sigma_units=True), or give {name} a prior that vanishes at 0, such as "
-        "InverseGamma(1.0, 1.0)."
-    )
+    noise = VANISHING_NOISE.format(model.noise_scale)
+    return f"newton: the columns reproduce the response exactly, {noise}"
 
 
-def exact_fit_message(model: Model, mode: Mode) -> str | None:
+def exact_fit_message(model: Model) -> str | None:
     """Return that the loss has no curvature at an exact fit, or None if some residual is not zero."""
     if model.likelihood.noise_scale is None or not interpolates(model):
         return None
@@ -503,48 +467,14 @@ def exact_fit_message(model: Model, mode: Mode) -> str | None:
 
 def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     """Return the message for a search that ends at a vanishing noise scale, or None."""
+    smallest = 1e-30  # relative to the sd of y; no data have so many digits
     name = model.likelihood.noise_scale
     if name not in model.unknown:
         return None
     value = float(np.exp(mode.log_aux[model.unknown.index(name)]))
-    if value > _VANISHED * model.design.y_scale:
+    if value > smallest * model.design.y_scale:
         return None
-    return (
-        f"newton: {name} goes to 0 ({value:.3g}), because coefficients fit some responses exactly and the density then "
-        f"increases without bound. Fix {name} at a value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)."
-    )
-
-
-def _has_flat_columns(model: Model) -> bool:
-    """Whether columns other than the intercept have no prior; only these can be
-    dependent up to rounding."""
-    flat = np.flatnonzero(~model.joint.informative)
-    return len(flat) > 1 or bool(len(flat) and flat[0] != model.design.intercept)
-
-
-def _condition(H: Array) -> float:
-    """Return the condition number of a symmetric matrix, the ratio of its largest to
-    its smallest absolute eigenvalue."""
-    size = np.abs(np.linalg.eigvalsh(H))
-    if size.min() > 0:
-        return float(size.max() / size.min())
-    return np.inf
-
-
-def _is_maximum_proved(model: Model, mode: Mode) -> bool:
-    """Whether the curvature at the mode proves that the maximum exists, for models
-    without an informative prior."""
-    k = mode.gamma.size
-    H = mode.local.curvature
-    if (
-        model.joint.informative.any()
-        or not np.isfinite(H).all()
-        or np.linalg.cond(H[:k, :k]) > 1e13
-    ):
-        return False
-    return proves_maximum(
-        model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k])
-    )  # given the nuisance parameters
+    return f"newton: the coefficients fit some responses exactly, {VANISHING_NOISE.format(name)}"
 
 
 def _fixed_coefficients(
@@ -624,21 +554,17 @@ def _rank_deficient_covariance(
     that collinear columns leave undetermined."""
     frame = model.design.frame
     m = model.shape[1]
-    k = mode.gamma.size
     rank = model.design.moments.rank
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
         if root is None:
             raise NotConverged(
                 unbounded_density_message(model)
-                or exact_fit_message(model, mode)
+                or exact_fit_message(model)
                 or "newton: the curvature at the end is not positive definite: try another start, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None
     N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
-    of_beta = frame.to_raw(root[:k].reshape(len(N), -1)).reshape(len(N), -1)
-    of_beta = least_norm(of_beta, N).reshape(k, -1)
-    return DenseCovariance.of_raw_root(
-        frame, m, np.vstack([of_beta, root[k:]]), log_names(model)
-    ), N
+    covariance = DenseCovariance(frame, m, log_names(model), root=root)
+    return covariance.of_least_norm(N), N

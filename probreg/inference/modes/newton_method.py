@@ -90,9 +90,10 @@ class Newton(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         start = None if self.start is None else check_start(model, self.start)
         options: Any = {"tol": self.tol, "max_steps": self.max_steps}
-        of_levels = solve_levels(model, start=start, **options)
-        if of_levels is not None:
-            return of_levels
+        if model.design.coded:
+            of_levels = solve_levels(model, start=start, **options)
+            if of_levels is not None:
+                return of_levels
         if (
             model.design.n < model.shape[0]
             and (wide := rotate_to_rows(model)) is not None

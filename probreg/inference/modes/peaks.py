@@ -24,25 +24,15 @@ from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 
-_MODE_DISTANCE = 1.0  # standard deviations between two modes
 _START_DISTANCE = (
     3.0  # standard deviations of a starting point from every mode found before
 )
-_MAX_START_DROP = 30.0  # largest difference of the log posterior between the first mode and a start of Newton's method
-# a log: a mode with less than a millionth of the probability of another
-_MAX_MASS_DROP = 14.0
 _MAX_FURTHER_MODES = 4  # further modes
-_N_SUBSETS = 30  # exact fits: if each cluster has half of the rows, about four subsets of three rows lie in one
 _LOG_SCALE_DROPS = (
     0.0,
     1.5,
     3.0,
 )  # logs: rows of one cluster have a smaller noise scale
-_MAX_COLUMNS = 10  # with more columns an exact fit has rows of several clusters
-_ROUGH = 1e-3  # of a mode of a sample, in standard errors: it is a start only
-_MAX_ROWS = 500  # with more rows the search uses a sample, in which a cluster of 5 % of the rows has 25
-_LINE_POINTS = 24  # points between a starting point and a mode
-_N_NAMED = 3  # coefficients that describe a mode
 SHARE = 0.01  # probability of a mode above which omitting it shifts a 95 % interval
 
 
@@ -117,6 +107,8 @@ def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
 @one_blas_thread()
 def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
     """Return the mode of `find_peak`, and other modes with some of the probability."""
+    # a log: a mode with less than a millionth of the probability of another
+    max_mass_drop = 14.0
     peaks = add_peaks(
         model,
         find_peak(model, name, tol=tol, max_steps=max_steps),
@@ -124,7 +116,7 @@ def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[P
         max_steps=max_steps,
     )
     largest = max(p.log_mass for p in peaks)
-    return [peaks[0], *(p for p in peaks[1:] if p.log_mass > largest - _MAX_MASS_DROP)]
+    return [peaks[0], *(p for p in peaks[1:] if p.log_mass > largest - max_mass_drop)]
 
 
 def probability_shares(peaks: Sequence[Peak]) -> Array:
@@ -137,21 +129,34 @@ def probability_shares(peaks: Sequence[Peak]) -> Array:
 def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[Peak]:
     """Return a mode and further ones found by Newton's method, if the log posterior can
     have several."""
+    # with more rows the search uses a sample, in which a cluster of 5 % of the rows has
+    # 25
+    max_rows = 500
+    rough_tol = 1e-3  # of a mode of a sample, in standard errors: it is a start only
+    # largest difference of the log posterior between the first mode and a start of
+    # Newton's method
+    max_start_drop = 30.0
+    mode_distance = 1.0  # standard deviations between two modes
     peaks = [first]
     design = model.design
-    if multimodality_cause(model) is None or not _can_search(model):
+    can_search = (
+        isinstance(model.likelihood, SmoothLikelihood)
+        and model.joint.smooth
+        and bool(design.n)
+    )
+    if multimodality_cause(model) is None or not can_search:
         return peaks
-    if design.n <= _MAX_ROWS:
+    if design.n <= max_rows:
         starts = _starting_points(model, first)
     else:
         rows = np.sort(
-            np.random.default_rng(0).choice(design.n, _MAX_ROWS, replace=False)
+            np.random.default_rng(0).choice(design.n, max_rows, replace=False)
         )
         part = replace(model.with_prior_frozen, design=design.take(rows))
-        near = _find_peak_from(part, first.centre, tol=_ROUGH, max_steps=max_steps)
+        near = _find_peak_from(part, first.centre, tol=rough_tol, max_steps=max_steps)
         if near is None:  # the sample has no mode
             return peaks
-        sample_peaks = add_peaks(part, near, tol=_ROUGH, max_steps=max_steps)
+        sample_peaks = add_peaks(part, near, tol=rough_tol, max_steps=max_steps)
         starts = np.array(
             [
                 p.centre
@@ -163,7 +168,7 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
     queue = _select_distinct_starts(
         model,
         starts[np.argsort(-value)][
-            : np.count_nonzero(value > first.value - _MAX_START_DROP)
+            : np.count_nonzero(value > first.value - max_start_drop)
         ],
         first,
     )
@@ -171,19 +176,11 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
         queue = queue[1:]
         if other is not None and all(
-            p.distance(other.centre) > _MODE_DISTANCE for p in peaks
+            p.distance(other.centre) > mode_distance for p in peaks
         ):
             peaks.append(other)
             queue = _select_distinct_starts(model, queue, other)
     return peaks
-
-
-def _can_search(model: Model) -> bool:
-    return (
-        isinstance(model.likelihood, SmoothLikelihood)
-        and model.joint.smooth
-        and bool(model.design.n)
-    )
 
 
 def log_density_at(model: Model, points: Array) -> Array:
@@ -200,11 +197,12 @@ def log_density_at(model: Model, points: Array) -> Array:
 def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
     """Select the points (k, p m + a) that are far from a mode and separated from it by
     a decrease of the log posterior."""
+    n_points = 24  # points between a starting point and a mode
     if len(starts):
         distant = starts[peak.distance(starts) > _START_DISTANCE]
     else:
         distant = starts
-    t = np.linspace(0.0, 1.0, _LINE_POINTS)[:, None]
+    t = np.linspace(0.0, 1.0, n_points)[:, None]
     falls = [
         bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
         for s in distant
@@ -238,6 +236,10 @@ def _starting_points(model: Model, first: Peak) -> Array:
     with a noise scale, exact fits of as many rows as columns, also with a smaller noise
     scale.
     """
+    max_columns = 10  # with more columns an exact fit has rows of several clusters
+    # exact fits: if each cluster has half of the rows, about four subsets of three rows
+    # lie in one
+    n_subsets = 30
     k = first.found.beta.size
     mode = first.centre
     centre = np.zeros(model.shape)
@@ -256,14 +258,14 @@ def _starting_points(model: Model, first: Peak) -> Array:
         swaps[-1, :k] += np.linalg.lstsq(
             local.curvature[:k, :k], local.gradient[:k], rcond=1e-10
         )[0]
-    if model.likelihood.noise_scale is None or model.shape[0] > _MAX_COLUMNS:
+    if model.likelihood.noise_scale is None or model.shape[0] > max_columns:
         return swaps
     rng = np.random.default_rng(0)
     design = model.design
     y = minus_offset(design.observed, design.offset)
     size = min(design.n, model.shape[0])
     rows = np.array(
-        [rng.choice(design.n, size, replace=False) for _ in range(_N_SUBSETS)]
+        [rng.choice(design.n, size, replace=False) for _ in range(n_subsets)]
     )
     X = np.asarray(design.X[rows.ravel()]).reshape(*rows.shape, -1)
     exact = (np.linalg.pinv(X) @ y[rows][..., None])[..., 0]
@@ -308,13 +310,14 @@ def describe_place(model: Model, peak: Peak, other: Peak) -> str:
 
     Columns of rotated coordinates (names that begin with a blank) are omitted.
     """
+    n_named = 3  # coefficients that describe a mode
     D = model.likelihood.contrast_matrix
     columns = model.design.columns
     outcomes = model.likelihood.outcomes
     beta = peak.found.beta @ D.T
     distance = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
     entries = [divmod(int(i), len(D)) for i in np.argsort(-distance, axis=None)]
-    entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:_N_NAMED]
+    entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:n_named]
     if not entries:
         return f"a distance of {peak.distance(other.centre):.3g} standard deviations"
     names = [

@@ -149,57 +149,21 @@ def _require_near_rows(design: Design, lost: Array) -> None:
 
 
 def _parts_of(design: Design, columns: Array, flat: Array) -> ReducedSquares:
-    if FEW < len(columns) > design.n > 0:
-        return _of_rows(design, columns, flat)
-    return _of_moments(design, columns, flat)
-
-
-def _of_moments(design: Design, columns: Array, flat: Array) -> ReducedSquares:
-    moments = design.moments
-    if len(flat):
-        kept_flat = flat[list(rank_of(triangular(moments.R[:, flat])).kept)]
+    """From an orthonormal basis Q of the flat columns: U = A - Q Q'A for the other
+    columns A, of the factor of the moments or of the rows times root weights."""
+    is_wide = FEW < len(columns) > design.n > 0
+    if is_wide:
+        root = np.sqrt(full_weights(design.square_weights, design.n))[:, None]
+        y = root[:, 0] * minus_offset(design.observed, design.offset)
+        B = design.X[:, flat] * root
+        A = design.X[:, columns] * root
     else:
-        kept_flat = flat
-    f = len(kept_flat)
-    k = len(columns)
-    F = np.asarray(
-        triangular(moments.factor[:, [*kept_flat, *columns, moments.p]]), dtype=float
-    )
-    # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
-    # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
-    U = F[f : f + k, f : f + k]
-    v = F[f:, -1]
-    absent = _absent_columns(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
-    if not design.n:
-        _require_near_rows(design, columns[absent])
-    U = np.where(absent, 0.0, U)
-    norm = np.where(absent, 1.0, np.sqrt((U**2).sum(0)))
-    U_unit = U / norm
-    return ReducedSquares(
-        columns=columns,
-        flat=kept_flat,
-        norm=norm,
-        c=U_unit.T @ v[:k],
-        yy=float(v @ v),
-        weight=moments.weight,
-        gram=WholeGram(U_unit.T @ U_unit),
-        R=F[:f, :f],
-        share=F[:f, f : f + k],
-        z=F[:f, -1],
-        n_dependent=len(flat) - f,
-    )
-
-
-def _of_rows(design: Design, columns: Array, flat: Array) -> ReducedSquares:
-    """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the
-    other columns A, times root weights."""
-    y = minus_offset(design.observed, design.offset)
-    root = np.sqrt(full_weights(design.square_weights, design.n))
-    B = design.X[:, flat] * root[:, None]
-    A = design.X[:, columns] * root[:, None]
+        rows = np.asarray(design.moments.factor, dtype=float)
+        B = rows[:, flat]
+        A = rows[:, columns]
+        y = rows[:, -1]
     kept = list(rank_of(triangular(B)).kept) if len(flat) else []
     Q, R = np.linalg.qr(B[:, kept])
-    y = y * root
     # M = I - QQ': v = My, U = MA, and b_f = R^-1 (Q'y - Q'A b).
     z = Q.T @ y
     v = y - Q @ z
@@ -208,10 +172,13 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     np.subtract(A, Q @ share, out=U)
     # Projected twice: once leaves rounding of the size of A.
     U -= Q @ (Q.T @ U)
-    size = np.sqrt(np.einsum("ij,ij->j", U, U) + (share**2).sum(0))
-    absent = _absent_columns(U, size)
+    norm = np.sqrt(np.einsum("ij,ij->j", U, U))
+    # columns equal to combinations of the flat ones up to rounding
+    absent = norm <= 1e-12 * np.sqrt(norm**2 + (share**2).sum(0))
+    if not design.n:
+        _require_near_rows(design, columns[absent])
     U[:, absent] = 0.0
-    norm = np.where(absent, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
+    norm[absent] = 1.0
     return ReducedSquares(
         columns=columns,
         flat=flat[kept],
@@ -219,14 +186,9 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> ReducedSquares:
         c=(v @ U) / norm,
         yy=float(v @ v),
         weight=design.total,
-        gram=LazyGram(U, norm),
+        gram=LazyGram(U, norm) if is_wide else WholeGram((U / norm).T @ (U / norm)),
         R=R,
         share=share,
         z=z,
         n_dependent=len(flat) - len(kept),
     )
-
-
-def _absent_columns(U: Array, size: Array) -> Array:
-    """(k,) bool: columns equal to combinations of the flat ones up to rounding."""
-    return np.sqrt(np.einsum("ij,ij->j", U, U)) <= 1e-12 * size

@@ -21,15 +21,19 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import qr
 
+from probreg.data.design import Design
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.unwritten import LazyColumns
 from probreg.inference.modes.level_separation import (
+    SLACK,
+    STRICT,
     LevelDirections,
     level_directions,
+    maximise_linear,
+    null_space_of,
     sorted_cone,
 )
-from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
 from probreg.inference.status import Status
 from probreg.likelihoods import MayDiverge, Recession
 from probreg.linalg import inverse_upper, rank_of, triangular
@@ -38,8 +42,6 @@ from probreg.model.model import Model
 from probreg.system.terminal import few_names
 
 Array = np.ndarray
-_DOUBLED = 1e7  # rows times squared columns, a quarter of a second of products in doubled precision
-_AT_ONCE = 1000  # constraints that join the linear programme in a round
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +94,14 @@ class Cone:
         F = np.zeros((0, width))
         for block in np.array_split(places, len(places) // 20_000 + 1):
             F = np.linalg.qr(np.vstack([F, self.normals(block)]), mode="r")
-        # The null space of the constraints at equality: right singular vectors with
-        # singular value 0.
-        values, vectors = np.linalg.svd(F)[1:]
-        rank = int((values > 1e-9 * values.max(initial=1.0)).sum())
-        return vectors[rank:].T
+        return null_space_of(F)
+
+    @cached_property
+    def inside(self) -> Array:
+        """Orthonormal directions (k m, r) along which the equalities hold."""
+        if self.recession.equal.any():
+            return self.span(self.recession.equal)
+        return np.eye(int(np.prod(self.shape)))
 
     def interior(self) -> tuple[Array, Array]:
         """Return a direction (k, m) that makes every inequality strict that some
@@ -109,16 +114,13 @@ class Cone:
         are still zero, until
         none increases.
         """
+        inside = self.inside
         equal = self.recession.equal
-        if equal.any():
-            inside = self.span(equal)
-        else:
-            inside = np.eye(int(np.prod(self.shape)))
         direction = np.zeros(self.shape)
         strict = np.zeros(len(equal), bool)
         loose = ~equal
         while inside.size and loose.any():
-            step = self._climb(inside, loose)
+            step = self._climb(loose)
             fresh = loose & (self.margins(step) > STRICT)
             if not fresh.any():
                 break
@@ -127,7 +129,7 @@ class Cone:
             loose = loose & ~fresh
         return direction, strict
 
-    def _climb(self, inside: Array, loose: Array) -> Array:
+    def _climb(self, loose: Array) -> Array:
         """Return the direction of the cone within the box [-1, 1] that maximises the
         sum of the margins marked in
         `loose`.
@@ -136,11 +138,13 @@ class Cone:
         directions than all of them, so a
         maximum of zero over the subset is a certificate for all rows.
         """
+        at_once = 1000  # constraints that join the linear programme in a round
         rec = self.recession
-        start = np.flatnonzero(~self.recession.equal)
+        inside = self.inside
+        start = np.flatnonzero(~rec.equal)
         used = start[
             np.linspace(
-                0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])
+                0, len(start) - 1, min(len(start), at_once + 10 * inside.shape[1])
             ).astype(int)
         ]
         # sum over loose r of c_r'(q_r delta) = gain'v with vec delta = inside v.
@@ -162,7 +166,7 @@ class Cone:
             violated = np.setdiff1d(np.flatnonzero(margins < -SLACK), used)
             if not len(violated):
                 return delta
-            used = np.r_[used, violated[np.argsort(margins[violated])[:_AT_ONCE]]]
+            used = np.r_[used, violated[np.argsort(margins[violated])[:at_once]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +204,12 @@ class Separation:
     def detail(self) -> str:
         return f"{self.kind} separation by {few_names(self.labels)}"
 
+    @classmethod
+    def none(cls, model: Model) -> "Separation":
+        """Of a model whose maximum likelihood estimate exists."""
+        shape = (model.shape[0], len(model.likelihood.contrast_matrix))
+        return cls("none", (), (), np.zeros(shape, bool), None, 0)
+
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")
 
@@ -225,24 +235,19 @@ def separation(model: Model) -> Separation:
     ('complete', ('Intercept', 'dose'), 4)
     """
     likelihood = model.likelihood
-    p = model.shape[0]
-    none = Separation(
-        "none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0
-    )
+    none = Separation.none(model)
     free = np.flatnonzero(~model.joint.informative)
     if not len(free) or likelihood.may_diverge is False:
         return none
     if not isinstance(likelihood, MayDiverge):
         return replace(none, kind="unknown")
     model.design.need_rows("the linear programme for separation")
-    present = slice(None) if model.design.weights is None else model.design.weights > 0
-    design = model.design.take(present)
+    design = _weighted_rows(model)
     recession = likelihood.recession(design.observed)
     result = _separation_of_levels(model, design.X, recession, free)
     if result is not None:
         return result
-    Q, T = _coordinates(design.X, free, _frame_of(model))
-    cone = Cone(Q, recession)
+    cone, T = _cone_of(model)
     delta, strict = cone.interior()
     if not strict.any():
         return none
@@ -255,6 +260,25 @@ def separation(model: Model) -> Separation:
         not_estimable[free] = True
     result = _separation_of_cone(model, recession, strict, not_estimable, T @ delta)
     return replace(result, span=np.einsum("pk,kmr->pmr", T, span))
+
+
+def _weighted_rows(model: Model) -> Design:
+    """Return the rows with a weight above zero."""
+    weights = model.design.weights
+    return model.design if weights is None else model.design.take(weights > 0)
+
+
+def _cone_of(model: Model) -> tuple[Cone, Array]:
+    """Return the cone of the coefficients without a prior, and T (p, k) with beta = T
+    delta."""
+    assert isinstance(model.likelihood, MayDiverge)
+    design = _weighted_rows(model)
+    i = model.design.intercept
+    free = ~model.joint.informative
+    # a flat intercept absorbs the shifts of the columns
+    frame = frame_with_shifts(model, i is None or bool(free[i]))
+    Q, T = _coordinates(design.X, np.flatnonzero(free), frame)
+    return Cone(Q, model.likelihood.recession(design.observed)), T
 
 
 def _separation_of_cone(
@@ -293,15 +317,12 @@ def _separation_of_levels(
     )
     if not np.isin(lead_columns, free).all():
         return None
-    if model.design.intercept in free:
-        i = model.design.intercept
-    else:
-        i = None
+    i = model.design.intercept if model.design.intercept in free else None
     border = np.array(
         [j for j in free if j != i and not lead_columns[0] <= j <= lead_columns[-1]],
         dtype=int,
     )
-    basis = _frame_of(model)
+    basis = frame_with_shifts(model, model.design.intercept in (None, i))
     U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
     if not _identified_within(lead, U, i is not None):
         return None
@@ -321,17 +342,17 @@ def _separation_of_levels(
     strict = np.zeros(len(order), dtype=bool)
     strict[order] = directions.strict[int(has_reference) :]
     if not strict.any():
-        return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
+        return Separation.none(model)
     shift = basis.shift[border] / basis.scale[border]
-    places = (lead_columns, border, i)
-    p = model.shape[0]
-    result = _separation_of_cone(
-        model,
-        recession,
-        strict,
-        *_raw(directions, places, basis.scale[border], shift, p),
+    missing, direction, held = _raw_directions(
+        directions,
+        (lead_columns, border, i),
+        basis.scale[border],
+        shift,
+        model.shape[0],
     )
-    return replace(result, held=_coefficients_to_fix(directions, places, shift, p))
+    result = _separation_of_cone(model, recession, strict, missing, direction)
+    return replace(result, held=held)
 
 
 def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
@@ -350,77 +371,49 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
     return bool(count[1:].all())
 
 
-def _raw(
+def _raw_directions(
     directions: LevelDirections,
     places: tuple[Array, Array, int | None],
     scale: Array,
     shift: Array,
     p: int,
-) -> tuple[Array, Array]:
-    """Return raw coefficients (p, 1) without an estimate, and their direction (p, 1),
-    from levels and standardised columns."""
-    lead_columns, border, i = places
-    missing = np.zeros((p, 1), dtype=bool)
-    direction = np.zeros((p, 1))
-    missing[border, 0], direction[border, 0] = (
-        directions.moving_columns,
-        directions.b / scale,
-    )
-    # with an intercept the coefficient of a level is a_g - a_0, and the intercept a_0 - sum_j shift_j b_j
-    a = directions.a
-    span = directions.a_span
-    free = directions.free
-    spans = span[1:] if i is None else span[1:] - span[0]
-    size = 1.0 + np.linalg.norm(span[1:], axis=1)
-    missing[lead_columns, 0] = (
-        free[1:]
-        | (free[0] & (i is not None))
-        | (np.linalg.norm(spans, axis=1) > 1e-8 * size)
-    )
-    direction[lead_columns, 0] = a[1:] if i is None else a[1:] - a[0]
-    if i is not None:
-        movement = np.linalg.norm(span[0] - shift @ directions.b_span)
-        missing[i, 0] = free[0] or bool(movement > 1e-8 * (1.0 + np.abs(shift).sum()))
-        direction[i, 0] = a[0] - shift @ directions.b
-    return missing, direction
+) -> tuple[Array, Array, Array]:
+    """Return the raw coefficients (p, 1) without an estimate, a direction (p, 1) of
+    these, and the coefficients (p,) to fix, from levels and standardised columns.
 
-
-def _coefficients_to_fix(
-    directions: LevelDirections,
-    places: tuple[Array, Array, int | None],
-    shift: Array,
-    p: int,
-) -> Array:
-    """(p,) bool: coefficients to fix, one for each direction along which the limit of
-    the likelihood is constant.
-
-    Every such direction changes one of them: each free level, the intercept for a free
-    reference, and pivots of the others.
+    The fixed ones are one for each direction along which the limit of the likelihood is
+    constant: each free level, the intercept for a free reference, and pivots.
     """
-    lead_columns, border, i = places
+    lead, border, i = places
+    found = directions
+    direction = np.zeros((p, 1))
+    V = np.zeros((p, found.a_span.shape[1]))  # in standard deviations of the columns
+    size = np.ones(p)
     fixed = np.zeros(p, dtype=bool)
-    d = directions.a_span.shape[1]
-    fixed[lead_columns] = directions.free[1:]
-    V = np.zeros(
-        (p, d)
-    )  # in standard deviations of the columns, with the intercept a_0 - sum_j shift_j b_j
-    V[border] = directions.b_span
-    V[lead_columns] = directions.a_span[1:] - (
-        0.0 if i is None else directions.a_span[0]
-    )
+    direction[border, 0] = found.b / scale
+    V[border] = found.b_span
+    direction[lead, 0] = found.a[1:]
+    V[lead] = found.a_span[1:]
+    size[lead] += np.linalg.norm(V[lead], axis=1)
+    fixed[lead] = found.free[1:]
     if i is not None:
-        fixed[i], V[i] = (
-            directions.free[0],
-            directions.a_span[0] - shift @ directions.b_span,
-        )
-        if directions.free[0]:
-            V[lead_columns] += V[
-                i
-            ]  # minus that of the reference, (1, -1, ..., -1), which does not change the intercept
+        # the coefficient of a level is a_g - a_0, the intercept a_0 - sum_j shift_j b_j
+        direction[lead] -= found.a[0]
+        V[lead] -= found.a_span[0]
+        direction[i] = found.a[0] - shift @ found.b
+        V[i] = found.a_span[0] - shift @ found.b_span
+        size[i] += np.abs(shift).sum()
+        fixed[i] = found.free[0]
+    missing = fixed | (np.linalg.norm(V, axis=1) > 1e-8 * size)
+    if i is not None and fixed[i]:
+        missing[lead] = True
+        # minus the direction of the reference, (1, -1, ..., -1), which does not change
+        # the intercept
+        V[lead] += V[i]
     V[fixed] = 0.0
-    if d:
-        fixed[qr(V.T, mode="r", pivoting=True)[1][:d]] = True
-    return fixed
+    if V.size:
+        fixed[qr(V.T, mode="r", pivoting=True)[1][: V.shape[1]]] = True
+    return missing[:, None], direction, fixed
 
 
 def frame_with_shifts(model: Model, absorbs: bool) -> Frame:
@@ -437,19 +430,15 @@ def frame_with_shifts(model: Model, absorbs: bool) -> Frame:
     )
 
 
-def _frame_of(model: Model) -> Frame:
-    """Return the frame in which a flat intercept absorbs the shifts of the columns."""
-    i = model.design.intercept
-    return frame_with_shifts(model, i is None or not model.joint.informative[i])
-
-
 def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
     """Q (n, k) with orthonormal columns that span X[:, free], and T (p, k) with beta = T delta.
 
     Powers of a variable far from 0 are nearly collinear (condition 1e10 for a quartic of calendar years), so products in double
     precision leave errors of 1e-6 in Q, more than the slack of the programme. Small products use twice the precision.
     """
-    few = len(X) * len(free) ** 2 <= _DOUBLED
+    # rows times squared columns, a quarter of a second of products in doubled precision
+    max_doubled = 1e7
+    few = len(X) * len(free) ** 2 <= max_doubled
     number = np.longdouble if few else float
     A = np.asarray(X[:, free])
     scale = basis.scale[free].astype(number)
@@ -504,9 +493,6 @@ def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
     return np.linalg.norm(value, axis=-1) > 1e-8 * largest
 
 
-_MOVES = 1e-6  # relative to the largest movement in the box: below it a coefficient does not move
-
-
 def escapes(model: Model) -> Array:
     """(2, p, D) bool: along some direction of constant or increasing likelihood,
     reported coefficient (j, d) goes to
@@ -518,38 +504,27 @@ def escapes(model: Model) -> Array:
     array([[ True, False],
            [False,  True]])
     """
-    likelihood = model.likelihood
+    # relative to the largest movement in the box: below it a coefficient does not move
+    smallest = 1e-6
     D = model.likelihood.contrast_matrix
     reached = np.zeros((2, model.shape[0], len(D)), bool)
-    if not isinstance(likelihood, MayDiverge):
-        return reached
     result = separation(model)
-    design = model.design.take(
-        slice(None) if model.design.weights is None else model.design.weights > 0
-    )
     if not result:
         return reached
-    free = np.flatnonzero(~model.joint.informative)
-    Q, T = _coordinates(design.X, free, _frame_of(model))
-    cone = Cone(Q, likelihood.recession(design.observed))
-    equal = cone.recession.equal
-    if equal.any():
-        inside = cone.span(equal)
-    else:
-        inside = np.eye(int(np.prod(cone.shape)))
-    normals = np.unique(
-        (cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0
-    )
+    cone, T = _cone_of(model)
+    inside = cone.inside
+    loose = np.flatnonzero(~cone.recession.equal)
+    normals = np.unique((cone.normals(loose) @ inside).round(14), axis=0)
     for j, d in np.argwhere(result.not_estimable):
         # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
         goal = np.kron(T[j], D[d]) @ inside
         length = np.linalg.norm(goal)
-        if length < _MOVES:  # not identified by the rows
+        if length < smallest:  # not identified by the rows
             reached[:, j, d] = True
             continue
         goal = goal / length
         for side, sign in enumerate((-1.0, 1.0)):
             reached[side, j, d] = (
-                sign * (goal @ maximise_linear(sign * goal, normals)) > _MOVES
+                sign * (goal @ maximise_linear(sign * goal, normals)) > smallest
             )
     return reached

@@ -47,11 +47,6 @@ from probreg.model.model import Model
 from probreg.online.stream import SMALL
 from probreg.priors import GaussianPrior
 
-_STEPS = 64  # steps of a pass by default: larger batches reduce bias, smaller ones make faster progress
-_FALL = 7.0  # decrease of log density per observation, at which steps diverge: e^7 times the sigma of the start
-_EXACT = 1e-6  # sigma of an exact fit, in standard deviations of the response, at which the search stops
-_POWER = 0.5  # steps decrease as passes^-power from stage to stage; Polyak & Juditsky require a power in (1/2, 1)
-
 
 class Descent(NamedTuple):
     """The end of the passes, with a trace by pass."""
@@ -161,7 +156,10 @@ class SGD(Stochastic):
         check_fields(self)
 
     def rows_per_step(self, n: int) -> int:
-        return min(self.batch or -(-n // _STEPS), n)
+        # steps of a pass by default: larger batches reduce bias, smaller ones make
+        # faster progress
+        n_steps = 64
+        return min(self.batch or -(-n // n_steps), n)
 
 
 @METHODS.register
@@ -223,19 +221,17 @@ class LMS(Stochastic):
             raise Incompatible(
                 "lms has no guarantee with a prior, because each row includes a share of it"
             )
-        assumption = online.Assumption(
-            "step ||x||^2 < 2 in every pass", s["online_step"], s["online_step"] < 2
-        )
-        rounds = int(s["passes"]) * model.design.n
-        losses = s["online_loss"], s["online_bound"], rounds, (assumption,)
-        arguments = (
+        step = s["online_step"]
+        return online.Guarantee(
+            "Widrow-Hoff, pass by pass",
+            "Cesa-Bianchi, Long & Warmuth 1996",
             "cumulative squared loss of all passes",
-            *losses,
+            s["online_loss"],
+            s["online_bound"],
+            int(s["passes"]) * model.design.n,
+            (online.Assumption("step ||x||^2 < 2 in every pass", step, step < 2),),
             solution.beta[:, 0],
             s["online_comparator_loss"],
-        )
-        return online.Guarantee(
-            "Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *arguments
         )
 
     def one_pass(
@@ -282,9 +278,12 @@ def _descend_in_stages(
 ) -> Descent:
     """Make passes in stages until the average is within `tol` standard errors of the
     maximum, or `epochs` is reached."""
+    # decrease of log density per observation, at which steps diverge: e^7 times the
+    # sigma of the start
+    max_fall = 7.0
     data = PassData.of(model)
     gamma, log_aux = _start(data)
-    floor = _value(model, gamma, log_aux) - _FALL * model.design.total
+    floor = _value(model, gamma, log_aux) - max_fall * model.design.total
     trace: list[tuple[float, float, float, float]] = []
     passed: list[tuple[Array, PassLosses | None]] = []
     while True:
@@ -352,6 +351,9 @@ def _one_pass(
     rng: np.random.Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """Return the pass, log aux at its end, and the entries of the trace."""
+    # steps decrease as passes^-power from stage to stage; Polyak & Juditsky require a
+    # power in (1/2, 1)
+    power = 0.5
     model = data.model
     aux = aux_from_log(model, log_aux)
     n = data.rows.rows
@@ -360,7 +362,7 @@ def _one_pass(
     step = (
         method.rate
         / data.curvature(gamma, aux, batch)
-        * (stage**-_POWER if batch < n else 1.0)
+        * (stage**-power if batch < n else 1.0)
     )
     order = rng.permutation(n)
     with np.errstate(all="ignore"):  # too long steps give inf or nan
@@ -417,25 +419,17 @@ def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -
             gamma, **estimated_aux(model, log_aux)
         )
     step, convex = newton_step(local)
-    if (
-        not convex
-    ):  # far from the maximum, where beta and log sigma interact: treat them separately
-        local = local._replace(curvature=_block_diagonal(local.curvature, gamma.size))
+    # far from the maximum beta and log sigma interact: treat them separately
+    if not convex:
+        k = gamma.size
+        blocks = local.curvature.copy()
+        blocks[:k, k:] = blocks[k:, :k] = 0.0
+        local = local._replace(curvature=blocks)
         step = newton_step(local)[0]
-        convex = False
     # (g'H^-1 g)^(1/2)
     distance = float(np.sqrt(max(local.gradient @ step, 0.0)))
-    if distance < tol and convex:
-        status = Status.CONVERGED
-    else:
-        status = Status.SHORT
+    status = Status.CONVERGED if convex and distance < tol else Status.SHORT
     return Mode(gamma, log_aux, local, distance, passes, status)
-
-
-def _block_diagonal(curvature: Array, k: int) -> Array:
-    blocks = curvature.copy()
-    blocks[:k, k:] = blocks[k:, :k] = 0.0
-    return blocks
 
 
 def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
@@ -452,25 +446,23 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
         raise NotConverged(
             f"{method.name} ended at a point where the log posterior is not concave: use more epochs, or newton"
         ) from why
-    words = f"after {total} passes at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
+    place = f"at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
+    scale = base.scale
     if base.status is Status.NO_MAXIMUM:
-        words = f"after {total} passes, where the likelihood still increases towards infinity"
+        place = "where the likelihood still increases towards infinity"
+        scale = NoCovariance.of(*model.shape, scale.further)
     if "exact_fit" in base.stats:
-        words = f"after {total} passes, at coefficients that fit every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
-    if method.averages(model.design.n):
-        iterate = "average of the last stage"
-    else:
-        iterate = "last iterate"
-    is_separated = base.status is Status.NO_MAXIMUM
-    if base.df is not None:
-        errors = "classical, with s² = RSS/(n - rank)"
-    else:
-        errors = "of the curvature of the log posterior"
+        place = f"at coefficients that fit every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
+    words = f"after {total} passes, {place}"
+    is_average = method.averages(model.design.n)
+    is_classical = base.df is not None
+    sigma = important_note(
+        Topic.SIGMA,
+        "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
+    )
     return replace(
         base,
-        scale=NoCovariance.of(*model.shape, base.scale.further)
-        if is_separated
-        else base.scale,
+        scale=scale,
         detail=base.detail or words,
         stats={
             **base.stats,
@@ -479,19 +471,18 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
             **descent.bounds,
         },
         notes=(
-            *sigma_note(
-                model,
-                important_note(
-                    Topic.SIGMA,
-                    "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
-                ),
+            *sigma_note(model, sigma),
+            routine_note(
+                Topic.CONVERGENCE,
+                f"the {'average of the last stage' if is_average else 'last iterate'}, {words}",
             ),
-            routine_note(Topic.CONVERGENCE, f"the {iterate}, {words}"),
             routine_note(
                 Topic.STANDARD_ERRORS,
                 "standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
                 "pass (Ruppert 1988; Polyak & Juditsky 1992)",
-                errors=errors,
+                errors="classical, with s² = RSS/(n - rank)"
+                if is_classical
+                else "of the curvature of the log posterior",
             ),
         ),
         trace=descent.trace,
@@ -501,26 +492,27 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
 def _least_squares(model: Model, mode: Mode) -> Solution:
     """Return the solution of a least-squares model at these coefficients, with
     classical errors from their residuals."""
+    # sigma of an exact fit, in standard deviations of the response, at which the search
+    # stops
+    exact_fit = 1e-6
     exact = ClosedForm().solve(model, np.random.default_rng(0))
     beta = model.design.basis.T @ mode.gamma
     aux = estimated_aux(model, mode.log_aux)
     beta = least_norm(beta, exact.null_space)
-    if exact.status is Status.EXACT:
-        status = mode.status
-    else:
-        status = exact.status
+    status = mode.status if exact.status is Status.EXACT else exact.status
     if "exact_fit" in exact.stats:
-        reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(
+        reached = aux[str(model.likelihood.noise_scale)] <= exact_fit * float(
             np.std(model.design.observed)
         )
         status = Status.CONVERGED if reached else Status.SHORT
     # s^2 and sigma^2 are proportional to the residual sum of squares, here at least the
     # exact solution's.
-    ratio = {a: v / exact.aux[a] for a, v in aux.items() if exact.aux[a] > 0}
-    growth = max(ratio.values(), default=1.0)
-    stats = dict(exact.stats)
-    stats |= {"rss": stats["rss"] * growth**2}
-    stats |= {k: stats[k] * growth for k in ("sigma_unbiased",) if k in stats}
+    growth = max(
+        (v / exact.aux[a] for a, v in aux.items() if exact.aux[a] > 0), default=1.0
+    )
+    stats = {**exact.stats, "rss": exact.stats["rss"] * growth**2}
+    if "sigma_unbiased" in stats:
+        stats["sigma_unbiased"] *= growth
     return replace(
         exact,
         beta=beta,

@@ -23,12 +23,12 @@ from probreg.inference.base import (
     bounded_aux,
     unsupported_kinds,
 )
-from probreg.inference.modes.normal_columns import normal_columns
 from probreg.inference.modes.reduced_squares import (
     ReducedSquares,
     WholeGram,
     partial_out,
 )
+from probreg.inference.modes.wide import normal_columns
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise

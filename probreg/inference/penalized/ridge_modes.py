@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 
 from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
-from probreg.inference.modes.normal_columns import independent_normals
+from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
 from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model

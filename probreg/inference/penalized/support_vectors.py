@@ -25,7 +25,7 @@ from probreg.inference.covariance import (
     root_of_curvature,
 )
 from probreg.inference.modes.newton import Mode
-from probreg.inference.modes.normal_columns import independent_normals
+from probreg.inference.modes.wide import independent_normals
 from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.kink_mode import (
     PiecewiseLinearSolution,

@@ -13,11 +13,9 @@ from probreg.priors.gaussian_process import SineProcess, is_length
 
 
 def with_served_lengths(model: Model, solution: Solution) -> Solution:
-    """Return the solution with a note for each process with draws of lengths outside
+    """Return the solution, which has draws, with a note for each process with draws of lengths outside
     the range of its sine basis."""
-    if solution.draws is None:
-        return solution
-    draws = solution.draws.flat
+    draws = solution.posterior.flat
     notes = list[Note]()
     for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior

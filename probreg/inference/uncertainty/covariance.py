@@ -7,6 +7,7 @@ penalised curvature), M the sum of squares of the rows' scores (the meat).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,8 +70,6 @@ PENALISED = (
     "the prior is in V, the inverse of the penalised curvature, and not in M. A difference from the model's own errors "
     "is not evidence of misspecification; compare it with 'sampling'"
 )
-# relative to the standard error of independent rows: a smaller one is rounding
-_OF_ROUNDING = 1e-6
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
 ROBUST = (
     "HC0",
@@ -128,8 +127,8 @@ class Spread(NamedTuple):
     description."""
 
     matrix: ParameterCovariance
-    df: float | None
-    words: Words
+    df: float | None = None
+    words: Words = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -176,11 +175,9 @@ def kind_of_mode(method: Method, solution: Solution) -> str:
         return "expected"
     if solution.scales is not None:
         return "conditional" if solution.conditional is None else "joint"
-    if isinstance(method, ClosedForm) and solution.df is None:
-        return "expected"
     if isinstance(method, ClosedForm | Stochastic) and solution.df is not None:
         return "classical"
-    return "observed"
+    return "expected" if isinstance(method, ClosedForm) else "observed"
 
 
 @one_blas_thread()
@@ -234,41 +231,31 @@ def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spre
             "'observed', 'expected' or 'sampling'"
         )
     # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or a fixed sigma^2.
-    least_squares = ClosedForm().solve(
-        replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0)
-    )
-    if least_squares.df is None:
-        return Spread(
-            least_squares.scale,
-            None,
-            {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"},
-        )
-    if not least_squares.df:
+    flat = replace(model, prior=Flat(), aux=model.fixed)
+    fit = ClosedForm().solve(flat, np.random.default_rng(0))
+    if fit.df is None:
+        sigma2 = model.fixed[model.noise_scale] ** 2
+        return Spread(fit.scale, None, {"sigma2": sigma2, "sigma2_is": "given"})
+    if not fit.df:
         raise NotConverged(
             "least squares has no covariance: sigma^2 has no residual degrees of freedom, because there are no more observations "
             "than coefficients"
         )
-    return Spread(
-        least_squares.scale,
-        least_squares.df,
-        {
-            "sigma2": least_squares.stats["rss"] / least_squares.df,
-            "sigma2_is": "RSS/(n - rank)",
-        },
-    )
+    words: Words = {"sigma2": fit.stats["rss"] / fit.df, "sigma2_is": "RSS/(n - rank)"}
+    return Spread(fit.scale, fit.df, words)
 
 
 def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) -> Spread:
-    least_squares = _least_squares(model, solution, settings)
-    if least_squares.df is None:
-        return least_squares
-    n = model.design.total
+    spread = _least_squares(model, solution, settings)
+    if spread.df is None:
+        return spread
     # RSS/n = s^2 (n - rank)/n: no correction for the coefficients.
+    share = spread.df / model.design.total
     words: Words = {
-        "sigma2": float(least_squares.words["sigma2"]) * least_squares.df / n,
+        "sigma2": float(spread.words["sigma2"]) * share,
         "sigma2_is": "RSS/n",
     }
-    return Spread(least_squares.matrix.scale_by(least_squares.df / n), None, words)
+    return Spread(spread.matrix.scale_by(share), None, words)
 
 
 def _observed_information(
@@ -281,7 +268,7 @@ def _observed_information(
         )
     estimate = estimate_of(model, solution, "observed information")
     # V = (-d^2 log posterior)^-1 at the mode.
-    return Spread(estimate.of_root(estimate.bread), None, {})
+    return Spread(estimate.of_root(estimate.bread))
 
 
 def _expected_information(
@@ -289,9 +276,7 @@ def _expected_information(
 ) -> Spread:
     estimate = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
-    return Spread(
-        estimate.of_root(np.linalg.cholesky(estimate.inverse_expected)), None, {}
-    )
+    return Spread(estimate.of_root(estimate.expected_root))
 
 
 def _sampling_covariance(
@@ -299,12 +284,9 @@ def _sampling_covariance(
 ) -> Spread:
     estimate = estimate_of(model, solution, "sampling covariance")
     # cov of the estimator over new responses: V I V, which equals V for a flat prior.
-    A = np.linalg.cholesky(estimate.inverse_expected)
-    return Spread(
-        estimate.of_root(A @ root_of_square(A.T @ estimate.data_information @ A)),
-        None,
-        {},
-    )
+    A = estimate.expected_root
+    inner = root_of_square(A.T @ estimate.data_information @ A)
+    return Spread(estimate.of_root(A @ inner))
 
 
 # ---- from the rows --------------------------------------------------------------------------------------------------
@@ -334,9 +316,11 @@ def _refuse_within_groups(
     Their scores sum to 0 in every group, because columns fit the mean of each group
     exactly.
     """
+    # relative to the standard error of independent rows: a smaller one is rounding
+    rounding = 1e-6
     k = clustered.coefficients
     alone = single.errors()[:k]
-    small = (clustered.errors()[:k] <= _OF_ROUNDING * alone) & (
+    small = (clustered.errors()[:k] <= rounding * alone) & (
         alone > 0.0
     )  # exactly 0: a coefficient without an estimate
     if small.any():
@@ -429,23 +413,17 @@ def cluster_factor(estimate: Estimate, groups: int, small_sample: SmallSample) -
     n = estimate.model.design.total
     k = estimate.n_identified
     linear = factor * (n - 1.0) / (n - k)
-    if estimate.model.likelihood.least_squares:
-        stata = linear
-    else:
-        stata = factor
+    stata = linear if estimate.model.likelihood.least_squares else factor
     return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
 
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     estimate = estimate_of(model, solution, "a HAC covariance", in_memory=True)
     lags, factor = check_lags(estimate, settings)
-    if settings.lags is not None:
-        rule = "given"
-    else:
-        rule = "floor(4 (n/100)^(2/9)), Newey & West 1994"
+    rule = "floor(4 (n/100)^(2/9)), Newey & West 1994"
     words: Words = {
         "lags": float(lags),
-        "lags_rule": rule,
+        "lags_rule": rule if settings.lags is None else "given",
         "small_sample": f"{settings.small_sample}: {LAG_FACTORS[settings.small_sample]}",
         "factor": factor,
     }
@@ -462,22 +440,18 @@ def check_lags(estimate: Estimate, settings: Settings) -> tuple[int, float]:
             "a HAC covariance needs rows in time order, one observation each, and this model has weights"
         )
     n = estimate.model.design.n
-    if settings.lags is None:
-        lags = default_lags(n)
-    else:
-        lags = settings.lags
-    if (
-        isinstance(lags, bool)
-        or not isinstance(lags, int | np.integer)
-        or not 0 <= lags < n
-    ):
+    lags = default_lags(n) if settings.lags is None else settings.lags
+    is_whole = isinstance(lags, int | np.integer) and not isinstance(lags, bool)
+    if not (is_whole and 0 <= lags < n):
         raise DataError(
             f"lags={lags!r}: expected a whole number from 0 to n - 1 = {n - 1}"
         )
-    full = settings.small_sample == "full" or (
-        settings.small_sample == "stata" and estimate.model.likelihood.least_squares
-    )
-    return int(lags), _full(estimate, estimate.model.design.total) if full else 1.0
+    is_linear = estimate.model.likelihood.least_squares
+    if settings.small_sample == "full" or (
+        settings.small_sample == "stata" and is_linear
+    ):
+        return int(lags), _full(estimate, estimate.model.design.total)
+    return int(lags), 1.0
 
 
 SANDWICHES: Mapping[str, float | None] = {
@@ -517,27 +491,26 @@ def replicate_covariance(
         raise Incompatible(
             "this fit has no replicates: fit with Bootstrap(method), such as pr.fit(model, 'bootstrap')"
         )
-    return Spread(solution.scale, solution.df, {})
+    return Spread(solution.scale, solution.df)
 
 
 def _conditional(model: Model, solution: Solution, settings: Settings) -> Spread:
     """Return the covariance given the estimated scales."""
     _require_scales(solution, "conditional")
-    return Spread(solution.given_scales, solution.df, {})
+    return Spread(solution.given_scales, solution.df)
 
 
 def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
     """Return the covariance including the uncertainty of the estimated scales."""
     scales = _require_scales(solution, "joint")
     if solution.conditional is not None:
-        return Spread(solution.scale, solution.df, {})
+        return Spread(solution.scale, solution.df)
     if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
         raise Incompatible(
             f"covariance='joint' needs the rows: {scales.stated.design.rows_absent}"
         )
-    return Spread(
-        joint_covariance(scales, solution.scale, solution.beta, model), solution.df, {}
-    )
+    joint = joint_covariance(scales, solution.scale, solution.beta, model)
+    return Spread(joint, solution.df)
 
 
 def _require_scales(solution: Solution, kind: str) -> FoundScales:

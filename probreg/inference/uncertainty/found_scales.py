@@ -6,9 +6,9 @@ psi) <= z^2, f the log of the criterion (REML or ML) over theta. A standard devi
 may be 0 and a correlation -1 or 1: these are the ends if f does not decrease enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,19 +24,17 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     unscaled_covariance,
 )
-from probreg.inference.uncertainty.intervals.arithmetic import quantile
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    positive_interval,
+    quantile,
+)
+from probreg.inference.uncertainty.profile import find_crossing
 from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import ProcessPrior
 
-# of a log sd: the sd is then less than an error from 0, where its log has no normal distribution
-_LARGEST_ERROR = 1.0
-_FAR = 25.0  # a log: a scale this far below its estimate is zero
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
-_SAME = 1e-4  # of z: tolerance for two branches of a profile
-_HIGHER = 1e-7  # of the criterion: more than the rounding of a search
-_MOST = 2.0  # largest change of a coordinate in one step
 # of theta: central differences of an estimate or a covariance, with an error of about 1e-8
 DIFFERENCE = 1e-4
 
@@ -49,20 +47,21 @@ def wald_on_free_scale(
 ) -> tuple[float, float]:
     """Return estimate -+ z standard errors on the log of a standard deviation, or on
     atanh of a correlation; nan without an error, or for a standard deviation below its error."""
+    # of a log sd: the sd is then less than an error from 0, where its log has no normal
+    # distribution
+    largest_error = 1.0
     value = scales.values[name]
     error = scales.errors[name]
-    z = quantile(prob, None)
     if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
         return np.nan, np.nan
     if name.startswith("cor("):
         # d atanh r = d r / (1 - r^2)
         t = np.arctanh(value)
-        reach = z * error / (1.0 - value**2)
+        reach = quantile(prob, None) * error / (1.0 - value**2)
         return float(np.tanh(t - reach)), float(np.tanh(t + reach))
-    if error > _LARGEST_ERROR * value:
+    if error > largest_error * value:
         return np.nan, np.nan
-    reach = z * error / value
-    return float(value * np.exp(-reach)), float(value * np.exp(reach))
+    return positive_interval(value, error, prob)
 
 
 @one_blas_thread()
@@ -71,6 +70,7 @@ def profile_interval(
 ) -> tuple[float, float]:
     """Return the profile interval of a standard deviation or a correlation.
     Incompatible if it has no coordinate of its own."""
+    far = 25.0  # a log: a scale this far below its estimate is zero
     if name not in scales.values:
         raise DataError(
             f"{name!r} was not estimated by evidence; estimated: {', '.join(scales.values)}"
@@ -82,8 +82,8 @@ def profile_interval(
         return float(np.tanh(path.end(z, -1, _EDGE))), float(
             np.tanh(path.end(z, 1, _EDGE))
         )
-    lower = path.end(z, -1, _FAR)
-    upper = path.end(z, 1, _FAR)
+    lower = path.end(z, -1, far)
+    upper = path.end(z, 1, far)
     return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
 
 
@@ -156,7 +156,8 @@ class ScaleProfile:
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f
         is above the top."""
-        if value > self.top + _HIGHER * (1.0 + abs(self.top)):
+        tolerance = 1e-7  # of the criterion: more than the rounding of a search
+        if value > self.top + tolerance * (1.0 + abs(self.top)):
             raise NotConverged(
                 f"the profile has a value of the criterion, {value:.8g}, above the fit's, {self.top:.8g}: the fit is at a local "
                 "maximum. Fix a scale, or give the scales priors"
@@ -166,16 +167,28 @@ class ScaleProfile:
     def end(self, z: float, side: int, far: float) -> float:
         """Return the coordinate with sqrt(2 (top - f)) = z on one side; infinite if f
         does not decrease enough."""
+        max_step = 2.0  # largest change of a coordinate in one step
+        tolerance = 1e-4  # of z: tolerance for two branches of a profile
         theta = self.found.theta
         k = self.k
-        # a correlation of one is far out, where the criterion is constant
-        if far == _EDGE:
-            start = float(np.clip(theta[k], -far / 2.0, far / 2.0))
-        else:
-            start = float(theta[k])
+        start = float(theta[k])
+        if (
+            far == _EDGE
+        ):  # a correlation of one is far out, where the criterion is constant
+            start = float(np.clip(start, -far / 2.0, far / 2.0))
         sd = float(np.sqrt(self.found.covariance[k, k]))
-        step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
+        first = min(z * sd, max_step) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
+        # a vanished scale begins far below its upper end
+        is_far_below = self.found.vanished[k] and side > 0
+        last = start + side * (3.0 * far if is_far_below else far)
+
+        def further(point: float) -> Iterator[float]:
+            step = first
+            while side * (last - point) >= 0.0:
+                point += side * step
+                yield point
+                step = min(1.5 * step, max_step)
 
         def gap(psi: float, every_branch: bool) -> float:
             predicted = self._foretell(path, psi)
@@ -188,32 +201,18 @@ class ScaleProfile:
             path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
-        inner = start
-        outer = start + side * step
+        end = start
         # the path follows one branch of the correlations; if another is higher at the
         # end, the search continues over all of them
         for every_branch in (False, True):
-            while gap(outer, every_branch) < 0.0:
-                if abs(outer - start) > far and not (
-                    self.found.vanished[k] and side > 0 and outer < start + 3.0 * far
-                ):
-                    return side * np.inf
-                inner = outer
-                outer = outer + side * min(step := 1.5 * step, _MOST)
-            end = float(
-                scipy.optimize.brentq(
-                    gap,
-                    *sorted((inner, outer)),
-                    args=(every_branch,),
-                    xtol=1e-7,
-                    rtol=1e-10,
-                )
-            )
-            if every_branch or gap(end, True) > -_SAME:
+            excess = partial(gap, every_branch=every_branch)
+            crossing = find_crossing(excess, end, further(end))
+            if crossing is None:
+                return side * np.inf
+            end = crossing
+            if every_branch or gap(end, True) > -tolerance:
                 break
             path = [path[-1]]
-            inner = end
-            outer = end + side * step
         return end
 
     def _foretell(self, path: Sequence[tuple[float, Array]], psi: float) -> Array:
@@ -375,3 +374,115 @@ def estimate_given(
     design = model.design
     given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), sigma)
     return given.mean, unscaled_covariance(given, design).scale_by(sigma**2)
+
+
+_BACK = np.log(0.3)  # start for a vanished scale relative to the noise
+
+
+def why_no_profile(scales: FoundScales, kind: str) -> str:
+    """Return why coefficients have no interval that inverts a test here; "" if they
+    have."""
+    if kind != "profile":
+        return f"a {kind} interval of coefficients ignores the uncertainty of estimated scales; use kind='profile' or 'wald'"
+    if scales.criterion != "ML":
+        return "REML has no likelihood of coefficients: a profile needs Evidence(criterion='ML'); use kind='t'"
+    if not scales.stated.likelihood.least_squares:
+        return (
+            "a profile over scales needs Gaussian noise; use kind='wald', or Bootstrap"
+        )
+    if (
+        not scales.plain
+        or scales.stated.joint.informative[scales.stated.design.ungrouped].any()
+    ):
+        return "the maximum includes a prior, so the ratio is not a likelihood ratio; use kind='wald'"
+    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
+        return f"a profile needs the rows: {scales.stated.design.rows_absent}"
+    return ""
+
+
+@one_blas_thread()
+def profiled_coefficients(
+    scales: FoundScales, kind: str, z: float
+) -> tuple[Array, Array]:
+    """Return ends (h,) of the profile interval of each flat coefficient in the head at
+    standard normal quantile z, or raise Incompatible.
+
+    Given theta, the logs of scales and sigma, a Gaussian likelihood is quadratic in the
+    flat coefficients, with estimate b and covariance C. Maximised over the other
+    coefficients, with f the ML criterion,
+
+        l(b_j = psi, theta) = f(theta) - (b_j(theta) - psi)^2 / (2 C_jj(theta)).
+
+    The interval {psi: 2 (f(top) - max over theta of l) <= z^2} therefore ends at the
+    minimum and maximum over theta of b_j(theta) -+ sqrt(C_jj (z^2 - 2 (f(top) -
+    f(theta)))): one search for each end.
+    """
+    reason = why_no_profile(scales, kind)
+    if reason:
+        raise Incompatible(reason)
+    problem = EvidenceProblem(scales.stated, False, criterion="ML")
+    ends = [
+        [
+            _end(scales, problem, j, side, z)
+            for j in range(len(scales.stated.design.ungrouped))
+        ]
+        for side in (-1, 1)
+    ]
+    return np.array(ends[0]), np.array(ends[1])
+
+
+def _end(
+    scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
+) -> float:
+    """Return one end of the interval of one coefficient: the farther one among searches from the estimate and from
+    vanished scales."""
+    surface = problem.surface
+    top = surface(scales.theta).value
+    steps = DIFFERENCE * np.eye(len(scales.theta))
+    place = problem.model.design.ungrouped[j]
+
+    def estimate(theta: Array) -> Array:
+        beta, covariance = estimate_given(problem, theta)
+        return np.array([beta[place], covariance.errors()[place] ** 2])
+
+    def reach(theta: Array) -> tuple[float, Array]:
+        """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;
+        -inf if r is negative."""
+        local = surface(theta)
+        r = z**2 - 2.0 * (top - local.value)
+        if not np.isfinite(r) or r <= 0.0:
+            return -np.inf, np.zeros(len(theta))
+        b, v = estimate(theta)
+        moves = [estimate(theta + e) - estimate(theta - e) for e in steps]
+        db, dv = np.transpose(moves) / (2.0 * DIFFERENCE)
+        root = float(np.sqrt(v * r))
+        slopes = side * db + (r * dv + v * 2.0 * local.gradient) / (2.0 * root)
+        return side * b + root, slopes
+
+    # theta = start + R w: steps of one standard error, or of 1 without one
+    R = np.eye(len(scales.theta))
+    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    R[np.ix_(free, free)] = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
+
+    def search(start: Array) -> float:
+        def lost(w: Array) -> tuple[float, Array]:
+            value, slope = reach(start + R @ w)
+            return -value, -R.T @ slope
+
+        w = np.zeros(len(start))
+        begin = lost(w)[0]
+        if not np.isfinite(begin):
+            return -np.inf
+        options = {"gtol": 1e-7 * (1.0 + abs(begin))}
+        minimum = scipy.optimize.minimize(lost, w, jac=True, options=options)  # BFGS
+        return float(-min(begin, minimum.fun))
+
+    farthest = search(scales.theta)
+    if scales.vanished.any():
+        if problem.noise:
+            log_sigma = scales.theta[-1]
+        else:
+            log_sigma = np.log(surface.response_scale)
+        start = np.where(scales.vanished, log_sigma + _BACK, scales.theta)
+        farthest = max(farthest, search(start))
+    return side * farthest

@@ -47,7 +47,6 @@ INFLUENCE = (
     "cluster",
     "HAC",
 )  # kinds of covariance that sum influence functions of rows
-_SAME = 1e-10  # relative to the averages: a row's effect this close to the average equals it
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,4 +223,6 @@ def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
 def is_constant(moves: Array, values: Array, units: Array) -> bool:
     """Whether every row has the same effect as the average, so that the sampling of
     rows has no effect."""
-    return bool((np.abs(moves) * units.sum() <= _SAME * np.abs(values)).all())
+    # relative to the averages: a row's effect this close to the average equals it
+    tolerance = 1e-10
+    return bool((np.abs(moves) * units.sum() <= tolerance * np.abs(values)).all())

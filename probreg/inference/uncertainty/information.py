@@ -4,7 +4,7 @@ phi runs over the identified directions of (vec gamma, log aux), gamma on standa
 and its one-step changes use them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -23,7 +23,6 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
-from probreg.inference.uncertainty.constrained import identified_basis
 from probreg.inference.uncertainty.kink_density import curvature_at_kinks
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.linalg import row_blocks, weighted_gram
@@ -31,7 +30,6 @@ from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.model import Model
 
 _AT_ZERO = "the likelihood has no curvature there: use fewer columns or more rows, or fix sigma (aux={'sigma': ...})"
-_FULL = 1e-10  # 1 - leverage below which a row determines its own fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +103,13 @@ class Estimate:
     # ---- curvature -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def inverse_observed(self) -> Array:
-        """The inverse negative Hessian of the log posterior over phi, (r, r)."""
+    def bread(self) -> Array:
+        """A root (r, r) of the inverse negative Hessian of the log posterior over phi."""
         gamma = self.model.design.frame.from_raw(self.solution.beta)
         with np.errstate(
             all="ignore"
         ):  # an exact fit has sigma = 0, which is checked below
-            # V = (inside' H inside)^-1: the bread, over the identified directions phi.
+            # V = (inside' H inside)^-1 over the identified directions phi
             H = self.model.value_grad_hessian_standardised(
                 gamma, **self.solution.aux
             ).curvature
@@ -126,32 +124,22 @@ class Estimate:
                 rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights
             )
             H[:k, :k] = bent + T.T @ P @ T
-        return inverse(self.inside.T @ H @ self.inside)
+        return root_of_inverse(self.inside.T @ H @ self.inside)
 
     @cached_property
-    def inverse_expected(self) -> Array:
-        """The inverse expected information over the coefficients among phi, prior precision included."""
-        return inverse(self.data_information + self._prior_information)
+    def expected_root(self) -> Array:
+        """A root of the inverse expected information over the coefficients among phi, prior precision included."""
+        S = self._coefficients
+        P = prior_curvature(self.model, self.solution.beta, self.solution.aux)
+        return root_of_inverse(self.data_information + S.T @ P @ S)
 
     @cached_property
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        (H,) = self.model.design.sum_over_rows(partial(expected_part, at=self.at))
         S = self._coefficients
+        H = expected_information(self.model, self.solution.beta, self.solution.aux)
         return S.T @ H @ S
-
-    @cached_property
-    def _prior_information(self) -> Array:
-        # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
-        H = self.model.joint.curvature(
-            self.solution.beta, self.model.likelihood.noise(self.aux_values)
-        )
-        F = (
-            map_of_columns(self.model.design.frame.T, self.model.shape[1])
-            @ self._coefficients
-        )
-        return F.T @ H @ F
 
     @cached_property
     def _coefficients(self) -> Array:
@@ -173,21 +161,8 @@ class Estimate:
             further,
             root=theta_root[:size],
         )
-        N = self.solution.null_space
-        if N is None:
-            return covariance
         # least-norm coefficients for collinear columns: beta - N N^+ beta
-        raw = covariance.raw_root()
-        of_beta = raw[: self.size].reshape(len(N), -1)
-        raw[: self.size] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(
-            self.size, -1
-        )
-        return DenseCovariance.of_raw_root(covariance.frame, covariance.m, raw, further)
-
-    @cached_property
-    def bread(self) -> Array:
-        """A root (r, r) of `inverse_observed` over phi."""
-        return np.linalg.cholesky(self.inverse_observed)
+        return covariance.of_least_norm(self.solution.null_space)
 
     def sandwich(self, meat: Array, factor: float = 1.0) -> DenseCovariance:
         """V M V, V = A A' the bread: A (A'M A)^(1/2) is its root."""
@@ -224,16 +199,8 @@ class Estimate:
             self.model.likelihood.contrast_matrix, self.model.shape[0]
         )
         raw = with_aux(D, len(self.model.unknown)) @ self.of_root(self.bread).raw_root()
-        V = self.inside @ self.bread @ raw.T
-
-        def part(block: Block) -> tuple[Array, Array]:
-            rows = RowDerivatives(self.at, block)
-            influence = np.dot(rows.score_rows(rows.scores), V)
-            square = influence**2
-            return rows.weights @ square, rows.weights @ (square * influence)
-
-        square, cube = self.model.design.block.sweep(part, width=self.size)
-        return square, cube
+        influence = self.score_rows @ self.bread @ raw.T
+        return self.weights @ influence**2, self.weights @ influence**3
 
     def _by_blocks(
         self, values: Callable[["RowDerivatives"], Array], *shape: int
@@ -250,7 +217,7 @@ class Estimate:
     def root(self) -> Array:
         """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
         # cov(eta_i) = x_i F (I + P)^-1 F' x_i' = A_i A_i'.
-        root = self._coefficients @ np.linalg.cholesky(self.inverse_expected)
+        root = self._coefficients @ self.expected_root
         return root.reshape(*self.model.shape, -1)
 
     @cached_property
@@ -363,6 +330,7 @@ class RowDerivatives:
         With 1/2 their variance is correct under the model, with 1 they are
         leave-one-out scores. DataError for a row of leverage 1.
         """
+        smallest = 1e-10  # 1 - leverage below which a row determines its own fit
         m = self.at.beta.shape[1]
         spreads = self.spread(root)
         scores = self.scores.copy()
@@ -372,7 +340,7 @@ class RowDerivatives:
         # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = L'^-1 Q diag((1 - v)^-power) Q' L'.
         L = np.linalg.cholesky(G)
         value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
-        bad = np.flatnonzero(1.0 - value[:, -1] < _FULL)
+        bad = np.flatnonzero(1.0 - value[:, -1] < smallest)
         if len(bad):
             row = self.block.start + np.flatnonzero(live)[bad[0]]
             if self.at.labels is not None:
@@ -389,6 +357,38 @@ class RowDerivatives:
         )
         scores[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ rotated)[..., 0]
         return scores
+
+
+def identified_basis(model: Model, solution: Solution) -> Array:
+    """Return B (d, r): orthonormal directions of theta that the rows and priors
+    identify."""
+    m = model.shape[1]
+    a = len(model.unknown)
+    Q = np.eye(model.shape[0])
+    if solution.null_space is not None:
+        # beta = N c does not change X beta; in gamma = T^-1 N c: B is the orthonormal
+        # complement of T^-1 N.
+        Q = np.linalg.qr(
+            model.design.frame.from_raw(solution.null_space), mode="complete"
+        )[0][:, solution.null_space.shape[1] :]
+    return with_aux(map_of_columns(Q, m), a)
+
+
+def expected_information(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
+    """Return the expected information of the rows over vec(gamma), (p m, p m)."""
+    assert isinstance(model.likelihood, DifferentiableLikelihood)
+    every = tuple(range(model.shape[1]))
+    values = {**model.fixed, **aux}
+    at = BlockEstimate(model.likelihood, model.design.frame, beta, values, every)
+    (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
+    return np.asarray(information)
+
+
+def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
+    """Return the curvature of the prior over vec(gamma), (p m, p m), beta = T gamma."""
+    noise = model.likelihood.noise({**model.fixed, **aux})
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    return T.T @ model.joint.curvature(beta, noise) @ T
 
 
 def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
@@ -410,20 +410,17 @@ def meat_part(
     It is sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for sampling
     weights.
     """
-    return block.sweep(
-        lambda some: _meat(RowDerivatives(at, some), root, power), width=at.beta.size
-    )
-
-
-def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
-    # M = sum_i w_i u_i u_i'
-    at = rows.at
     m = at.beta.shape[1]
-    scores = rows.scores if root is None else rows.less_leverage(root, power)
-    scores = np.hstack([scores[:, :m] * rows.mean_of_squares, scores[:, m:]])
-    root_of_w = rows.weights if at.sampled else np.sqrt(rows.weights)
-    u = rows.score_rows(scores * root_of_w[:, None])
-    return (u.T @ u,)
+
+    def part(block: Block) -> tuple[Array]:
+        rows = RowDerivatives(at, block)
+        scores = rows.scores if root is None else rows.less_leverage(root, power)
+        scores = np.hstack([scores[:, :m] * rows.mean_of_squares, scores[:, m:]])
+        root_of_w = rows.weights if at.sampled else np.sqrt(rows.weights)
+        u = rows.score_rows(scores * root_of_w[:, None])
+        return (u.T @ u,)
+
+    return block.sweep(part, width=at.beta.size)
 
 
 def estimate_of(
@@ -460,13 +457,13 @@ def estimate_of(
     return Estimate(model, solution)
 
 
-def inverse(H: Array) -> Array:
-    """Return the inverse of a positive definite matrix. NotConverged if it is not
-    positive definite."""
+def root_of_inverse(H: Array) -> Array:
+    """Return a root of the inverse of a matrix. NotConverged if it is not positive
+    definite."""
     root = root_of_curvature(H)
     if root is None:
         raise NotConverged(
             "the curvature at the estimate is not positive definite (an exact fit, or no maximum), so the estimate has no "
             "covariance of this kind. See check(model), or give a prior"
         )
-    return root @ root.T
+    return root

@@ -15,15 +15,15 @@ from probreg.inference.base import Array, Solution
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import Model
 
-_LEVEL = 0.975  # level of the interval for which the bandwidth is optimal
-_FEW = 5.0  # observations per column that the smaller side needs, from simulated coverage of 95 % intervals
-_ROUNDINGS = 4.0  # rounding errors of the terms of a residual, in its sum and in the coefficients
-_EQUAL = 1e-11  # relative to the largest residual: residuals closer than this are equal
-
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """Return up K_h(r_i - tube) + down K_h(r_i + tube) of each row, (n,), the expected
     second derivative over eta."""
+    # rounding errors of the terms of a residual, in its sum and in the coefficients
+    n_roundings = 4.0
+    # observations per column that the smaller side needs, from simulated coverage of 95
+    # % intervals
+    min_rows = 5.0
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)  # callers check this
@@ -34,7 +34,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     # rows that the fit interpolates lie on a kink up to the rounding of the terms of
     # x'beta
     terms = np.abs(design.X) @ np.abs(solution.beta[:, 0]) + np.abs(design.observed)
-    rounding = _ROUNDINGS * np.finfo(float).eps * terms
+    rounding = n_roundings * np.finfo(float).eps * terms
     for kink in (slopes.tube, -slopes.tube):
         r = np.where(np.abs(r - kink) <= rounding, kink, r)
     w = full_weights(design.weights, design.n)
@@ -45,35 +45,33 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
         # dependent columns, for which a prior decides, do not fit more rows
         thinner_side = float(w.sum()) * min(share, 1.0 - share)
         p = design.moments.rank.rank
-        if thinner_side < _FEW * p * (1.0 - 1e-9):  # up to rounding of tau
+        if thinner_side < min_rows * p * (1.0 - 1e-9):  # up to rounding of tau
             raise Incompatible(
                 f"a sandwich covariance needs the density of the residuals at the quantile, and one side of it has {thinner_side:.3g} of "
-                f"{w.sum():g} expected observations, fewer than {_FEW:g} for each of {p} columns. Use a bootstrap"
+                f"{w.sum():g} expected observations, fewer than {min_rows:g} for each of {p} columns. Use a bootstrap"
             )
         return (slopes.up + slopes.down) * _near(r, 0.0, share, w)
-    at_upper, at_lower = (
-        _near(r, kink, _share_below(r, kink, w), w)
-        for kink in (slopes.tube, -slopes.tube)
-    )
-    return slopes.up * at_upper + slopes.down * at_lower
-
-
-def _share_below(r: Array, kink: Array | float, w: Array) -> float:
-    """Return the share of residuals below a kink; those on it count half, for
-    symmetry."""
-    return float((w @ (r < kink) + 0.5 * (w @ (r == kink))) / w.sum())
+    curvature = np.zeros(len(r))
+    for slope, kink in ((slopes.up, slopes.tube), (slopes.down, -slopes.tube)):
+        # residuals on a kink count half, for symmetry
+        share = float((w @ (r < kink) + 0.5 * (w @ (r == kink))) / w.sum())
+        curvature = curvature + slope * _near(r, kink, share, w)
+    return curvature
 
 
 def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
     """Return K((r_i - kink) / h) / h, K Epanechnikov's kernel, if this share of the
     residuals is below the kink."""
+    # relative to the largest residual: residuals closer than this are equal
+    smallest = 1e-11
+    level = 0.975  # level of the interval for which the bandwidth is optimal
     n = float(w.sum())
     # c = n^(-1/3) z^(2/3) [3 phi(q)^2 / (2 (2 q^2 + 1))]^(1/3), q = Phi^-1(share); h = s [Phi^-1(share + c) - Phi^-1(share - c)],
     # s the smaller of the standard deviation and IQR / 1.34
     q = scipy.stats.norm.ppf(share)
     c = (
         n ** (-1 / 3)
-        * scipy.stats.norm.ppf(_LEVEL) ** (2 / 3)
+        * scipy.stats.norm.ppf(level) ** (2 / 3)
         * (1.5 * scipy.stats.norm.pdf(q) ** 2 / (2.0 * q**2 + 1.0)) ** (1 / 3)
     )
     if not c < min(share, 1.0 - share):
@@ -93,7 +91,7 @@ def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
         float(places[1] - places[0]) / 1.34,
     )
     h = spread * (scipy.stats.norm.ppf(share + c) - scipy.stats.norm.ppf(share - c))
-    if not h > _EQUAL * np.abs(r).max():
+    if not h > smallest * np.abs(r).max():
         raise Incompatible(
             "a sandwich covariance needs distinct residuals, and half of these are equal"
         )

@@ -14,9 +14,6 @@ from probreg.errors import DataError, Incompatible
 Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
 _POINTS = 2**16  # points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
-_AT_ONCE = 2**23  # numbers in memory at once
-# relative difference of standard errors that are equal up to rounding
-_EQUAL = 1e-6
 
 
 NO_TESTS = (
@@ -83,6 +80,8 @@ def adjust_tests(
     >>> found.p.round(4)
     array([0.0267, 0.3409])
     """
+    # relative difference of standard errors that are equal up to rounding
+    smallest = 1e-6
     law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
     size = np.abs(t)
     p_alone = 2.0 * law.sf(size)
@@ -110,7 +109,7 @@ def adjust_tests(
         p = q.sf(np.sqrt(2.0) * size, pairs_of, range_df)
         critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
         se = np.sqrt(np.diagonal(covariance))
-        name = "Tukey-Kramer" if np.ptp(se) > _EQUAL * se.max() else "Tukey"
+        name = "Tukey-Kramer" if np.ptp(se) > smallest * se.max() else "Tukey"
         words = f"{name} over {pairs_of} means"
     else:
         smallest_df = df if df is None else float(np.min(df))
@@ -138,6 +137,7 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     >>> bool(abs(np.quantile(largest_of_family(np.eye(1), None), 0.95) - 1.96) < 0.001)
     True
     """
+    at_once = 2**23  # numbers in memory at once
     se = np.sqrt(np.diagonal(covariance))
     values, axes = np.linalg.eigh(covariance / np.outer(se, se))
     keep = (
@@ -152,7 +152,7 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
         scale = 1.0
     else:
         scale = np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
-    rows = max(1, _AT_ONCE // len(se))
+    rows = max(1, at_once // len(se))
     parts = [
         np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)
     ]

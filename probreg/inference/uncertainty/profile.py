@@ -3,30 +3,243 @@
 With other parameters at their maximum given psi (sigma among them, on its log scale):
 profile: sqrt(2 (l(max) - l(psi))) <= z; score (Rao 1948): |l'(psi)| sqrt(c' I^-1 c) <= z at the constrained maximum, I the
 expected information of the coefficients. l is the log posterior, which equals the
-log-likelihood for flat priors.
+log-likelihood for flat priors. A coefficient is c'theta, theta = (vec gamma, log aux) on standardised columns; Newton steps with it
+fixed start from the nearest known maximum, moved along the path of the maximum.
 """
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits
+from probreg.inference.modes.maximise import maximise, newton_step
+from probreg.inference.modes.newton import evaluate
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import escapes
-from probreg.inference.uncertainty.constrained import (
-    ConstrainedPath,
-    Statistic,
-    end,
-    surface,
+from probreg.inference.uncertainty.information import (
+    expected_information,
+    identified_basis,
+    prior_curvature,
 )
-from probreg.inference.uncertainty.information import BlockEstimate, expected_part
-from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg.vec import map_of_columns
-from probreg.model.model import Model
+from probreg.linalg import one_blas_thread
+from probreg.model.model import LocalModel, Model
 from probreg.system.progress import progress_bar
+
+
+class InnerPoint(NamedTuple):
+    """The log posterior over z at theta = start + Z z, and over theta."""
+
+    value: float
+    gradient: Array
+    curvature: Array
+    theta: Array
+    outer: LocalModel
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The log posterior over theta, within the identified directions B (d, r)."""
+
+    model: Model
+    B: Array
+
+    def across(self, C: Array) -> Array:
+        """Orthonormal directions inside B that keep C'theta constant, for independent
+        columns C (d, q)."""
+        # B v with v orthogonal to B'C, so that C'Bv = 0.
+        inner = self.B.T @ C
+        return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
+
+    def maximise(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
+        """Return the maximum over theta + span(Z), with the log posterior there; None
+        if no steps lead to one."""
+        n = self.model.design.total
+        return maximise_within(partial(evaluate, self.model), theta, Z, n)
+
+
+@np.errstate(all="ignore")
+def maximise_within(
+    evaluate: Callable[[Array], LocalModel], theta: Array, Z: Array, n: float
+) -> tuple[Array, LocalModel] | None:
+    """Return the maximum of a function over theta + span(Z) for n observations, with
+    its derivatives; None if no steps lead to one."""
+
+    def at(z: Array) -> InnerPoint:
+        moved = theta + Z @ z
+        outer = evaluate(moved)
+        H = Z.T @ outer.curvature @ Z
+        value = outer.value if np.isfinite(H).all() else np.nan
+        return InnerPoint(value, Z.T @ outer.gradient, H, moved, outer)
+
+    def reach(point: InnerPoint) -> float:
+        return 2.0 + 2.0 * float(np.linalg.norm(point.theta))
+
+    def step_within_reach(point: InnerPoint) -> tuple[Array, bool]:
+        # without curvature a Newton step is arbitrarily long
+        step, convex = newton_step(point)
+        length = float(np.linalg.norm(step))
+        return step * min(1.0, reach(point) / max(length, 1e-300)), convex
+
+    z = np.zeros(Z.shape[1])
+    start = at(z)
+    if not np.isfinite(start.value):
+        return None
+    # the log posterior then has an error of about the square of the last gain, 1e-12
+    tol = max(1e-6, 1e-8 * np.sqrt(n))
+    end = maximise(at, step_within_reach, z, start, tol=tol, max_steps=100).point
+    # no direction increases the value, including those without curvature, which Newton
+    # steps ignore
+    slope = float(np.linalg.norm(end.gradient)) * reach(end)
+    return (end.theta, end.outer) if slope < 1e-4 * np.sqrt(n) else None
+
+
+def start(model: Model, solution: Solution, beta: Array) -> Array:
+    """Return theta at coefficients beta (p, m) and the nuisance parameters of a
+    solution."""
+    with np.errstate(divide="ignore"):  # an exact fit has sigma = 0: no search starts
+        log_aux = np.log([solution.aux[name] for name in model.unknown])
+    return np.concatenate([model.design.frame.from_raw(beta).ravel(), log_aux])
+
+
+def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:
+    """Return the surface, its maximum and the log posterior there, started from a
+    solution. NotConverged if there is none."""
+    surface_ = Surface(model, identified_basis(model, solution))
+    maximum = surface_.maximise(start(model, solution, solution.beta), surface_.B)
+    if maximum is None:
+        raise NotConverged(
+            "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
+        )
+    return surface_, *maximum
+
+
+@dataclass(eq=False)
+class ConstrainedPath:
+    """Constrained maxima of one quantity c'theta, each started from the nearest known
+    one."""
+
+    at: Surface
+    c: Array
+    top: tuple[Array, LocalModel]
+    known: list[tuple[float, Array, LocalModel]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.Z = self.at.across(self.c[:, None])
+        self.best = float(self.c @ self.top[0])
+        self.known = [(self.best, *self.top)]
+
+    def maximum(self, psi: float) -> tuple[Array, LocalModel] | None:
+        """Return the maximum with c'theta = psi; None if the log posterior overflows,
+        NotConverged if no steps lead there."""
+        finite = False
+        for start in self._starts(psi):
+            maximum = self.at.maximise(start, self.Z)
+            if maximum is not None:
+                self.known.append((psi, *maximum))
+                return maximum
+            finite = finite or np.isfinite(evaluate(self.at.model, start).value)
+        if finite:
+            raise NotConverged(
+                "the maximum with one coefficient fixed was not found, so its interval is unknown: rescale the columns, or "
+                "give a prior"
+            )
+        return None
+
+    def _starts(self, psi: float) -> Iterator[Array]:
+        """Yield starts from the two nearest known points, along the path or straight,
+        then coefficients near zero."""
+        shortest = self.c / (self.c @ self.c)
+        for psi_known, theta, local in sorted(
+            self.known, key=lambda k: abs(k[0] - psi)
+        )[:2]:
+            yield theta + (psi - psi_known) * self._along(local)
+            yield theta + (psi - psi_known) * shortest
+        k = self.at.model.shape[0] * self.at.model.shape[1]
+        yield psi * shortest + np.where(
+            np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0)
+        )
+
+    def _along(self, local: LocalModel) -> Array:
+        """d theta / d psi of the constrained maximum, H^-1 c / c'H^-1 c."""
+        B = self.at.B
+        # max l with c'theta = psi: g = lambda c, so -H d theta = c d lambda, and c'd theta = d psi gives
+        # d theta / d psi = H^-1 c / c'H^-1 c.
+        step, _ = newton_step(LocalModel(0.0, B.T @ self.c, B.T @ local.curvature @ B))
+        length = float(self.c @ (B @ step))
+        if np.isfinite(length) and length > 0:
+            return B @ step / length
+        return self.c / (self.c @ self.c)
+
+
+Statistic = Callable[
+    [ConstrainedPath, float], float
+]  # increases from 0 at the estimate to either side; inf out of reach
+
+
+@one_blas_thread()
+def end(
+    path: ConstrainedPath,
+    statistic: Statistic,
+    z: float,
+    side: int,
+    unit: float,
+    *,
+    runaway: bool = False,
+) -> float:
+    """Return the nearest psi on this side (-1 or 1) of the estimate at which the
+    statistic reaches z; infinite if it never does.
+
+    `unit` is the first distance of the search, a standard error if there is one. A
+    divergent estimate is arbitrarily far out, so the search then starts from 0.
+    """
+
+    def excess(psi: float) -> float:
+        # out of reach is beyond the end
+        return min(statistic(path, psi), 1e3 * z) - z
+
+    centre = inner = path.best
+    # beyond 1e5 standard errors (or units of eta) an end counts as infinite
+    lengths = [unit * z * 2.0**k for k in range(int(np.log2(1e5 / z)))]
+    if runaway and side * centre < 0:
+        # the point nearest to 0, towards the estimate at infinity, that is not rejected;
+        # further out rounding dominates
+        inner = -side * next(
+            (r for r in lengths if excess(-side * r) < 0 or r >= abs(centre)),
+            lengths[-1],
+        )
+        centre = 0.0
+        lengths = [0.0, *lengths[1:]]
+    crossing = find_crossing(excess, inner, (centre + side * r for r in lengths))
+    return side * np.inf if crossing is None else crossing
+
+
+def find_crossing(
+    excess: Callable[[float], float], inner: float, outer: Iterable[float]
+) -> float | None:
+    """Return the root between the first of the points `outer` at which the function is
+    not negative and the point before it, `inner` for the first; None if there is none."""
+    from scipy.optimize import brentq
+
+    # from other starts the sign at one point may change by rounding
+    known = cache(excess)
+    for point in outer:
+        if known(point) >= 0.0:
+            width = abs(point - inner)
+            try:
+                return float(
+                    brentq(known, inner, point, xtol=1e-11 * width, rtol=1e-14)
+                )
+            except RuntimeError:
+                raise NotConverged(
+                    "the end of an interval was not found: state columns in units of similar size"
+                ) from None
+        inner = point
+    return None
 
 
 def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
@@ -46,36 +259,32 @@ def rao(path: ConstrainedPath, psi: float) -> float:
         return np.inf
     theta, local = maximum
     model = path.at.model
-    k = path.at.model.shape[0] * path.at.model.shape[1]
+    B = path.at.B
     H = local.curvature
-    if not path.c[
-        k:
-    ].any():  # for sigma itself the observed curvature, for coefficients their expected information
-        H = H.copy()
-        H[:k, :k], H[:k, k:], H[k:, :k] = (
-            _expected_information(model, theta[:k].reshape(model.shape), theta[k:]),
-            0.0,
-            0.0,
-        )
-    S = _scale_directions(path.at.B, H)
-    inner = S.T @ path.c
+    c = path.c
+    g = local.gradient
+    k = model.shape[0] * model.shape[1]
+    if not c[k:].any():
+        # for coefficients their expected information I + P over gamma
+        beta = model.design.frame.to_raw(theta[:k].reshape(model.shape))
+        aux = dict(zip(model.unknown, np.exp(theta[k:]).tolist()))
+        with np.errstate(all="ignore"):
+            H = expected_information(model, beta, aux)
+            H = H + prior_curvature(model, beta, aux)
+        B = B[:k, : B.shape[1] - len(aux)]
+        c = c[:k]
+        g = g[:k]
+    # directions of unit curvature, so that a narrow prior does not hide the rows
+    S = B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny))
     with np.errstate(all="ignore"):
         # V c along the identified directions; its product with c is the variance of
         # c'theta. g = l'(psi) c at the maximum,
         # so l'(psi) c'V c = g'V c.
-        direction = S @ np.linalg.lstsq(S.T @ H @ S, inner, rcond=1e-14)[0]
-        variance = float(path.c @ direction)
+        direction = S @ np.linalg.lstsq(S.T @ H @ S, S.T @ c, rcond=1e-14)[0]
+        variance = float(c @ direction)
     if not (np.isfinite(variance) and variance > 0):
         return np.inf
-    return abs(float(local.gradient @ direction)) / float(np.sqrt(variance))
-
-
-def _scale_directions(B: Array, H: Array) -> Array:
-    """Scale the directions B to unit curvature H, so that a narrow prior does not hide
-    the rows."""
-    return np.asarray(
-        B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny))
-    )
+    return abs(float(g @ direction)) / float(np.sqrt(variance))
 
 
 STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
@@ -90,9 +299,7 @@ def invert_test(
     A side is -inf or inf if the likelihood never decreases enough. Incompatible for a
     model without derivatives; NotConverged if the maximum was not reached.
     """
-    _require_derivatives(model, solution, kind)
-    model = held_at_limits(model, solution)
-    surface_, theta, local = surface(model, solution)
+    model, surface_, theta, local = _top_of(model, solution, kind)
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
     head = model.design.ungrouped
@@ -125,9 +332,7 @@ def invert_test_of_aux(
 ) -> tuple[float, float]:
     """Return the interval of an estimated nuisance parameter, computed on its log
     scale."""
-    _require_derivatives(model, solution, kind)
-    model = held_at_limits(model, solution)
-    surface_, theta, local = surface(model, solution)
+    model, surface_, theta, local = _top_of(model, solution, kind)
     c = np.zeros(len(theta))
     c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
     path = ConstrainedPath(surface_, c, (theta, local))
@@ -138,24 +343,11 @@ def invert_test_of_aux(
     return float(np.exp(lower)), float(np.exp(upper))
 
 
-def _expected_information(model: Model, gamma: Array, log_aux: Array) -> Array:
-    """Return the expected information of (vec gamma), plus the curvature of the
-    prior."""
-    assert isinstance(model.likelihood, SmoothLikelihood)
-    frame = model.design.frame
-    beta = frame.to_raw(gamma)
-    values = {**model.fixed, **dict(zip(model.unknown, np.exp(log_aux).tolist()))}
-    every = tuple(range(model.shape[1]))
-    at = BlockEstimate(model.likelihood, frame, beta, values, every)
-    T = map_of_columns(frame.T, model.shape[1])
-    with np.errstate(all="ignore"):
-        (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
-        noise = model.likelihood.noise(values)
-        # I + P over gamma: d beta = T d gamma
-        return np.asarray(information + T.T @ model.joint.curvature(beta, noise) @ T)
-
-
-def _require_derivatives(model: Model, solution: Solution, kind: str) -> None:
+def _top_of(
+    model: Model, solution: Solution, kind: str
+) -> tuple[Model, Surface, Array, LocalModel]:
+    """Return the model, the log posterior, its maximum and its derivatives there, or
+    raise an error if there is none."""
     reason = Newton().obstacle(model)
     if reason:
         raise Incompatible(
@@ -164,6 +356,8 @@ def _require_derivatives(model: Model, solution: Solution, kind: str) -> None:
     model.design.need_rows(f"a {kind} interval")
     if solution.status.is_unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
+    model = held_at_limits(model, solution)
+    return model, *surface(model, solution)
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:

@@ -28,6 +28,7 @@ from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.found_scales import (
     profile_interval,
+    profiled_coefficients,
     satterthwaite,
     wald_on_free_scale,
     why_no_satterthwaite,
@@ -52,7 +53,6 @@ from probreg.inference.uncertainty.profile import (
     invert_test,
     invert_test_of_aux,
 )
-from probreg.inference.uncertainty.profiled_coefficients import profiled_coefficients
 from probreg.model.model import Model
 
 Array = np.ndarray

@@ -20,7 +20,6 @@ _GRID, _STEPS = (
     33,
     100,
 )  # points that bracket a quantile; maximal number of Newton steps, of which about 10 are needed
-_CUTS = 40  # grid over the probability below an interval, to find the shortest one
 
 
 class Marginal(ABC):
@@ -86,6 +85,8 @@ class Marginal(ABC):
     def highest_density(self, prob: float) -> tuple[float, float]:
         """Return the shortest interval of probability prob: its ends have equal
         density, except at an end of the support."""
+        # grid over the probability below an interval, to find the shortest one
+        n_cuts = 40
         check_prob(prob)
 
         def ends(below: ArrayLike) -> Array:
@@ -99,10 +100,10 @@ class Marginal(ABC):
             low, high = self.density(ends(below))
             return float(low - high)
 
-        cuts = np.linspace(0, 1 - prob, _CUTS + 2)
+        cuts = np.linspace(0, 1 - prob, n_cuts + 2)
         cuts[[0, -1]] += 1e-12, -1e-12
         low, high = ends(cuts)
-        k = int(np.clip(np.argmin(high - low), 1, _CUTS))
+        k = int(np.clip(np.argmin(high - low), 1, n_cuts))
         lowest = cuts[k - 1]
         highest = cuts[k + 1]
         if rise(lowest) >= 0:
