@@ -626,15 +626,22 @@ class ArrowCovariance(ParameterCovariance):
                 "the factors of the covariance have a different number of coefficients"
             )
 
+    @cached_property
+    def _root(self) -> Any:
+        """(k, G K), the sparse matrix of the roots R_g."""
+        from scipy.sparse import csr_array
+
+        groups, K = self.places.shape
+        columns = np.arange(groups * K).reshape(groups, 1, K)
+        where = np.broadcast_arrays(self.places[:, :, None], columns)
+        entries = (self.blocks.ravel(), tuple(v.ravel() for v in where))
+        return csr_array(entries, shape=(self.size, groups * K))
+
     def _half(self, G: Array) -> Array:
-        in_groups = np.einsum(
-            "ngk,gkl->ngl", G[:, self.places], self.blocks, optimize=True
-        )
-        return np.hstack([in_groups.reshape(len(G), -1), G @ self.low])
+        return np.hstack([(self._root.T @ G.T).T, G @ self.low])
 
     def _errors(self) -> Array:
-        variances = np.square(self._raw_low()).sum(1)
-        variances[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
+        variances = np.square(self._raw_low()).sum(1) + self._root.power(2).sum(1)
         return np.sqrt(variances)
 
     def scale_by(self, factor: float) -> "ArrowCovariance":
@@ -643,20 +650,9 @@ class ArrowCovariance(ParameterCovariance):
         return replace(self, blocks=self.blocks * np.sqrt(factor), low=low)
 
     def block(self, entries: Array) -> Array:
-        places = np.asarray(entries)
-        if (places >= self.coefficients).any() or self.m > 1:
-            return super().block(places)
-        low = self._raw_low()[places]
-        V = low @ low.T
-        place = np.full((self.coefficients, 2), -1)  # group and number of its effect
-        place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
-        g, e = place[places].T
-        same = (g[:, None] == g) & (g >= 0)
-        i, j = np.nonzero(same)
-        V[i, j] += np.einsum(
-            "nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]]
-        )
-        return V
+        low = self._raw_low()[entries]
+        R = self._root[entries]
+        return low @ low.T + (R @ R.T).toarray()
 
     def _raw_low(self) -> Array:
         """(k, r), W over the raw coefficients and further parameters."""
@@ -664,22 +660,12 @@ class ArrowCovariance(ParameterCovariance):
         return np.vstack([_to_raw(self.frame, self.low[:k]), self.low[k:]])
 
     def _matrix(self) -> Array:
-        low = self._raw_low()[: self.coefficients]
-        V = low @ low.T
-        V[self.places[:, :, None], self.places[:, None]] += (
-            self.blocks @ self.blocks.swapaxes(1, 2)
-        )
-        return V
+        return self.block(np.arange(self.coefficients))
 
     def times(self, B: Array) -> Array:
-        B = np.asarray(B)
         low = self._raw_low()[: self.coefficients]
-        columns = B.reshape(len(B), -1)
-        product = low @ (low.T @ columns)
-        product[self.places] += self.blocks @ (
-            self.blocks.swapaxes(1, 2) @ columns[self.places]
-        )
-        return product.reshape(B.shape)
+        R = self._root[: self.coefficients]
+        return np.asarray(low @ (low.T @ B) + R @ (R.T @ B))
 
     def of_rows(self, X: Any) -> Array:
         from scipy.sparse import csr_array
@@ -690,21 +676,8 @@ class ArrowCovariance(ParameterCovariance):
             rows = X.sparse()
         else:
             rows = csr_array(X)
-        root_columns = np.broadcast_to(
-            np.arange(self.places.size).reshape(len(self.places), 1, -1),
-            self.blocks.shape,
-        )
-        entries = (
-            self.blocks.ravel(),
-            (
-                np.repeat(self.places.ravel(), self.places.shape[1]),
-                root_columns.ravel(),
-            ),
-        )
-        R = csr_array(entries, shape=(k, self.places.size))
-        group_roots = [
-            rows @ R[j::m] for j in range(m)
-        ]  # of eta_j: a row of X has entries in few groups
+        # of eta_j: a row of X has entries in few groups
+        group_roots = [rows @ self._root[j:k:m] for j in range(m)]
         covariances = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
@@ -737,8 +710,8 @@ class ArrowCovariance(ParameterCovariance):
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         low = self._raw_low()
         draws = rng.standard_normal((size, low.shape[1])) @ low.T
-        z = rng.standard_normal((size, *self.places.shape))
-        draws[:, self.places] += np.einsum("gkl,sgl->sgk", self.blocks, z)
+        z = rng.standard_normal((size, self.places.size))
+        draws += (self._root @ z.T).T
         return np.nan_to_num(draws)
 
 
