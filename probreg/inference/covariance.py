@@ -566,17 +566,14 @@ class FactoredCovariance(ParameterCovariance):
         return replace(self, spread=self.spread * np.sqrt(factor))
 
     def _matrix(self) -> Array:
-        # D D + D Q (S - 1) Q' D; `errors` gives its diagonal
-        r = self.axes.shape[1]
-        DQ = self.spread[:, None] * self.axes
-        return DQ @ (self.inner[:r, :r] - np.eye(r)) @ DQ.T
+        return self.times(np.eye(self.coefficients))
 
     def times(self, B: Array) -> Array:
-        # D (D B + Q (S - 1) Q' D B), without the matrix.
-        DB = (self.spread * B.T).T
+        # D D B + D Q (S - 1) Q' D B, without the matrix.
         r = self.axes.shape[1]
-        seen = self.axes.T @ DB
-        return (self.spread * (DB + self.axes @ (self.inner[:r, :r] @ seen - seen)).T).T
+        DQ = self.spread[:, None] * self.axes
+        seen = (self.inner[:r, :r] - np.eye(r)) @ (DQ.T @ B)
+        return (np.square(self.spread) * B.T).T + DQ @ seen
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """D (z - Q Q'z + Q S^(1/2) w) of standard normal z and w."""
