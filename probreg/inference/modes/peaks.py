@@ -24,9 +24,6 @@ from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 
-_START_DISTANCE = (
-    3.0  # standard deviations of a starting point from every mode found before
-)
 _MAX_FURTHER_MODES = 4  # further modes
 _LOG_SCALE_DROPS = (
     0.0,
@@ -157,21 +154,10 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         if near is None:  # the sample has no mode
             return peaks
         sample_peaks = add_peaks(part, near, tol=rough_tol, max_steps=max_steps)
-        starts = np.array(
-            [
-                p.centre
-                for p in sample_peaks
-                if p.distance(first.centre) > _START_DISTANCE
-            ]
-        ).reshape(-1, len(first.centre))
+        starts = np.array([p.centre for p in sample_peaks])
     value = log_density_at(model, starts)
-    queue = _select_distinct_starts(
-        model,
-        starts[np.argsort(-value)][
-            : np.count_nonzero(value > first.value - max_start_drop)
-        ],
-        first,
-    )
+    high = starts[np.argsort(-value)][: (value > first.value - max_start_drop).sum()]
+    queue = _select_distinct_starts(model, high, first)
     while len(queue) and len(peaks) <= _MAX_FURTHER_MODES:
         other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
         queue = queue[1:]
@@ -197,11 +183,10 @@ def log_density_at(model: Model, points: Array) -> Array:
 def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
     """Select the points (k, p m + a) that are far from a mode and separated from it by
     a decrease of the log posterior."""
+    # standard deviations of a starting point from every mode found before
+    start_distance = 3.0
     n_points = 24  # points between a starting point and a mode
-    if len(starts):
-        distant = starts[peak.distance(starts) > _START_DISTANCE]
-    else:
-        distant = starts
+    distant = starts[peak.distance(starts) > start_distance] if len(starts) else starts
     t = np.linspace(0.0, 1.0, n_points)[:, None]
     falls = [
         bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
