@@ -172,9 +172,8 @@ class ScaleProfile:
         theta = self.found.theta
         k = self.k
         start = float(theta[k])
-        if (
-            far == _EDGE
-        ):  # a correlation of one is far out, where the criterion is constant
+        # a correlation of one is far out, where the criterion is constant
+        if far == _EDGE:
             start = float(np.clip(start, -far / 2.0, far / 2.0))
         sd = float(np.sqrt(self.found.covariance[k, k]))
         first = min(z * sd, max_step) if np.isfinite(sd) else 1.0
