@@ -15,7 +15,7 @@ from probreg.scores.reading import (
     finite_numbers,
     frequencies,
     read_scored,
-    refuse,
+    refuse_values,
 )
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import clean_lines
@@ -294,7 +294,7 @@ def _spans(span: Any, d: Array) -> Array:
     spans = floats(span, "span")
     alike(span=spans, scores=d)
     spans = np.broadcast_to(spans, d.shape)
-    refuse(~(spans >= 0), "a span is not negative", "span", spans)
+    refuse_values(~(spans >= 0), "a span is not negative", "span", spans)
     return spans
 
 
@@ -303,7 +303,7 @@ def _scores(values: Any, name: str) -> Array:
     if array.dtype.kind == "f":
         statement = "an infinite score has no mean to compare"
         hint = ": what happened was called impossible; score with brier"
-        refuse(np.isposinf(array), statement, name, array, hint)
+        refuse_values(np.isposinf(array), statement, name, array, hint)
     numbers = finite_numbers(array, name)
     if numbers.ndim != 1:
         raise DataError(f"{name} is one number per row, got shape {numbers.shape}")

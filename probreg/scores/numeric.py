@@ -12,7 +12,7 @@ from probreg.scores.reading import (
     finite_numbers,
     level,
     positive_numbers,
-    refuse,
+    refuse_values,
 )
 
 Array = np.ndarray
@@ -249,7 +249,7 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     alike(y=y, lower=lower, upper=upper, prob=alpha)
     width = np.asarray(upper - lower)
     statement = "the lower end lies below the upper"
-    refuse(width < 0, statement, "upper - lower", width)
+    refuse_values(width < 0, statement, "upper - lower", width)
     # (u - l) + (2 / alpha) [(l - y)_+ + (y - u)_+]   (Winkler 1972)
     return width + 2.0 / alpha * (
         np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)

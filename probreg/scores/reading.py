@@ -39,7 +39,7 @@ def read_scored(y: Any, p: Any) -> Scored:
     bad = (happened < 0) | (happened > last) | (happened % 1 != 0)
     kind = "0 or 1" if pair else f"a class 0 to {last}"
     hint = "; y comes first and the forecast second" * pair
-    refuse(bad, f"an outcome is {kind}", "y", happened, hint)
+    refuse_values(bad, f"an outcome is {kind}", "y", happened, hint)
     return Scored(happened.astype(int), full, pair)
 
 
@@ -53,7 +53,7 @@ def distributions(p: Array) -> Array:
     total = p.sum(-1)
     statement = "the class probabilities of a row sum to 1"
     hint = "; divide each row by its sum"
-    refuse(np.abs(total - 1.0) > _SUM, statement, "their sum", total, hint)
+    refuse_values(np.abs(total - 1.0) > _SUM, statement, "their sum", total, hint)
     return inside
 
 
@@ -77,7 +77,7 @@ def in_range(p: Array) -> Array:
     """Return probabilities, clipped for rounding errors. DataError names the row and value outside [0, 1]."""
     bad = (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)
     statement = "a probability lies between 0 and 1"
-    refuse(bad, statement, "the forecast", p, "; 70 % is written 0.7")
+    refuse_values(bad, statement, "the forecast", p, "; 70 % is written 0.7")
     return np.clip(p, 0.0, 1.0)
 
 
@@ -95,7 +95,7 @@ def finite_numbers(values: Any, what: str) -> Array:
         )
     numbers = array.astype(float)
     hint = "; drop the row or complete it"
-    refuse(~np.isfinite(numbers), f"{what} is finite", what, numbers, hint)
+    refuse_values(~np.isfinite(numbers), f"{what} is finite", what, numbers, hint)
     return numbers
 
 
@@ -103,7 +103,7 @@ def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
     numbers = finite_numbers(values, what)
     statement = f"{what} is greater than {above:g}"
-    refuse(numbers <= above, statement, what, numbers)
+    refuse_values(numbers <= above, statement, what, numbers)
     return numbers
 
 
@@ -112,7 +112,7 @@ def level(prob: Any) -> Array:
     value = finite_numbers(prob, "prob")
     bad = (value <= 0) | (value >= 1)
     statement = "prob lies strictly between 0 and 1"
-    refuse(bad, statement, "prob", value, "; for 95 % write prob=0.95")
+    refuse_values(bad, statement, "prob", value, "; for 95 % write prob=0.95")
     return value
 
 
@@ -134,13 +134,13 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
         raise DataError(
             f"weights are one frequency per row: expected shape {shape}, got {w.shape}"
         )
-    refuse(w < 0, "a frequency is not negative", "weights", w)
+    refuse_values(w < 0, "a frequency is not negative", "weights", w)
     if not w.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
     return w
 
 
-def refuse(
+def refuse_values(
     bad: Array, statement: str, name: str, values: Array, hint: str = ""
 ) -> None:
     """Raise DataError for bad values: a statement of what the values are, the first bad one, and a hint."""

@@ -103,7 +103,7 @@ class DeletionDiagnostic(Diagnostic):
         else:
             bound = "at most " * (share <= LEAST)
             sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
-        tested = {"statistic": size, "p_value": share}
+        tested: dict[str, Any] = {"statistic": size, "p_value": share}
         if share >= UNCOMMON:
             return findings + self.report(sentence, **tested)
         verdict = Verdict.WARNING

@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
-from probreg.scores.reading import finite_numbers, refuse
+from probreg.scores.reading import finite_numbers, refuse_values
 from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
@@ -145,5 +145,5 @@ def read_losses(losses: Any, most: float) -> Array:
             f"losses are one number per row of two or more rows, got shape {values.shape}"
         )
     bad = (values < 0) | (values > most * (1 + 1e-12))
-    refuse(bad, f"losses lie between 0 and {most:g}", "the loss", values)
+    refuse_values(bad, f"losses lie between 0 and {most:g}", "the loss", values)
     return values
