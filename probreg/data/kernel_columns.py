@@ -114,13 +114,9 @@ def _starting_kernel(
     """Return the kernel with its length: as given, or at the start of a search if only its name is given."""
     is_named = kernel is None or (isinstance(kernel, str) and not is_known)
     read = read_kernel("rbf" if kernel is None else kernel)
-    if is_named and _has_length(read):
+    if is_named and any("length" in name for name in read.hyper):
         return at_starting_length(read, x)
     return read.resolved(with_spread(x, counts), names)
-
-
-def _has_length(kernel: CovarianceFunction) -> bool:
-    return any("length" in name for name in kernel.hyper)
 
 
 def _key_of(names: Sequence[str]) -> str:

@@ -92,6 +92,8 @@ class Files:
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
+        import pyarrow as pa
+
         size = min(max(_NUMBERS // max(len(names), 1), _SMALLEST), 2**17)
         types = self._types(names) if self.format in _DELIMITERS else {}
         for path in self.paths:
@@ -111,8 +113,8 @@ class Files:
                 for part in parts:
                     labels = {
                         name: _labels(part, name, row, path)
-                        for name in names
-                        if _is_label(types, name)
+                        for name, kind in types.items()
+                        if pa.types.is_dictionary(kind)
                     }
                     for start in range(0, part.num_rows, size):
                         rows = part.slice(start, size)
@@ -361,13 +363,6 @@ def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _is_label(types: Mapping[str, Any], name: str) -> bool:
-    """Whether a CSV column was read as text because its numbers are labels."""
-    import pyarrow as pa
-
-    return name in types and bool(pa.types.is_dictionary(types[name]))
 
 
 def _no_number(name: str, path: Path, cell: str, row: int) -> DataError:

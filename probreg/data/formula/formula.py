@@ -259,18 +259,16 @@ def _reading_notes(
     for name in dict.fromkeys(
         (*parts.variables, *(v for part in parts.outcome for v in part.variables))
     ):
-        if kind_of(table.columns[name]) == "levels" and (
-            unused := _levels_without_rows(table.columns[name])
-        ):
+        column = table.columns[name]
+        if kind_of(column) != "levels":
+            continue
+        present = set(column.unique())
+        unused = [str(level) for level in column.categories if level not in present]
+        if unused:
             notes.append(
-                f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}"
+                f"column {name!r} has levels without rows, left out: {', '.join(unused)}"
             )
     return tuple(filter(None, notes))
-
-
-def _levels_without_rows(column: Any) -> list[Any]:
-    present = set(column.unique())
-    return [level for level in column.categories if level not in present]
 
 
 def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False) -> str:

@@ -395,7 +395,10 @@ def training_levels(
     if coded or kind_of(column) != "text":
         return levels
     refuse_malformed_numbers(
-        text, levels, len(table.rows), lambda level: _row_of(level, column, table)
+        text,
+        levels,
+        len(table.rows),
+        lambda level: f" in row {table.rows[list(column).index(level)]}",
     )
     if len(levels) == len(table.rows) > MANY_LEVELS:
         raise DataError(
@@ -447,11 +450,6 @@ def _is_plain_number(level: Any) -> bool:
         and text == text.strip()
         and "_" not in text
     )
-
-
-def _row_of(level: Any, column: Any, table: DataTable) -> str:
-    """Describe the row where a level first occurs in a column."""
-    return f" in row {next(row for row, value in zip(table.rows, column) if value == level)}"
 
 
 def level_codes_of(

@@ -24,7 +24,7 @@ from probreg.kernels import (
     basis_from_spec,
     read_kernel,
 )
-from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
+from probreg.kernels.basis import DEFAULT_EXACT, distinct_rows
 
 Array = np.ndarray
 MOST_SINES = (
@@ -102,8 +102,11 @@ class ProcessTerm:
         with prefix_errors(self.key):
             beyond = self.basis.first_beyond(x)
             if beyond is not None:
-                rows = range(len(x)) if rows is None else rows
-                raise beyond_range(beyond, self.inputs, rows)
+                row = beyond.row if rows is None else rows[beyond.row]
+                raise DataError(
+                    f"{self.inputs[beyond.column]} is {beyond.value:g} in row {row}, beyond the range {beyond.low:g} to "
+                    f"{beyond.high:g} of its sines: fit it with a range= that holds it"
+                )
             return self.basis.columns_at(x)
 
     def with_basis(self, basis: KernelBasis, *, length_found: bool = False) -> Self:
@@ -273,11 +276,3 @@ def _refuse_settings(x: Array, kind: Any, inputs: Sequence[str]) -> None:
         )
     if kind not in BASES:
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
-
-
-def beyond_range(beyond: Beyond, inputs: Sequence[str], rows: Any) -> DataError:
-    """Return the error for a value outside the range of a basis."""
-    return DataError(
-        f"{inputs[beyond.column]} is {beyond.value:g} in row {rows[beyond.row]}, beyond the range {beyond.low:g} to "
-        f"{beyond.high:g} of its sines: fit it with a range= that holds it"
-    )

@@ -203,7 +203,9 @@ def learned_term(
                 f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines) or 'cc' (cyclic), got {kind!r}"
             )
         if kind == "tp":
-            basis = ThinPlate.of(x, min(k, _most(x, words)), key, counts=counts)
+            if "k" not in words:
+                k = min(k, len(np.unique(x, axis=0)))
+            basis = ThinPlate.of(x, k, key, counts=counts)
         else:
             basis = PenalisedSpline.of(
                 x, k, cyclic=kind == "cc", name=key, counts=counts
@@ -229,11 +231,6 @@ def learned_term(
     else:
         levels = [str(level) for level in by.categories if str(level) in present]
     return state | {"by": "levels", "levels": levels}
-
-
-def _most(x: Array, words: Mapping[str, Any]) -> int:
-    """Reduce the default k to the number of distinct points; raise DataError for a stated k above it."""
-    return 10**9 if "k" in words else len(np.unique(x, axis=0))
 
 
 def term_of(state: Mapping[str, Any]) -> SmoothTerm:
