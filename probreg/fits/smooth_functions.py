@@ -253,7 +253,7 @@ def _compute_band(
     if root.size:
         by_predictor = {p.predictor: p.scale for p in processes}
         common = by_predictor.get(None)
-        scales = [by_predictor.get(k, common) for k in range(model.shape[1])]
+        scales: list[Any] = [by_predictor.get(k, common) for k in range(model.shape[1])]
         if any(s is None for s in scales):
             raise Incompatible(
                 f"{function.label} needs a normal prior of one scale, off the rows of its columns"

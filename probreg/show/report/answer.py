@@ -230,8 +230,8 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
         with np.errstate(over="ignore"):
             numbers = np.exp(numbers)
     return [
-        EffectSentence(move, quantity, is_ratio, *ends, kind, prob, p, reason)
-        for quantity, *ends, p in zip(quantities, *numbers.tolist(), above)
+        EffectSentence(move, quantity, is_ratio, z, low, high, kind, prob, p, reason)
+        for quantity, z, low, high, p in zip(quantities, *numbers.tolist(), above)
     ]
 
 
