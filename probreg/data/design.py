@@ -467,7 +467,7 @@ class Design(PrintsLines):
     @property
     def coded(self) -> bool:
         """Whether factors of many levels are stored as codes instead of columns."""
-        return self.is_lazy and not self.recipe.grouped
+        return isinstance(self.X, LazyColumns) and not self.recipe.grouped
 
     @property
     def intercept(self) -> int | None:

@@ -109,7 +109,7 @@ class Moments(PrintsLines):
             )
         mean = r.mean
         scale = r.scale
-        if _of_ones(mean, scale):
+        if r.factor.dtype != np.longdouble and _of_ones(mean, scale):
             factor = _by_centred_rows(X, y, weights, r.factor, mean)
         else:
             factor = r.factor
@@ -411,9 +411,9 @@ def _shift_factor(F: Array, by: Array) -> Array:
 def _by_centred_rows(
     X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array
 ) -> Array:
-    """Recompute the factor F from centred columns, if they are ill conditioned and F is not in extended precision."""
+    """Recompute the factor F from centred columns, if they are ill conditioned."""
     ill = 1000.0  # condition of the columns, each of unit length, from which they are centred before they are reduced
-    if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ill:
+    if not len(F[:-1]) or condition_of(F[:-1, :-1]) < ill:
         return F
     centre = np.r_[0.0, mean[1:]]
     factor = np.zeros((0, len(mean)))
