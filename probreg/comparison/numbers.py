@@ -235,7 +235,7 @@ def mixing_measure(fit: Fit, scalars: tuple[str, ...], measure: str) -> Array:
     """Return R-hat or an effective sample size of the coefficients and some other parameters, (J,)."""
     k = fit.coef.size
     places = {name: k + i for i, name in enumerate(fit.solution.scalars)}
-    values = mixing_measures(fit.model, fit.solution)[measure]
+    values = fit.once(mixing_measures)[measure]
     return values[[*range(k), *[places[name] for name in scalars]]]
 
 

@@ -63,7 +63,6 @@ from probreg.online.updates import (
     constant as constant,
     inverse_sqrt as inverse_sqrt,
     inverse_time as inverse_time,
-    project as project,
 )
 from probreg.registry import public_names as _public_names
 

@@ -242,7 +242,8 @@ class Euclid(Geometry):
         return theta
 
     def nearest(self, u: Array) -> Array:
-        return project(u, self.radius)
+        norm = float(np.sqrt(u @ u))
+        return u if norm <= self.radius else u * (self.radius / norm)
 
     def move(self, theta: Array, direction: Array) -> Array:
         return self.nearest(theta - direction)
@@ -314,33 +315,6 @@ class Signed(Geometry):
 
     def move(self, theta: Array, direction: Array) -> Array:
         return theta - self.norm * np.concatenate([direction, -direction])
-
-
-@scalars.check_arguments
-def project(w: Array, radius: scalars.Limit) -> Array:
-    """Return the point nearest to w in the ball ||w|| <= radius.
-
-    Parameters
-    ----------
-    w : array (p,)
-        A point.
-    radius : float
-        Radius of the ball.
-
-    Returns
-    -------
-    array (p,)
-        w itself if it is inside.
-
-    Examples
-    --------
-    >>> project(np.array([3.0, -4.0]), 1.0)
-    array([ 0.6, -0.8])
-    """
-    norm = float(np.sqrt(w @ w))
-    if norm <= radius:
-        return w
-    return w * (radius / norm)
 
 
 def project_simplex(u: Array, total: float) -> Array:

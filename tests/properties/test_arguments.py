@@ -295,7 +295,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
 RESULTS = {
     "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
     "Regret", "State", "Corrections", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
-    "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
+    "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint",
 }  # fmt: skip
 METHODS_OF = {
     pr.Fit: (

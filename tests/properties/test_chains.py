@@ -2,6 +2,7 @@
 registered one draws from the posterior, which here has few coefficients and is integrated on a grid."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,7 +138,8 @@ def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
     """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
     mean, cov = moments_of(beta)
     solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
-    return with_convergence_status(MODEL, solution), mixing_measures(MODEL, solution)
+    measures = mixing_measures(SimpleNamespace(model=MODEL, solution=solution))
+    return with_convergence_status(MODEL, solution), measures
 
 
 def test_chains_disagree_from_an_r_hat_of_one_hundredth_above_one() -> None:

@@ -382,7 +382,7 @@ def test_descent_keeps_its_regret_bound(
         )
         path = online.run(learner, X, y)
         u = (
-            online.project(rng.standard_normal(P), 1.0)
+            online.Euclid(1.0).nearest(rng.standard_normal(P))
             if falling
             else rng.standard_normal(P)
         )

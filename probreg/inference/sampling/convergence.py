@@ -3,13 +3,12 @@ method with chains."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
 from probreg.inference.base import (
     Array,
-    Draws,
     Solution,
     Status,
     outcomes_of,
@@ -18,27 +17,18 @@ from probreg.inference.base import (
 from probreg.model.model import Model
 
 R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
-_KNOWN: WeakKeyDictionary[Draws, dict[str, Array]] = (
-    WeakKeyDictionary()
-)  # results of `mixing`
 ESS = 100.0  # total effective draws, at which the Monte Carlo error of a mean is a tenth of its standard deviation
 
 
-def mixing_measures(model: Model, solution: Solution) -> dict[str, Array]:
-    """Return ess_bulk, ess_tail and r_hat (Vehtari et al. 2021).
+def mixing_measures(fit: Any) -> dict[str, Array]:
+    """Return ess_bulk, ess_tail and r_hat (Vehtari et al. 2021) of the draws of a fit.
 
     The order is: reported coefficients by outcome, then sampled nuisance parameters and
-    prior scales. Results are cached.
+    prior scales.
     """
-    draws = solution.posterior
-    if draws not in _KNOWN:
-        _KNOWN[draws] = _measure_series(
-            model,
-            reported_coefficients(model, draws["beta"]),
-            solution,
-            solution.scalars,
-        )
-    return {name: values.copy() for name, values in _KNOWN[draws].items()}
+    draws = fit.solution.posterior
+    beta = reported_coefficients(fit.model, draws["beta"])
+    return _measure_series(beta, [draws[name] for name in fit.solution.scalars])
 
 
 def with_convergence_status(model: Model, solution: Solution) -> Solution:
@@ -53,10 +43,9 @@ def with_convergence_status(model: Model, solution: Solution) -> Solution:
     if not solution.status.good or solution.draws is None:
         return solution
     with np.errstate(all="ignore"):
-        names = [name for name in solution.draws.values if name != "beta"]
-        table = _measure_series(
-            model, outcomes_of(model, solution.draws["beta"]), solution, names
-        )
+        draws = dict(solution.draws.values)
+        beta = outcomes_of(model, draws.pop("beta"))
+        table = _measure_series(beta, draws.values())
     worst = float(table["r_hat"].max())
     smallest = float(np.min([table["ess_bulk"], table["ess_tail"]]))
     diverging = np.asarray(solution.draws.stats.get("diverging", False))
@@ -74,10 +63,8 @@ def with_convergence_status(model: Model, solution: Solution) -> Solution:
     return replace(solution, status=status, detail=detail)
 
 
-def _measure_series(
-    model: Model, beta: Array, solution: Solution, names: Iterable[str]
-) -> dict[str, Array]:
-    """Return the measures of coefficients by outcome and of the named draws, each
+def _measure_series(beta: Array, others: Iterable[Array]) -> dict[str, Array]:
+    """Return the measures of coefficients by outcome and of other draws, each
     (chain, draw) or (chain, draw, k)."""
     from arviz_stats.base import array_stats
 
@@ -87,7 +74,7 @@ def _measure_series(
         for k in range(by_outcome.shape[3])
         for j in range(by_outcome.shape[2])
     ]
-    for draws in (solution.posterior[name] for name in names):
+    for draws in others:
         series += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     chains = np.array(series)
     return {
