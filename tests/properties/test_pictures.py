@@ -300,7 +300,7 @@ def _of(likelihood: str) -> pr.Model:
         y = x + rng.normal(size=N)
     else:
         y = rng.poisson(np.exp(0.5 * x) * rng.gamma(1.0, 1.0, N))
-    rest |= {"aux": {"alpha": pr.HalfNormal(1.0)}} if "alpha" in known.aux else {}
+    rest |= {"aux": {"alpha": pr.HalfNormal(1.0)}} if "alpha" in known.nuisance else {}
     return pr.Model.from_arrays(
         np.c_[x, rng.normal(size=N)],
         y,
