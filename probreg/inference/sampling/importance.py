@@ -103,6 +103,7 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     # a weight below the tail is changed by normalisation only, which is undone
     below = order[-tail - 1]
     scaled = smoothed + (log_weight[below] - smoothed[below])
+    scaled = np.minimum(scaled, log_weight[order[-1]])  # rounding of the normalisation
     return SmoothedWeights(scaled, float(k) if np.isfinite(k) else np.inf)
 
 
