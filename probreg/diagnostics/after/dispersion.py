@@ -142,7 +142,8 @@ def dispersion_score(data_sets: Local) -> Array:
     assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(data_sets.eta)
     v = likelihood.variance(mu, **data_sets.aux)
-    excess = (data_sets.y - mu) ** 2 - (1.0 - data_sets.influence.leverage) * v
+    leverage = data_sets.hat[2][..., 0, 0]
+    excess = (data_sets.y - mu) ** 2 - (1.0 - leverage) * v
     return (excess @ data_sets.w) / np.sqrt(2.0 * (v**2 @ data_sets.w))
 
 

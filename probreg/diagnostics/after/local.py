@@ -84,14 +84,19 @@ class Local:
         return standardise(self.score, self.W)
 
     @cached_property
-    def influence(self) -> Influence:
-        m, k = self.Z.shape[1:]
+    def hat(self) -> tuple[Array, Array, Array]:
+        """A (S, k, k), A^-1 and G_i W_i (S, n, m, m)."""
         WZ = np.einsum("snab,nbk->snak", self.W, self.Z, optimize=True)
         weighted = self.w[:, None, None] * self.Z
         A = np.einsum("nak,snal->skl", weighted, WZ, optimize=True) + self.P
         covariance = np.linalg.pinv(A, hermitian=True)
         half = np.einsum("nak,skl->snal", self.Z, covariance, optimize=True)
-        hat = np.einsum("snal,snbl->snab", half, WZ, optimize=True)
+        return A, covariance, np.einsum("snal,snbl->snab", half, WZ, optimize=True)
+
+    @cached_property
+    def influence(self) -> Influence:
+        m, k = self.Z.shape[1:]
+        A, covariance, hat = self.hat
         # s~_i by the Sherman-Morrison-Woodbury formula; no row of weight 0 can be left out
         gap = np.eye(m) - np.swapaxes(hat, -1, -2)
         undefined = (self.w == 0) | (np.abs(np.linalg.det(gap)) < _ALONE)
