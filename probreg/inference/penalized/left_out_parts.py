@@ -84,7 +84,7 @@ class LeftOutParts:
         if (
             not isinstance(model.likelihood, SmoothLikelihood)
             or not model.joint.smooth
-            or response_shift(model) != 0.0
+            or response_shift(model) is not None
             or any(may_diverge_along(model))
         ):
             return None
