@@ -31,6 +31,9 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         labels = [f"x{j + 1}" for j in range(width)]
     else:
         labels = list(columns)
+    odd = [n for n in labels if not isinstance(n, str | int | float | tuple)]
+    if odd:
+        raise DataError(f"column names are text, got {type(odd[0]).__name__}")
     names = tuple(map(str, labels))
     if not names and not intercept:
         raise DataError(

@@ -146,6 +146,11 @@ def covariance_values(model: Model, covariance: Any) -> Array:
     return np.asarray(covariance.values)
 
 
+MAX_OBSERVATIONS = (
+    1e6  # observations of frequency weights that are written out one by one
+)
+
+
 def observation_rows(
     model: Model, *, repeat: bool = True
 ) -> tuple[Array, Array | None]:
@@ -154,7 +159,6 @@ def observation_rows(
     Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
     more than a million observations, multiply the log density of their row instead.
     """
-    max_observations = 1e6  # observations that are still written out one by one
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
@@ -162,7 +166,7 @@ def observation_rows(
         repeat
         and model.design.weight_kind == "frequency"
         and (w % 1 == 0).all()
-        and w.sum() <= max_observations
+        and w.sum() <= MAX_OBSERVATIONS
     ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w

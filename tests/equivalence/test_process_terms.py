@@ -137,7 +137,9 @@ def test_a_length_per_column_and_in_standard_deviations():
 
 def test_a_covariance_function_of_ones_own_has_its_name_in_formulas(monkeypatch):
     monkeypatch.setitem(
-        pr.kernels.KERNELS, "own", type("Own", (pr.kernels.Periodic,), {"name": "own"})
+        pr.kernels.KERNELS._classes,
+        "own",
+        type("Own", (pr.kernels.Periodic,), {"name": "own"}),
     )
     design = pr.Model.from_formula(
         "y ~ 0 + gp(a, kernel='own', period=2.0, length=1.0)", PLANE

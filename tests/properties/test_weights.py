@@ -685,7 +685,7 @@ def test_leave_one_out_repeats_the_rows_or_multiplies_them(monkeypatch):
     fit = pr.fit(pr.Model.from_arrays(X, Y, weights=w))
     each = pr.compare_models([fit]).pointwise.values[:, 0]
     assert len(each) == w.sum()
-    monkeypatch.setattr(tree, "_MOST", 1.0)
+    monkeypatch.setattr(tree, "MAX_OBSERVATIONS", 1.0)
     rows = pr.compare_models([pr.fit(fit.model)]).pointwise.values[:, 0]
     assert len(rows) == N
     first = np.r_[0, np.cumsum(w)[:-1]]

@@ -19,8 +19,8 @@ from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.information import (
-    expected_information,
     identified_basis,
+    standardised_information,
 )
 from probreg.inference.uncertainty.profile import (
     Surface,
@@ -220,7 +220,7 @@ def _score_statistic(
     directions that keep the restrictions.
     """
     T = map_of_columns(model.design.frame.T, model.shape[1])
-    information = expected_information(model, mode.beta, mode.aux)
+    information = standardised_information(model, mode.beta, mode.aux)
     gamma = model.design.frame.from_raw(mode.beta)
     g = model.in_frame(gamma, model.design.frame, mode.aux, curved=False).gradient[
         : mode.beta.size

@@ -103,7 +103,10 @@ def array_blocks(
 
 def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
     """The names of a table's columns in the first block; x1, x2, ... for an array."""
-    blocks = parts()
+    try:
+        blocks = parts()
+    except TypeError as error:
+        raise DataError(f"blocks is a function without arguments: {error}") from None
     if not isinstance(blocks, Iterable) or (
         isinstance(blocks, np.ndarray) and not blocks.ndim
     ):

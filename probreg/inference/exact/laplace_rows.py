@@ -146,7 +146,7 @@ class DenseSums:
             model=model,
             beta=model.design.frame.to_raw(gamma),
             log_aux=self.point[n_beta:],
-            root=self.rows.to_raw[:, :size] @ root_of_inverse(roots, H),
+            root=self.rows.to_raw[:, :size] @ root_of_arrow_inverse(roots, H),
         )
         sums = np.concatenate([part.ravel() for part in model.design.sum_over_rows(fn)])
         return _as_border(self.rows.to_raw.T @ sums)
@@ -156,7 +156,7 @@ def _as_border(c: Array) -> Parts:
     return np.zeros((1, 0, 1)), c[:, None]
 
 
-def root_of_inverse(roots: ArrowRoots, H: Arrow) -> Array:
+def root_of_arrow_inverse(roots: ArrowRoots, H: Arrow) -> Array:
     """M J^-1 (r, r) of dense columns, H = J'J."""
     r = len(H.T)
     a, c = H.solve_transposed(np.zeros((1, 0, r)), np.eye(r))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from probreg.inference.base import Array
-from probreg.inference.exact.laplace_rows import root_of_inverse
+from probreg.inference.exact.laplace_rows import root_of_arrow_inverse
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
 from probreg.inference.exact.latent_groups import LOG_2PI
 from probreg.inference.modes.arrow_rows import Parts
@@ -50,7 +50,7 @@ class NodeNormal:
         """A rotation of standard normal points after which draws of dense columns do not
         depend on the order of the coordinates."""
         rows = self.surface.dense_rows
-        root = rows.to_frame @ root_of_inverse(self.mode.roots, self.mode.H)
+        root = rows.to_frame @ root_of_arrow_inverse(self.mode.roots, self.mode.H)
         upper, rotation = scipy.linalg.rq(root)
         return np.sign(np.diagonal(upper)) * rotation.T
 

@@ -138,7 +138,7 @@ class Estimate:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
         S = self._coefficients
-        H = expected_information(self.model, self.solution.beta, self.solution.aux)
+        H = standardised_information(self.model, self.solution.beta, self.solution.aux)
         return S.T @ H @ S
 
     @cached_property
@@ -199,8 +199,15 @@ class Estimate:
             self.model.likelihood.contrast_matrix, self.model.shape[0]
         )
         raw = with_aux(D, len(self.model.unknown)) @ self.of_root(self.bread).raw_root()
-        influence = self.score_rows @ self.bread @ raw.T
-        return self.weights @ influence**2, self.weights @ influence**3
+        V = self.inside @ self.bread @ raw.T
+
+        def part(block: Block) -> tuple[Array, Array]:
+            rows = RowDerivatives(self.at, block)
+            influence = rows.score_rows(rows.scores) @ V
+            return rows.weights @ influence**2, rows.weights @ influence**3
+
+        square, cube = self.model.design.block.sweep(part, width=self.size)
+        return square, cube
 
     def _by_blocks(
         self, values: Callable[["RowDerivatives"], Array], *shape: int
@@ -374,7 +381,9 @@ def identified_basis(model: Model, solution: Solution) -> Array:
     return with_aux(map_of_columns(Q, m), a)
 
 
-def expected_information(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
+def standardised_information(
+    model: Model, beta: Array, aux: Mapping[str, float]
+) -> Array:
     """Return the expected information of the rows over vec(gamma), (p m, p m)."""
     assert isinstance(model.likelihood, DifferentiableLikelihood)
     every = tuple(range(model.shape[1]))

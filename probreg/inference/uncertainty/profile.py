@@ -22,9 +22,9 @@ from probreg.inference.modes.newton import evaluate
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import escapes
 from probreg.inference.uncertainty.information import (
-    expected_information,
     identified_basis,
     prior_curvature,
+    standardised_information,
 )
 from probreg.linalg import one_blas_thread
 from probreg.model.model import LocalModel, Model
@@ -269,7 +269,7 @@ def rao(path: ConstrainedPath, psi: float) -> float:
         beta = model.design.frame.to_raw(theta[:k].reshape(model.shape))
         aux = dict(zip(model.unknown, np.exp(theta[k:]).tolist()))
         with np.errstate(all="ignore"):
-            H = expected_information(model, beta, aux)
+            H = standardised_information(model, beta, aux)
             H = H + prior_curvature(model, beta, aux)
         B = B[:k, : B.shape[1] - len(aux)]
         c = c[:k]

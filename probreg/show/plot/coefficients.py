@@ -106,7 +106,7 @@ def _smooth_coefficients(fit: Fit) -> Array:
     """Return the names of the coefficients of smooth functions and processes."""
     smooth = fit.model.design.of_terms[fit.model.design.ungrouped]
     names = np.array(fit.parameter_names, dtype=object)
-    return names.reshape(len(smooth), -1)[smooth].ravel()
+    return names[np.repeat(smooth, len(names) // max(len(smooth), 1))]
 
 
 def _estimates_by_name(fit: Fit, prob: float) -> dict[str, Array]:
