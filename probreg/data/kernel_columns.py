@@ -116,7 +116,7 @@ def _starting_kernel(
     read = read_kernel("rbf" if kernel is None else kernel)
     if is_named and any("length" in name for name in read.hyper):
         return at_starting_length(read, x)
-    return read.resolved(with_spread(x, counts), names)
+    return read.resolve(with_spread(x, counts), names)
 
 
 def _key_of(names: Sequence[str]) -> str:

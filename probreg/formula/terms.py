@@ -169,7 +169,7 @@ class Bar:
         return ":".join(map(column_written, self.group))
 
     @property
-    def varying(self) -> frozenset[frozenset[str]]:
+    def effect_terms(self) -> frozenset[frozenset[str]]:
         """Its terms by their factors in any order; the intercept is the empty set."""
         products = [frozenset(term) for term in self.effects.terms]
         return frozenset(
@@ -179,7 +179,7 @@ class Bar:
     def same(self, bar: "Bar") -> bool:
         """Return whether it is the same term, regardless of spelling."""
         return (
-            self.varying == bar.varying
+            self.effect_terms == bar.effect_terms
             and set(self.group) == set(bar.group)
             and self.correlated == bar.correlated
         )
@@ -315,7 +315,7 @@ def refuse_twice(bars: Sequence[Bar], where: str) -> None:
     """Raise DataError for an effect that varies by the same groups twice; `where` names the formula."""
     for i, bar in enumerate(bars):
         for earlier in bars[:i]:
-            shared = bar.varying & earlier.varying
+            shared = bar.effect_terms & earlier.effect_terms
             if set(bar.group) != set(earlier.group) or not shared:
                 continue
             if bar.same(earlier):

@@ -196,7 +196,7 @@ class CovarianceFunction(ABC):
             fields["parts"] = tuple(part.along(j) for part in self.parts)
         return replace(self, **fields)  # type: ignore[type-var]
 
-    def resolved(
+    def resolve(
         self, X: ArrayLike, names: Sequence[str] | None = None
     ) -> "CovarianceFunction":
         """The same function in raw units and by column numbers, once the rows X (n, d) are known.

@@ -79,13 +79,13 @@ class Arrow:
         arrow.L, arrow.C, arrow.T = self.L[s], self.C[s], self.T[s]
         return arrow
 
-    def leading(self, k: int) -> "Arrow":
+    def leading_part(self, k: int) -> "Arrow":
         """Return the factor of the arrow with the first k columns of the border alone."""
         arrow = copy.copy(self)
         arrow.C = self.C[..., :k]
         if isinstance(self.T, Arrow):
             G, K, _ = self.T.shape
-            arrow.T = self.T.leading(k - G * K)
+            arrow.T = self.T.leading_part(k - G * K)
         else:
             arrow.T = self.T[..., :k, :k]
         return arrow

@@ -49,7 +49,7 @@ def _requested_basis(
             counts = design.weights
         else:
             counts = None
-        kernel = kernel.resolved(with_spread(x, counts), names)
+        kernel = kernel.resolve(with_spread(x, counts), names)
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x)
     unknown = prior.unknown(kernel)

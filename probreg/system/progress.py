@@ -40,7 +40,7 @@ class Task:
         self._turn = threading.Lock()
 
     @property
-    def shown(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether there is a display to show it."""
         return self.display is not None
 

@@ -32,7 +32,7 @@ def test_an_arrow_is_its_matrix(shape):
     rng = np.random.default_rng(0)
     (G, K, r), (D, E, F, H) = shape, arrow_of(shape, rng)
     for k in (r, 0, r - 1):
-        found = Arrow(D, E, F).leading(k)
+        found = Arrow(D, E, F).leading_part(k)
         inner = H[: G * K + k, : G * K + k]
         np.testing.assert_allclose(
             found.log_det(), np.linalg.slogdet(inner)[1], rtol=1e-12
@@ -73,7 +73,7 @@ def test_arrows_side_by_side():
     for s, (d, e, f, _) in enumerate(many):
         one = Arrow(d, e, f)
         np.testing.assert_allclose(
-            together.leading(2).log_det()[s], one.leading(2).log_det()
+            together.leading_part(2).log_det()[s], one.leading_part(2).log_det()
         )
         for left, right in zip(together.solve(a, c), one.solve(a[s], c[s])):
             np.testing.assert_allclose(left[s], right, atol=1e-12)
@@ -102,8 +102,8 @@ def test_a_sparse_border_is_a_border(k, blocks):
     if blocks is not None:  # no row of the leading part meets both of these columns
         E[:5, 0] = E[5:, 1] = F[0, 1] = F[1, 0] = 0.0
         D[2] = np.diag(np.diagonal(D[2]))
-    dense = Arrow(D, E.reshape(G, K, r), F).leading(k)
-    other = Arrow(D, sparse.csr_array(E), F, blocks).leading(k)
+    dense = Arrow(D, E.reshape(G, K, r), F).leading_part(k)
+    other = Arrow(D, sparse.csr_array(E), F, blocks).leading_part(k)
     assert isinstance(other.T, Arrow) == (blocks is not None)
     a = rng.normal(size=(G, K, 4))
     c = rng.normal(size=(k, 4))

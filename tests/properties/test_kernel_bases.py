@@ -37,12 +37,12 @@ def test_every_kind_has_a_case():
 @every_kind
 @pytest.mark.parametrize("k", FUNCTIONS, ids=str)
 def test_columns_and_what_they_lack_are_the_function(k, kind):
-    spectral = k.resolved(X).density(np.ones((1, 2))) is not None
+    spectral = k.resolve(X).density(np.ones((1, 2))) is not None
     if kind not in PROJECTIONS and not spectral:
         with pytest.raises(pr.Incompatible, match="spectral density"):
             basis(k, X, kind)
         return
-    found, known = basis(k, X, kind, **KINDS[kind]), k.resolved(X)
+    found, known = basis(k, X, kind, **KINDS[kind]), k.resolve(X)
     at_x, at_new = found.columns_at(X), found.columns_at(NEW)
     assert at_x.shape == (60, found.size)
     np.testing.assert_allclose(
@@ -68,7 +68,7 @@ def test_what_a_projection_lacks_is_a_covariance(k, kind):
     R = found.residual_covariance(both)
     assert (
         np.linalg.eigvalsh(R)[0]
-        >= -1e-10 * len(both) * np.abs(k.resolved(X)(both)).max()
+        >= -1e-10 * len(both) * np.abs(k.resolve(X)(both)).max()
     )
 
 
@@ -76,7 +76,7 @@ def test_what_a_projection_lacks_is_a_covariance(k, kind):
 def test_exact_is_the_matrix_on_the_rows(k):
     found = basis(k, X)
     assert (found.kind, found.error) == ("exact", 0.0)
-    M = k.resolved(X)(X)
+    M = k.resolve(X)(X)
     np.testing.assert_allclose(
         found.columns_at(X) @ found.columns_at(X).T,
         M,

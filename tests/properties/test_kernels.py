@@ -245,7 +245,7 @@ def test_direct_sums_and_columns():
     np.testing.assert_allclose(
         a.on(1).on(2, 0)(three), a(three[:, 0]), rtol=1e-14
     )  # columns of columns
-    named = (a.on("u") + kernels.RBF(1.0, scaled=True).on("v")).resolved(X, ["u", "v"])
+    named = (a.on("u") + kernels.RBF(1.0, scaled=True).on("v")).resolve(X, ["u", "v"])
     np.testing.assert_allclose(
         named(X), a(X[:, 0]) + kernels.RBF(X[:, 1].std(ddof=1))(X[:, 1]), rtol=1e-12
     )
@@ -261,9 +261,9 @@ def test_a_length_on_standardised_columns_follows_the_units(k):
     plain = type(k)(
         **{**{f: getattr(k, f) for f in k.__dataclass_fields__}, "scaled": False}
     )
-    np.testing.assert_allclose(k.resolved(X)(X), plain(U), rtol=1e-12)
+    np.testing.assert_allclose(k.resolve(X)(X), plain(U), rtol=1e-12)
     far = X * [1000.0, 0.01] + 3.0
-    np.testing.assert_allclose((2.0 * k).resolved(far)(far), 2.0 * plain(U), rtol=1e-9)
+    np.testing.assert_allclose((2.0 * k).resolve(far)(far), 2.0 * plain(U), rtol=1e-9)
 
 
 def test_power_series_and_limits_stay_positive():

@@ -190,7 +190,7 @@ def stated_kernel(
         raise DataError(
             f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12"
         )
-    kernel = kernel.resolved(with_spread(x, counts), inputs)
+    kernel = kernel.resolve(with_spread(x, counts), inputs)
     length_known = "length" in settings or not hasattr(kernel, "length")
     return (kernel if length_known else at_starting_length(kernel, x)), length_known
 

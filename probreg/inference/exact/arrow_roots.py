@@ -219,7 +219,7 @@ class ArrowRoots:
                     behind[b.place, j] = change.ravel()
         return lead, behind
 
-    def settled(self, gram: ArrowGram, slopes_of_log_det: Array) -> Array:
+    def effective_parameters(self, gram: ArrowGram, slopes_of_log_det: Array) -> Array:
         """The parameters that each scale adds (d,): <dL, X'WX M H^-1> for independent
         effects, from `slopes`.
 

@@ -108,11 +108,11 @@ class ArrowSurface(NodesSurface):
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
-    def _counted(self, factor: Arrow) -> Arrow:
+    def _counted_factor(self, factor: Arrow) -> Arrow:
         """The factor of the |H| in the value: without flat columns under ML."""
         if self.criterion == "REML":
             return factor
-        return factor.leading(self.layout.shape[2])
+        return factor.leading_part(self.layout.shape[2])
 
     def at_nodes(self, theta: Array) -> ArrowNodes:
         """Mean and spread of the coefficients at each of theta (S, d)."""
@@ -138,7 +138,7 @@ class ArrowSurface(NodesSurface):
         f = len(self.layout.flat)
         fit = (
             moments.weight * (nodes.log_noise - LOG_2PI)
-            - self._counted(nodes.factor).log_det()
+            - self._counted_factor(nodes.factor).log_det()
             - nodes.penalised
         )
         constant = 0.5 * moments.log_precision
@@ -192,10 +192,10 @@ class ArrowSurface(NodesSurface):
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
         s, b = self._scores(nodes.roots, u, noise)
-        lead, corner = self._counted(H).inverse_blocks()
+        lead, corner = self._counted_factor(H).inverse_blocks()
         gradient, relative, of_log_det = nodes.roots.slopes([(s, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
-        settled = nodes.roots.settled(
+        settled = nodes.roots.effective_parameters(
             gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), of_log_det
         )
         value = float(self._evidence(nodes)[0])

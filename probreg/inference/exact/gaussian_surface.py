@@ -181,7 +181,7 @@ class GaussianSurface(NodesSurface):
         )
 
     @cached_property
-    def _reduced(self) -> _Reduced:
+    def _reduced_system(self) -> _Reduced:
         inside, flat, y = self._factors
         k = flat.shape[1]
         # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
@@ -201,8 +201,8 @@ class GaussianSurface(NodesSurface):
     def _coordinates(self) -> tuple[Array, Array, Array]:
         """W, z and V with gamma = V times the coordinates; W as its singular values if
         there is only one scale."""
-        W = self._reduced.W
-        z = self._reduced.z
+        W = self._reduced_system.W
+        z = self._reduced_system.z
         if not self.groups.scalar:
             return W, z, np.eye(len(z))
         # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|: everything is diagonal.
@@ -236,7 +236,7 @@ class GaussianSurface(NodesSurface):
         else:
             S_before = self._inverse_before(D, np.exp(log_noise))
         evidence = float(self._evidence(nodes)[0])
-        rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced.rest))
+        rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced_system.rest))
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
         gradient, hessian = derivatives.through(
             J, curvature, self._relative if self.model.unknown else None
@@ -248,7 +248,7 @@ class GaussianSurface(NodesSurface):
 
     @property
     def _residual_weight(self) -> float:
-        return self._reduced.n + len(self.layout.flat) * (self.criterion == "ML")
+        return self._reduced_system.n + len(self.layout.flat) * (self.criterion == "ML")
 
     def _inverse_before(self, D: Array, noise: float) -> Array:
         """(noise D W'W D + I)^-1 of the columns before flat ones are eliminated, or its diagonal."""
@@ -332,12 +332,15 @@ class GaussianSurface(NodesSurface):
             - nodes.size
         )
         noise = np.exp(nodes.log_noise)
-        return 0.5 * (fit - noise * (nodes.rss + self._reduced.rest)) + self._constant
+        return (
+            0.5 * (fit - noise * (nodes.rss + self._reduced_system.rest))
+            + self._constant
+        )
 
     @property
     def _constant(self) -> float:
         if self.criterion == "REML":
-            flat = self._reduced.log_det
+            flat = self._reduced_system.log_det
         else:
             flat = 0.0
         return 0.5 * self.model.design.moments.log_precision - flat
@@ -380,7 +383,7 @@ class GaussianSurface(NodesSurface):
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
-        r = self._reduced
+        r = self._reduced_system
         V = self._coordinates[2]
         c = self.layout.centre.copy()
         G = self.layout.map_to_frame[:, : len(V)] @ V
@@ -399,13 +402,15 @@ class GaussianSurface(NodesSurface):
 
     def _balance(self, other_hyper: Array) -> float:
         # the mean of the diagonal of D W'W D
-        W = self._reduced.W
+        W = self._reduced_system.W
         base = np.exp(self.groups.log_scales(other_hyper).value)
         return float(np.square(W * base).sum() / W.shape[1]) or 1.0
 
     def _noise_variance(self, theta: Array) -> float:
         nodes = self.at_nodes(theta[None], spread=False)
-        square = nodes.size + np.exp(nodes.log_noise) * (nodes.rss + self._reduced.rest)
+        square = nodes.size + np.exp(nodes.log_noise) * (
+            nodes.rss + self._reduced_system.rest
+        )
         return self._bounded_variance(float(square[0]), self._residual_weight)
 
     def _values(self, theta: Array) -> Array:

@@ -152,7 +152,7 @@ class Integrate(Method):
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         problem.require_solvable()
-        nodes = self._weighed(problem, rng)
+        nodes = self._weigh_nodes(problem, rng)
         if self.max_k is None:
             limit = reliable(nodes.log_weight.size)
         else:
@@ -169,7 +169,7 @@ class Integrate(Method):
             )
         return solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
 
-    def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
+    def _weigh_nodes(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)
         found = self._place_nodes(problem, proposal, rng)
         # If a curved density has more mass on one side than the axes suggest, the

@@ -120,7 +120,7 @@ class LaplaceSurface(EvidenceSurface):
     def _frame(self) -> tuple[Array, Array]:
         """Flat coefficients at the start under ML, and a root of their covariance
         there: the mode at a common scale."""
-        reml = self._integrated
+        reml = self._restricted_surface
         mode = reml.mode(reml.starts()[0])
         flat = slice(self._inner, reml._inner)
         corner = mode.H.T[self._inner :, self._inner :]
@@ -130,7 +130,7 @@ class LaplaceSurface(EvidenceSurface):
         return mode.x[1][flat, 0], root
 
     @cached_property
-    def _integrated(self) -> "LaplaceSurface":
+    def _restricted_surface(self) -> "LaplaceSurface":
         """The surface that integrates flat coefficients too."""
         by_group = self.layout.by_group
         return LaplaceSurface(self.model, self.groups, by_group=by_group)
@@ -402,7 +402,7 @@ class LaplaceSurface(EvidenceSurface):
         gradient, _, of_log_det = roots.slopes(
             [(xv, mode.x), (minus, q)], inverse.own.sum(0), inverse.corner
         )
-        settled = roots.settled(gram, of_log_det)
+        settled = roots.effective_parameters(gram, of_log_det)
         # the derivative of the mode: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2
         # with z = X (dM u + M dM's)
         turned, dL_s, z_slopes = roots.fit_changes(mode.x, xs, d)
@@ -501,7 +501,7 @@ class LaplaceSurface(EvidenceSurface):
         """The best of a few common scales around the balance of prior and data, at each
         start of the other hyperparameters."""
         if self.criterion == "ML":
-            first = self._integrated.starts()[0]
+            first = self._restricted_surface.starts()[0]
             return [np.append(first, np.zeros(len(self._frame[0])))]
         points = []
         log_aux = self._log_aux(self._of_response())[len(self._inner_aux) :]

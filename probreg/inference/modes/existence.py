@@ -118,7 +118,7 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
         Topic.CONVERGENCE,
         "the check for separation was inconclusive; large coefficients and standard errors indicate separation",
     )
-    return Separation.none(model), (note,)
+    return Separation.without_separation(model), (note,)
 
 
 def along(

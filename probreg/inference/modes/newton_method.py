@@ -100,7 +100,7 @@ class Newton(Method):
         ):
             if start is not None:
                 options["start"] = wide.start(start)
-            solution = Newton(**options).solve(wide.tilted, rng)
+            solution = Newton(**options).solve(wide.tilted_model, rng)
             return wide.back(
                 solution, solution.aux[model.noise_scale] if wide.relative else 1.0
             )

@@ -205,7 +205,7 @@ class Separation:
         return f"{self.kind} separation by {few_names(self.labels)}"
 
     @classmethod
-    def none(cls, model: Model) -> "Separation":
+    def without_separation(cls, model: Model) -> "Separation":
         """Of a model whose maximum likelihood estimate exists."""
         shape = (model.shape[0], len(model.likelihood.contrast_matrix))
         return cls("none", (), (), np.zeros(shape, bool), None, 0)
@@ -235,7 +235,7 @@ def separation(model: Model) -> Separation:
     ('complete', ('Intercept', 'dose'), 4)
     """
     likelihood = model.likelihood
-    none = Separation.none(model)
+    none = Separation.without_separation(model)
     free = np.flatnonzero(~model.joint.informative)
     if not len(free) or likelihood.may_diverge is False:
         return none
@@ -342,7 +342,7 @@ def _separation_of_levels(
     strict = np.zeros(len(order), dtype=bool)
     strict[order] = directions.strict[int(has_reference) :]
     if not strict.any():
-        return Separation.none(model)
+        return Separation.without_separation(model)
     shift = basis.shift[border] / basis.scale[border]
     missing, direction, held = _raw_directions(
         directions,

@@ -99,7 +99,7 @@ class Rotated:
         return bool(self.model.joint.sigma_units.any())
 
     @property
-    def tilted(self) -> Model:
+    def tilted_model(self) -> Model:
         """The model for a joint mode with sigma: N(w; 0, sigma^2) at w = 0 is sigma^-unseen."""
         if not (self.relative and self.unseen):
             return self.model

@@ -388,7 +388,7 @@ class SampledDensity:
         ]
 
     @cached_property
-    def _fixed(self) -> dict[str, float]:
+    def _fixed_aux(self) -> dict[str, float]:
         return self.model.fixed
 
     def _point(self, x: Array) -> "Point":
@@ -410,7 +410,7 @@ class SampledDensity:
             n, f = self._noncentred_entries
             values[f] += self.at.regression.dot(values[n] - self.at.centre[n])
         log_aux = values.T[model.shape[0] * model.shape[1] :]
-        aux = {**self._fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
+        aux = {**self._fixed_aux, **dict(zip(model.unknown, np.exp(log_aux)))}
         return Point(x[k:], theta, scales, values, aux)
 
     def log_prob(self, x: Array) -> tuple[float, Array]:

@@ -173,7 +173,7 @@ class LaplaceApproximation(Method):
             model.design.n < model.shape[0]
             and (wide := rotate_to_rows(model)) is not None
         ):
-            solution, unit = self._solve(wide.tilted, rng)
+            solution, unit = self._solve(wide.tilted_model, rng)
             beta, log_w = wide.draws(solution, unit if wide.relative else 1.0, rng)
             draws = solution.posterior
             log_q = {"log_q": draws.stats["log_q"] + log_w}

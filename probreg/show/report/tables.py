@@ -60,8 +60,8 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
         c for c in _COLUMNS if c in frame and not (c == "fit" and len(fits) == 1)
     ]
     content = Table.from_pandas(
-        frame[columns].rename(columns=_heading),
-        formats={_heading(c): f for c, f in formats.items()},
+        frame[columns].rename(columns=_column_heading),
+        formats={_column_heading(c): f for c, f in formats.items()},
     )
     described = [
         (name, ", ".join(f"{k} = {v[i]:g}" if isinstance(v[i], float) else f"{k} = {v[i]}" for k, v in table.items()))
@@ -82,7 +82,7 @@ def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
     return columns, [*map(str, table.rows)]
 
 
-def _heading(name: str) -> str:
+def _column_heading(name: str) -> str:
     """Return the heading of a column of `Fit.predict`."""
     return name.replace("_", " ")
 

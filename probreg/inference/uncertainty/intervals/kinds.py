@@ -107,7 +107,7 @@ class Intervals:
         return None
 
     @cached_property
-    def reported(self) -> Estimated:
+    def reported_estimates(self) -> Estimated:
         """The reported coefficients and their standard errors."""
         return reported_estimate(self.model, self.solution)
 
@@ -210,13 +210,13 @@ class SymmetricInterval(IntervalKind):
         words = reported_words(intervals.model, intervals.method, s)
         if words["kind"] == "none":
             raise Incompatible(f"no interval: {words['definition']}")
-        if np.isnan(intervals.reported.error).any():
+        if np.isnan(intervals.reported_estimates.error).any():
             raise NotConverged(
                 f"no interval: there are no standard errors ({s.reason_without_errors})"
             )
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        estimate = self.of.reported
+        estimate = self.of.reported_estimates
         given = self.given
         if given is None:
             df = self.of.df
@@ -263,7 +263,7 @@ class InvertedInterval(IntervalKind):
         return
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        shape = self.of.reported.beta.shape
+        shape = self.of.reported_estimates.beta.shape
         scales = self.of.solution.effect_scales
         if scales is not None:
             return profiled_coefficients(scales, self.name, quantile(prob, None))
@@ -302,7 +302,7 @@ class ReplicatedInterval(IntervalKind):
         return words | {"failed": int(self.of.solution.stats["failed"])}
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        beta = self.of.reported.beta
+        beta = self.of.reported_estimates.beta
         lower, upper = of_replicates(
             self._replicates(), self._ends_kind, beta.reshape(len(beta), -1), prob
         )
@@ -342,7 +342,7 @@ class PosteriorInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         s = self.of.solution
-        estimate = self.of.reported
+        estimate = self.of.reported_estimates
         if s.posterior.elliptical:
             half = quantile(prob, s.df) * estimate.error
             return estimate.beta - half, estimate.beta + half
