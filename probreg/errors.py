@@ -30,7 +30,7 @@ class Remedy:
     """
 
     argument: str
-    value: str
+    value: str | bool
 
     @property
     def argument_text(self) -> str:

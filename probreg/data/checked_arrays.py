@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array, floats
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, such_rows
+from probreg.errors import DataError, Remedy, such_rows
 from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
@@ -45,7 +45,8 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         )
     if intercept and INTERCEPT in names:
         raise DataError(
-            "X already has a column called 'Intercept'; pass intercept=False"
+            "X already has a column called 'Intercept'",
+            remedy=Remedy("intercept", False),
         )
     return names
 

@@ -37,7 +37,7 @@ from probreg.comparison.effects.scenarios import (
     trials_of,
 )
 from probreg.data.formula.variables import categories, read_by
-from probreg.errors import DataError
+from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.influence import ways_of_groups
@@ -409,7 +409,8 @@ def _population(
     for name in keys:
         if name in recipe.of_groups_alone and not is_known(recipe, groups, name):
             raise DataError(
-                f"by={name!r} names groups, which are all alike with groups={groups!r}; use groups='known'"
+                f"by={name!r} names groups, which are all alike with groups={groups!r}",
+                remedy=Remedy("groups", "known"),
             )
     trials = trials_of(fit.model)
     if unit == "trial" and trials is None:

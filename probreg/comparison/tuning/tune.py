@@ -18,7 +18,7 @@ from probreg.comparison.tuning.criteria import (
 )
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.inference.penalized.paths import rescale_original
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
@@ -150,7 +150,8 @@ def tune(
     loss = LOSSES.resolve(score)
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
         raise DataError(
-            f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv"
+            f"{criterion.name} has no standard error, so no one-standard-error rule",
+            remedy=Remedy("rule", "min"),
         )
     if loss.name != "log" and not criterion.holds_out:
         raise DataError(

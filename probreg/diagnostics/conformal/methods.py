@@ -13,7 +13,7 @@ from probreg.arguments.scalars import Fraction, Seed, check_fields
 from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.diagnostics.conformal.scores import Score, need_one_trial, score_for
-from probreg.errors import DataError, Incompatible, NotConverged, such_rows
+from probreg.errors import DataError, Incompatible, NotConverged, Remedy, such_rows
 from probreg.fits.fit import Fit, fit as refit
 from probreg.fits.prediction import atom_count, predictive, require_predictive
 from probreg.inference import Status
@@ -231,7 +231,8 @@ def _require_linear_estimate(model: Model) -> None:
     """Raise Incompatible unless the estimate of beta is linear in y for any sigma."""
     if not model.likelihood.least_squares:
         raise Incompatible(
-            f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
+            f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}",
+            remedy=Remedy("kind", "split"),
         )
     relative = (
         not model.unknown

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.inference.base import (
     Estimated,
     Method,
@@ -227,7 +227,8 @@ class SymmetricInterval(IntervalKind):
             if given is not None:
                 subject = f"the {given.kind} covariance"
             raise Incompatible(
-                f"{subject} has no degrees of freedom here, so no t interval; use kind='wald'"
+                f"{subject} has no degrees of freedom here, so no t interval",
+                remedy=Remedy("kind", "wald"),
             )
         if given is None:
             error = estimate.error
