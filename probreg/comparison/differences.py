@@ -79,7 +79,7 @@ class FitPair:
                     parts.append(f"other columns for {shorten_names(common)}")
                 if parts:
                     texts[cause] = "; ".join(parts)
-        if (d.weighted or e.weighted) and d.n and e.n:
+        if (d.has_weights or e.has_weights) and d.n and e.n:
             weights = self._weights_difference()
             if weights:
                 texts[Cause.WEIGHTS] = weights
@@ -88,7 +88,7 @@ class FitPair:
     def _weights_difference(self) -> str:
         """Return the difference in the weights of rows in memory, in words; "" if there is none."""
         d, e = [fit.model.design for fit in self.fits]
-        first, second = [g.weight_kind if g.weighted else "no" for g in (d, e)]
+        first, second = [g.weight_kind if g.has_weights else "no" for g in (d, e)]
         if first != second:
             a, b = self.names
             return f"{first} weights in {a}, {second} weights in {b}"

@@ -57,7 +57,7 @@ class ArrayColumns(ColumnRecipe):
         return tuple(term.short for term in self.processes.values() if term.learned)
 
     @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
+    def input_names(self) -> Mapping[str, tuple[str, ...]]:
         return {key: term.inputs for key, term in self.processes.items()}
 
     def own_column(self, name: str) -> int | None:

@@ -67,7 +67,7 @@ class ColumnRecipe(ABC):
         return {}
 
     @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
+    def input_names(self) -> Mapping[str, tuple[str, ...]]:
         """The inputs of each smooth function and process, by term."""
         return {}
 
@@ -171,7 +171,7 @@ class Design(PrintsLines):
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
         rows = f"{self.n} rows" if self.n else self._rows_place
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
-        has += [f"{self.weight_kind} weights"] if self.weighted else []
+        has += [f"{self.weight_kind} weights"] if self.has_weights else []
         return [
             f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
             f"columns: {few_names(self.shown_columns)}",
@@ -346,7 +346,7 @@ class Design(PrintsLines):
         )
 
     @property
-    def weighted(self) -> bool:
+    def has_weights(self) -> bool:
         """Whether the rows have weights of any kind."""
         return self.weights is not None or self.precision is not None
 

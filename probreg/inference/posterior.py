@@ -33,7 +33,7 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 @METHODS.register
 @dataclass(frozen=True)
 class Posterior(Method):
-    """The cheapest reliable posterior: exact, else by weighted points, else nuts.
+    """The cheapest reliable posterior: exact, else by importance sampling, else nuts.
 
     `integrate` fits models with unknown prior scales. `importance` is used if its k-hat
     is at most `max_k` and its
@@ -90,7 +90,7 @@ class Posterior(Method):
         return Integrate(draws=self.draws, chains=self.chains)
 
     @property
-    def weighted(self) -> Importance:
+    def importance(self) -> Importance:
         return Importance(draws=self.draws, chains=self.chains, max_k=self.max_k)
 
     @property
@@ -98,7 +98,7 @@ class Posterior(Method):
         return NUTS(draws=self.draws, chains=self.chains)
 
     def obstacle(self, model: Model) -> str | None:
-        methods = (*self.exact, self.nodes, self.weighted, self.sampler)
+        methods = (*self.exact, self.nodes, self.importance, self.sampler)
         if any(method_obstacle(k, model) is None for k in methods):
             return None
         last = self.nodes if _rebuilds_columns(model) else self.sampler
@@ -107,7 +107,7 @@ class Posterior(Method):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
         model, notes = with_proper_correlations(model)
-        methods: list[Method] = [self.weighted]
+        methods: list[Method] = [self.importance]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             methods.insert(0, self.nodes)
         reasons: list[str] = []

@@ -146,7 +146,7 @@ def term_functions(design: Design) -> tuple[TermFunction, ...]:
     terms = {t.name: t for t in recipe.terms}
     functions = list[TermFunction]()
     number = {name: j for j, name in enumerate(design.columns)}
-    for key, inputs in recipe.entering.items():
+    for key, inputs in recipe.input_names.items():
         if not present.issuperset(terms[key].columns):
             continue
         term = recipe.processes.get(key) or recipe.smooths[key]

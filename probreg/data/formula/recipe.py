@@ -119,7 +119,7 @@ class Recipe(ColumnRecipe):
     @cached_property
     def smooths(self) -> Mapping[str, SmoothTerm]:
         """The smooth functions among its terms, by the term as written."""
-        keys = [key for key in self.entering if key not in self.processes]
+        keys = [key for key in self.input_names if key not in self.processes]
         return {key: term_of(self.memory.transforms[key]) for key in keys}
 
     @property
@@ -136,7 +136,7 @@ class Recipe(ColumnRecipe):
         )
 
     @cached_property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
+    def input_names(self) -> Mapping[str, tuple[str, ...]]:
         """The inputs of each smooth function and each process, by term, as written and in the order of the formula."""
         return {
             e.written(): tuple(map(e.written, e.alone.args))

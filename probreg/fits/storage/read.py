@@ -170,7 +170,7 @@ def _row_specs(recipe: ColumnRecipe) -> list[ArraySpec]:
         if key in recipe.grouped:
             width = 1 + recipe.grouped[key].shape[1]  # the group, and z (K,)
         else:
-            width = len(recipe.entering[key])
+            width = len(recipe.input_names[key])
         optional = key in recipe.smooths
         specs.append(ArraySpec(f"{INPUTS}{i}", (f"n {width}",), FINITE, optional))
     return specs
