@@ -1,13 +1,11 @@
 """Base classes of the methods, which turn a model into a solution of plain arrays.
 
 A method is a frozen dataclass of settings. `obstacle` returns why it cannot fit a
-model. `target` is "mode" (the mode
-of the log posterior) or "posterior" (draws). The notes of the solution describe the
-treatment of sigma.
+model. `target` is "mode" (the mode of the log posterior) or "posterior" (draws). The
+notes of the solution describe the treatment of sigma.
 
 Functions here map the model's own coefficients to the reported ones and back: a softmax
-fits m predictors and reports
-every outcome, and effects that vary by a group are reported separately
+fits m predictors and reports every outcome, and random effects are reported separately
 (`effects_of_groups`).
 """
 

@@ -27,7 +27,7 @@ from probreg.errors import DataError
 from probreg.likelihoods.links import Link
 from probreg.registry import Registry
 
-# on the link scale, where a mean at the edge of its range has its likelihood
+# the linear predictor that stands for infinity, if the mean is at the edge of its range
 FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 

@@ -14,7 +14,7 @@ from probreg.special import gammaln, pdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    # log p = y eta - mu - log y!, d/d eta = y - mu, -d^2/d eta^2 = mu.
+    # log p + log y! = y eta - mu, d/d eta = y - mu; there is no nuisance parameter.
     mu = exp(eta)
     return y * eta - mu, y - mu, 0.0
 

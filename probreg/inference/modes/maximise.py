@@ -57,16 +57,16 @@ def maximise(
     rounding = 1e-5
     decrement = np.inf
     for steps in range(1, max_steps + 1):
-        step, convex = find_step(point)
+        step, is_definite = find_step(point)
         before = decrement
         decrement = float(np.sqrt(max(point.gradient @ step, 0.0)))
-        if convex and decrement < tol:
+        if is_definite and decrement < tol:
             x = x + step
             last = evaluate(x) if evaluates_last else point
             return Maximum(x, last, decrement, steps, Status.CONVERGED)
-        if convex and before <= decrement < rounding:
+        if is_definite and before <= decrement < rounding:
             return Maximum(x, point, decrement, steps, Status.CONVERGED)
-        if refine is not None and convex:
+        if refine is not None and is_definite:
             refined = refine(x, point, decrement)
             if refined is not x:
                 x = refined
@@ -75,7 +75,7 @@ def maximise(
         accepted = _halve_step(evaluate, find_step, x, point, step)
         if accepted is None:
             # the maximum is reached up to rounding, or the point is not a maximum
-            ended = convex and decrement < rounding
+            ended = is_definite and decrement < rounding
             status = Status.CONVERGED if ended else Status.SADDLE
             return Maximum(x, point, decrement, steps, status)
         x, point = accepted
@@ -134,5 +134,5 @@ def newton_step(local: Point) -> tuple[Array, bool]:
     value = np.where(
         null, np.inf, np.abs(value)
     )  # no step along directions that do not change the value
-    convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
-    return (vector / value) @ (vector.T @ (g / d)) / d, convex
+    is_definite = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
+    return (vector / value) @ (vector.T @ (g / d)) / d, is_definite

@@ -2,10 +2,9 @@
 smooth likelihood.
 
 The iteration uses standardised columns and log aux. The step solves the observed
-curvature, regularised if it is
-not positive definite, and is halved until the log posterior increases. The stopping
-rule is the Newton decrement
-sqrt(g' H^-1 g), the distance to the maximum in standard errors.
+curvature, regularised if it is not positive definite, and is halved until the log
+posterior increases. The stopping rule is the Newton decrement sqrt(g' H^-1 g), the
+distance to the maximum in standard errors.
 """
 
 from collections.abc import Callable

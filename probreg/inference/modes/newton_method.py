@@ -34,7 +34,7 @@ from probreg.priors import SmoothPrior
 @METHODS.register
 @dataclass(frozen=True)
 class Newton(Method):
-    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with smooth priors.
 
     A noise scale sigma is estimated jointly on its log scale, so p(sigma) ∝ 1/sigma
     gives maximum likelihood. The covariance is the inverse observed curvature over
