@@ -136,9 +136,7 @@ def test_a_score_that_the_response_has_not():
 
 
 def test_the_jackknife_is_of_linear_estimates():
-    with pytest.raises(
-        pr.Incompatible, match="gaussian likelihood, not bernoulli"
-    ):
+    with pytest.raises(pr.Incompatible, match="gaussian likelihood, not bernoulli"):
         conformal(yes_no(), kind="jackknife+")
     ridge = pr.fit(line().model.with_prior(Normal(1.0)))
     with pytest.raises(pr.Incompatible, match="fixed sigma or in units of sigma"):

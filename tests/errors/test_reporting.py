@@ -175,7 +175,7 @@ def test_the_restricted_maximum_meets_the_restriction_and_beats_its_neighbours(t
 
 
 def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
-    from probreg.diagnostics.after import local as room
+    from probreg.diagnostics.after import fit_arrays as room
 
     calls = []
     monkeypatch.setattr(

@@ -18,8 +18,8 @@ from probreg.diagnostics.after import (
     residuals,
 )
 from probreg.diagnostics.after.dispersion import count_dispersion
+from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.diagnostics.after.functional_form import reset
-from probreg.diagnostics.after.local import local
 from probreg.diagnostics.after.residual_tests import durbin_watson_test, normality_test
 from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.likelihoods import ProximalLikelihood
@@ -434,11 +434,11 @@ def test_units_and_shifts_of_columns_do_not_matter(likelihood):
 def test_leverages_add_up_to_the_coefficients_and_a_prior_takes_its_share(clean):
     for likelihood in LIKELIHOODS:
         fit = clean[likelihood][0]
-        assert local(fit).size == pytest.approx(
+        assert arrays_of_fit(fit).size == pytest.approx(
             np.prod(fit.model.shape), abs=1e-9
         )  # rounding
     tight = pr.fit(clean["bernoulli"][0].model.with_prior(pr.Normal(0.1)))
-    assert 1.0 < local(tight).size < 2.0
+    assert 1.0 < arrays_of_fit(tight).size < 2.0
 
 
 def test_leaving_a_row_out_is_exact_for_least_squares():

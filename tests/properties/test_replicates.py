@@ -10,6 +10,12 @@ from scipy import stats
 
 import probreg as pr
 from probreg.diagnostics.after import DIAGNOSTICS, influence_measures
+from probreg.diagnostics.after.fit_arrays import (
+    arrays_of_fit,
+    draw_replicates,
+    simulated_p_value,
+    take_observations,
+)
 from probreg.diagnostics.after.functional_form import (
     added_test,
     powers,
@@ -20,12 +26,6 @@ from probreg.diagnostics.after.influence import (
     UNCOMMON,
     largest_cook,
     largest_dfbetas,
-)
-from probreg.diagnostics.after.local import (
-    draw_replicates,
-    local,
-    simulated_p_value,
-    take_observations,
 )
 from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.fits.inference_data import observation_rows
@@ -45,7 +45,7 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-12}  # one formula by two routes, conditioned 
 def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
     fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
-    found, rows = local(fit), observation_rows(fit.model)[0]
+    found, rows = arrays_of_fit(fit), observation_rows(fit.model)[0]
     at = take_observations(found, rows)
     measures = influence_measures(fit)
     np.testing.assert_allclose(
@@ -80,7 +80,7 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
         likelihood, prior, n=300, aux=dict.fromkeys(likelihood.nuisance, 0.7)
     )
     fit = pr.fit(model)
-    (drawn,) = draw_replicates(fit, local(fit), np.random.default_rng(0), 5)
+    (drawn,) = draw_replicates(fit, arrays_of_fit(fit), np.random.default_rng(0), 5)
     error = np.sqrt(np.einsum("nak,nak->na", drawn.Z, drawn.Z)).max()
     for y, eta in zip(drawn.y, drawn.eta):
         again = replace(model, design=replace(model.design, y=y))

@@ -13,7 +13,11 @@ from probreg.diagnostics.after.base import (
     other_spread,
     require_counts,
 )
-from probreg.diagnostics.after.local import Local, local, with_simulated_p
+from probreg.diagnostics.after.fit_arrays import (
+    FitArrays,
+    arrays_of_fit,
+    with_simulated_p,
+)
 from probreg.diagnostics.conformal.scores import class_probabilities
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
@@ -91,7 +95,7 @@ def dispersion(fit: Fit) -> Dispersion:
         raise NotApplicable(
             f"the mean of {likelihood.named} response does not determine its variance"
         )
-    pieces = fit.once(local)
+    pieces = fit.once(arrays_of_fit)
     require_counts(fit)
     if isinstance(likelihood, CountLikelihood):
         return count_dispersion(fit)
@@ -115,7 +119,7 @@ def count_dispersion(fit: Fit) -> Dispersion:
     which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which gives all rows equal weight.
     With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
     """
-    pieces = fit.once(local)
+    pieces = fit.once(arrays_of_fit)
     df = pieces.w.sum() - pieces.size
     x2 = float(pieces.w @ pieces.scores.u[0, :, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
@@ -134,7 +138,7 @@ def count_dispersion(fit: Fit) -> Dispersion:
     return Dispersion(x2 / df, tuple(tests))
 
 
-def dispersion_score(data_sets: Local) -> Array:
+def dispersion_score(data_sets: FitArrays) -> Array:
     """z of each data set, (S,)."""
     # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
     # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
@@ -147,7 +151,7 @@ def dispersion_score(data_sets: Local) -> Array:
     return (excess @ data_sets.w) / np.sqrt(2.0 * (v**2 @ data_sets.w))
 
 
-def _pearson_ratio(data_sets: Local, df: float) -> Array:
+def _pearson_ratio(data_sets: FitArrays, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,), for overdispersion and underdispersion."""
     with np.errstate(divide="ignore"):
         # |log| makes a ratio and its inverse equally far from 1.

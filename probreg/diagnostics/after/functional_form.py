@@ -16,7 +16,11 @@ from probreg.diagnostics.after.base import (
     orthonormal_basis,
     require_counts,
 )
-from probreg.diagnostics.after.local import Local, local, with_simulated_p
+from probreg.diagnostics.after.fit_arrays import (
+    FitArrays,
+    arrays_of_fit,
+    with_simulated_p,
+)
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
@@ -79,19 +83,19 @@ def reset(fit: Fit, power: int = 3) -> HypothesisTest | None:
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 
-    pieces = fit.once(local)
+    pieces = fit.once(arrays_of_fit)
     test = added_test(pieces, powers(pieces.eta[0], pieces.w, power, centred))
     if test is None or pieces.df is not None:
         return test
 
-    def statistic(data_sets: Local) -> Array:
+    def statistic(data_sets: FitArrays) -> Array:
         columns = powers(data_sets.eta, data_sets.w, power, centred)
         return score_statistic(data_sets, columns)
 
     return with_simulated_p(fit, test, statistic)
 
 
-def added_test(pieces: Local, G: Array) -> HypothesisTest | None:
+def added_test(pieces: FitArrays, G: Array) -> HypothesisTest | None:
     """Score test of coefficients 0 for added columns (n, m, q); None if they add nothing.
 
     With A = sqrt(W) times the added columns after projection on the fit's columns, and z = A'u, the statistic z'(A'A)^-1 z is
@@ -127,7 +131,7 @@ def added_test(pieces: Local, G: Array) -> HypothesisTest | None:
     return HypothesisTest(f"F({q}, {format_number(df, 4)})", f, p)
 
 
-def score_statistic(data_sets: Local, G: Array) -> Array:
+def score_statistic(data_sets: FitArrays, G: Array) -> Array:
     """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
     WG = np.einsum("snab,snbq->snaq", data_sets.W, G, optimize=True)
     C = np.einsum("nak,snaq->skq", data_sets.Z, WG, optimize=True)

@@ -17,11 +17,11 @@ from probreg.diagnostics.after.base import (
     heavier_tails,
     require_counts,
 )
-from probreg.diagnostics.after.local import (
+from probreg.diagnostics.after.fit_arrays import (
     LEAST,
-    Local,
+    FitArrays,
     StatisticOfDataSets,
-    local,
+    arrays_of_fit,
     simulated_p_value,
 )
 from probreg.diagnostics.before.columns import (
@@ -68,7 +68,7 @@ class DeletionDiagnostic(Diagnostic):
 
     def require(self, fit: Fit) -> None:
         super().require(fit)
-        fit.once(local)
+        fit.once(arrays_of_fit)
         if fit.model.design.total <= fit.model.shape[0] + 1:
             raise NotApplicable("too few observations")
 
@@ -85,7 +85,7 @@ class DeletionDiagnostic(Diagnostic):
 
         A share of samples of the model reach this measure; it is not reported below `noted`.
         """
-        pieces = fit.once(local)
+        pieces = fit.once(arrays_of_fit)
         alone = np.isnan(pieces.influence.cook[0]) & (pieces.w > 0)
         findings: list[Finding] = []
         if alone.any():
@@ -163,7 +163,7 @@ def influence_measures(fit: Fit) -> Dataset:
     require_rows_and_estimate(fit)
     design = fit.model.design
     refuse_sampling(design.weight_kind, "influence measures")
-    pieces = fit.once(local)
+    pieces = fit.once(arrays_of_fit)
     u = pieces.scores.u[0]
     sign = np.sign(u[:, 0]) if u.shape[1] == 1 else np.ones(1)
     influence = pieces.influence
@@ -198,7 +198,7 @@ def influence_measures(fit: Fit) -> Dataset:
     )
 
 
-def dfbetas(data_sets: Local, fit: Fit) -> Array:
+def dfbetas(data_sets: FitArrays, fit: Fit) -> Array:
     """Changes of the reported coefficients in their standard errors without the observation, (S, n, q); nan without an estimate."""
     influence = data_sets.influence
     # C phi are the reported coefficients
@@ -231,7 +231,7 @@ class LeverageDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        pieces = fit.once(local)
+        pieces = fit.once(arrays_of_fit)
         w = pieces.w
         h = pieces.influence.leverage[0] / fit.model.shape[1]
         names = fit.model.design.row_names
@@ -268,7 +268,7 @@ class CookDiagnostic(DeletionDiagnostic):
     noted, warned = 0.5, 1.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        pieces = fit.once(local)
+        pieces = fit.once(arrays_of_fit)
         D = np.nan_to_num(pieces.influence.cook[0], nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
@@ -291,7 +291,7 @@ class CookDiagnostic(DeletionDiagnostic):
         return self.report_influence(fit, sentence, top, largest_cook, names)
 
 
-def largest_cook(data_sets: Local) -> Array:
+def largest_cook(data_sets: FitArrays) -> Array:
     """The largest Cook's distance of each data set, (S,)."""
     return np.nan_to_num(data_sets.influence.cook, nan=0.0).max(1)
 
@@ -314,7 +314,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
     noted, warned = 1.0, 2.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        moves = np.nan_to_num(dfbetas(fit.once(local), fit)[0])
+        moves = np.nan_to_num(dfbetas(fit.once(arrays_of_fit), fit)[0])
         if not moves.shape[1]:
             raise NotApplicable("the model has no coefficients but effects by group")
         row = np.abs(moves).argmax(0)
@@ -340,7 +340,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         return self.report_influence(fit, sentence, top, statistic, rows, columns)
 
 
-def largest_dfbetas(data_sets: Local, fit: Fit) -> Array:
+def largest_dfbetas(data_sets: FitArrays, fit: Fit) -> Array:
     """The largest |DFBETAS| of each data set, (S,)."""
     size = np.abs(dfbetas(data_sets, fit))
     return np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2))
@@ -401,7 +401,7 @@ def surprise(fit: Fit) -> Array:
         and fit.model.noise_unknown
         and fit.model.joint.gaussian
     ):
-        pieces = fit.once(local)
+        pieces = fit.once(arrays_of_fit)
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
             r = np.sqrt(pieces.influence.internal[0]) / pieces.influence.sigma[0]
         assert pieces.df is not None

@@ -12,7 +12,7 @@ from probreg.diagnostics.after.base import (
     require_variation,
     robust_errors,
 )
-from probreg.diagnostics.after.local import Local, with_simulated_p
+from probreg.diagnostics.after.fit_arrays import FitArrays, with_simulated_p
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
@@ -272,7 +272,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             tests.append(durbin_watson_test(fit))
         lags = min(10, design.n // 5)
 
-        def statistic(data_sets: Local) -> Array:
+        def statistic(data_sets: FitArrays) -> Array:
             return ljung_box(data_sets.scores.u[..., 0], lags)
 
         box = chi2_test(float(ljung_box(e, lags)), lags, "Ljung-Box ")

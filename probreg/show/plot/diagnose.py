@@ -8,8 +8,8 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.same_question import method_name
+from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.diagnostics.after.influence import influence_measures
-from probreg.diagnostics.after.local import local
 from probreg.diagnostics.findings import NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import quantile_residuals
@@ -129,7 +129,7 @@ def _panels_by_title(
     else:
         draws["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
     with suppress(NotApplicable):
-        fit.once(local)
+        fit.once(arrays_of_fit)
         draws["Leverage"] = lambda ax: _draw_leverage(ax, fit)
     return draws
 

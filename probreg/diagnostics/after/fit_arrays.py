@@ -62,7 +62,7 @@ class Influence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Local:
+class FitArrays:
     """Arrays of S data sets on the same n rows, S = 1 for the data of a fit; k coordinates represent the coefficients."""
 
     likelihood: SmoothLikelihood
@@ -132,7 +132,7 @@ class Local:
         )
 
 
-def local(fit: Fit) -> Local:
+def arrays_of_fit(fit: Fit) -> FitArrays:
     """Return the arrays of a fit. NotApplicable for a fit that has none; `fit.once(local)` computes them once."""
     model = fit.model
     design = model.design
@@ -171,7 +171,7 @@ def local(fit: Fit) -> Local:
     Q = np.einsum("nba,nbk->nak", root, Z)
     curvature = np.einsum("n,nak,nal->kl", w, Q, Q, optimize=True)
     size = float(np.trace(curvature))
-    return Local(
+    return FitArrays(
         likelihood,
         aux,
         design.observed[None],
@@ -218,7 +218,7 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     )
 
 
-StatisticOfDataSets = Callable[[Local], Array]  # of S data sets, (S,)
+StatisticOfDataSets = Callable[[FitArrays], Array]  # of S data sets, (S,)
 FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
 # after so many data sets (the data among them), enough exceed the statistic
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
@@ -261,7 +261,7 @@ def simulated_p_value(
         return None
     try:
         require_counts(fit, 1)
-        pieces = fit.once(local)
+        pieces = fit.once(arrays_of_fit)
     except NotApplicable:
         return None
     rows = observation_rows(fit.model)[0]
@@ -284,7 +284,7 @@ def simulated_p_value(
     return over / done
 
 
-def take_observations(pieces: Local, rows: Array) -> Local:
+def take_observations(pieces: FitArrays, rows: Array) -> FitArrays:
     """Return the observed data as one data set of the observations in these rows."""
     aux = {k: v[rows] if np.ndim(v) else v for k, v in pieces.aux.items()}
     return replace(
@@ -300,8 +300,8 @@ def take_observations(pieces: Local, rows: Array) -> Local:
 
 
 def draw_replicates(
-    fit: Fit, observed: Local, rng: np.random.Generator, count: int
-) -> Iterator[Local]:
+    fit: Fit, observed: FitArrays, rng: np.random.Generator, count: int
+) -> Iterator[FitArrays]:
     """Yield blocks of data sets drawn from the model at its estimates."""
     n, m, k = observed.Z.shape
     likelihood = observed.likelihood
