@@ -220,9 +220,11 @@ def _model_at(
         for b in model.joint.blocks
         if b.stated and tuple(columns[j] for j in b.columns) not in ranges
     ]
-    in_units = model.likelihood.least_squares
+    in_units = model.likelihood.least_squares and model.noise_held is None
+    sigma = model.noise_held if model.likelihood.least_squares else None
     blocks: dict[Key, Prior] = {
-        names: Normal(t, sigma_units=in_units) for names, t in ranges.items()
+        names: Normal(t * (sigma or 1.0), sigma_units=in_units)
+        for names, t in ranges.items()
     }
     return model.with_prior({**mapping_of(others, columns), **blocks})
 
@@ -233,7 +235,7 @@ def _at_scales(
     tau: Mapping[str, float],
     description: str,
 ) -> Fit:
-    """Fit at given scales of the ranges; for least squares sigma is fixed, or at the maximum of the evidence."""
+    """Fit at given scales of the ranges; for least squares sigma is fixed, or its restricted estimate."""
     at_scales = _model_at(model, functions, tau)
     if not (model.likelihood.least_squares and model.noise_unknown):
         fitted = fit(at_scales)
@@ -249,7 +251,10 @@ def _at_scales(
             "df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}"
         )
     else:
-        fitted = fit(at_scales, "evidence")
+        sigma = fit(at_scales, "evidence").aux[model.noise_scale]
+        known = model.with_aux(**{model.noise_scale: sigma})
+        fitted = fit(_model_at(known, functions, tau))
+        description += f"; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest"
     note = important_note(
         Topic.SCALES, "smooth functions at {values}", values=description
     )

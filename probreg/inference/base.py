@@ -511,7 +511,7 @@ def improper_aux(method: Method, model: Model) -> str | None:
         ):
             return (
                 f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at 0 "
-                f"({model.likelihood.at_zero[name]}): give it a proper prior, such as HalfNormal(1.0)"
+                f"({model.likelihood.at_zero[name]}): give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             )
     return None
 
@@ -632,7 +632,7 @@ def sigma_note(model: Model, note: Note | None) -> tuple[Note, ...]:
         return (
             important_note(
                 Topic.SIGMA,
-                "{name} is held at {value:g}",
+                "{name} is fixed at {value:g}",
                 name=model.noise_scale,
                 value=model.noise_held,
             ),

@@ -464,6 +464,7 @@ def _gather_replicates(
         if n > 0
     ]
     n_failed = sum(failures.values())
+    of_which = f", {method.reps - n_failed} with an estimate" * bool(n_failed)
     details = [estimate.detail]
     if n_failed:
         details.append(
@@ -491,11 +492,11 @@ def _gather_replicates(
             *without_topic(estimate.notes, Topic.STANDARD_ERRORS),
             important_note(
                 Topic.STANDARD_ERRORS,
-                "standard errors come from {reps} {kind} bootstrap replicates of {method}, {n} with an estimate",
+                "standard errors come from {reps} {kind} bootstrap replicates of {method}{of_which}",
                 reps=method.reps,
                 kind=method.kind,
                 method=inner.name,
-                n=method.reps - n_failed,
+                of_which=of_which,
             ),
             *undefined,
         ),
