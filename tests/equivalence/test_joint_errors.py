@@ -121,7 +121,7 @@ REFITTED = [  # functions of a Cholesky basis leave its columns as their length 
     ("count ~ s(x)", "negative_binomial", "ML", {}),
     ("count ~ x + z", "poisson", "REML", RIDGE),
     ("c ~ x + z", "categorical", "REML", RIDGE),
-    ("c ~ gp(x)", "categorical", "REML", {}),
+    ("c ~ gp(x, length=2.0)", "categorical", "REML", {}),
 ]
 
 

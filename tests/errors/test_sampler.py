@@ -186,7 +186,7 @@ def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
     model = pr.Model.from_arrays(
         X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux}
     )
-    fit = pr.fit(model, pr.NUTS(draws=50, tune=100, chains=2))
+    fit = pr.fit(model, pr.NUTS(draws=20, tune=60, chains=2))
     assert np.isfinite(fit.solution.draws["beta"]).all()
 
 

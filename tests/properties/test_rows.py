@@ -570,7 +570,7 @@ def test_what_is_folded_can_be_pickled() -> None:
     class Far:
         n, weight, sample, name = source.n, source.weight, source.sample, source.name
 
-        def fold(self, fn: Any, add: Any) -> Any:
+        def sum_over_rows(self, fn: Any, add: Any) -> Any:
             sent.append(len(pickle.dumps((fn, add))))
             return source.sum_over_rows(
                 pickle.loads(pickle.dumps(fn)), pickle.loads(pickle.dumps(add))

@@ -22,6 +22,7 @@ from probreg.inference.sampling.reparameterisation import (
 from probreg.inference.sampling.row_sums import (
     RowArrays,
     Sum,
+    check_compiled_density,
     sum_of_moments,
     sum_of_rows,
 )
@@ -294,8 +295,11 @@ class SampledDensity:
     def of(cls, model: Model, at: Reparameterisation | None = None) -> "SampledDensity":
         """Create the density, by default in the coordinates of `reparameterise`."""
         at = reparameterise(model) if at is None else at
-        rows = None if model.likelihood.least_squares else RowArrays.of(model)
-        return cls(model, at, rows)
+        if model.likelihood.least_squares:
+            return cls(model, at, None)
+        # near a mode, but off its kinks
+        check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))
+        return cls(model, at, RowArrays.of(model))
 
     @cached_property
     def blocks(self) -> tuple[ScaledBlock, ...]:

@@ -5,11 +5,13 @@ their number.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
+from probreg.data.rows import plus_offset
+from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.likelihood_sums import base_measure_of_rows, plain_rows
@@ -85,3 +87,43 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
         return float(value + rows.constant)
 
     return value_of
+
+
+def check_compiled_density(model: Model, theta: Array) -> None:
+    """Raise Incompatible if the compiled density and `value_grad_hessian` differ at
+    theta, over some of the rows."""
+    likelihood = model.likelihood
+    # rows at which the two are compared, and their difference relative to the sums of
+    # absolute values: rounding is 1e-13, a wrong term is larger
+    most_rows, tolerance = 200, 1e-6
+    assert isinstance(likelihood, DifferentiableLikelihood)
+    p, m = model.shape
+    d = model.design.take(slice(None, None, max(1, model.design.n // most_rows)))
+    d = replace(d, weights=None, precision=None)
+    beta = theta[: p * m].reshape(p, m)
+    aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
+    places = [*range(m), *(m + likelihood.nuisance.index(a) for a in model.unknown)]
+    with np.errstate(all="ignore"):
+        eta = plus_offset(d.X @ beta, d.offset)
+        log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **aux)
+    g = g[:, places]
+    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
+    g = np.abs(g)
+    size = np.r_[
+        np.abs(log_p).sum(), (np.abs(d.X).T @ g[:, :m]).ravel(), g[:, m:].sum(0)
+    ]
+    part = replace(model, design=d)
+    slopes = np.zeros(len(theta))
+    value = sum_of_rows(part, RowArrays.of(part))(theta, aux, slopes)
+    found = np.r_[value, slopes]
+    with np.errstate(invalid="ignore"):
+        close = np.abs(found - exact) <= tolerance * (size + 1e-3 * d.n)
+    if np.isfinite(exact).all() and not close.all():
+        if close[0]:
+            difference = "slopes that differ"
+        else:
+            difference = f"log p {value:g} and {exact[0]:g}"
+        raise Incompatible(
+            f"the compiled density of the {likelihood.name} likelihood differs from its log_prob and value_grad_hessian: over "
+            f"{d.n} rows they have {difference}. Correct compiled_density, settings and base_measure, or set compiled_density = None"
+        )

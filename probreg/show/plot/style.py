@@ -111,8 +111,9 @@ def panels(
     size = (width, 0.8 + height * rows)
     fig, axes = paper(rows, cols, size=size, figsize=figsize, **shared)
     for i, ax in enumerate(axes.flat):
-        ax.set_visible(i < count)
-        if "sharex" in shared:
+        if i >= count:
+            ax.remove()
+        elif "sharex" in shared:
             ax.tick_params(labelbottom=i + cols >= count)
     return fig, list(axes.flat[:count])
 
