@@ -127,7 +127,7 @@ def attitude(certified: Any) -> tuple[Array, Array, list[str]]:
     ("columns", "value"),
     [
         (("complaints",), 417939.0),
-        (("complaints", "learning"), 207272.0),
+        pytest.param(("complaints", "learning"), 207272.0, marks=pytest.mark.slow),
         pytest.param(("complaints", "raises"), 77499.0, marks=pytest.mark.slow),
     ],
 )

@@ -138,7 +138,9 @@ def test_effects_alone_need_no_flat_coefficient(rows, criterion):
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
-@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)]
+)
 def test_effects_alone_have_every_result(rows, likelihood, tmp_path):
     rows = rows | {"y": np.round(np.exp(rows["y"] / 2.0))}
     fit = pr.fit(pr.Model.from_formula("y ~ 0 + (1 | g)", rows, likelihood=likelihood))

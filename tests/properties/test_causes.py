@@ -369,8 +369,8 @@ def planted(seeds):
 
 @pytest.fixture(
     scope="module",
-    params=[[1], pytest.param([2], marks=pytest.mark.slow)],
-    ids=["quick", "slow"],
+    params=[pytest.param([seed], marks=pytest.mark.slow) for seed in (1, 2)],
+    ids=["fast methods", "slow methods"],
 )
 def bench(request):
     """Per planted pair: its name, the true causes, and the table of causes with the sentences."""
@@ -388,7 +388,7 @@ def test_the_planted_cause_stands_first(bench, request):
         for p, g in c.causes.groupby("param")
     ]
     wrong = [one for one in judged if one[2][0] not in one[3]]
-    assert len(judged) > (200 if "slow" in request.node.name else 150)
+    assert len(judged) > (200 if "slow methods" in request.node.name else 150)
     assert 1.0 - len(wrong) / len(judged) >= RIGHT, wrong
 
 
