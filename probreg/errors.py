@@ -30,7 +30,7 @@ class Remedy:
     """
 
     argument: str
-    value: str | bool
+    value: str
 
     @property
     def argument_text(self) -> str:

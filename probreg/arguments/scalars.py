@@ -15,7 +15,7 @@ import functools
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real as RealNumber
 from types import UnionType
@@ -80,7 +80,10 @@ class Number(ArgumentKind):
 
     def read(self, value: Any) -> Any:
         if self.per_column and not isinstance(value, RealNumber):
-            entries = np.asarray(value)
+            try:
+                entries = np.asarray(value)
+            except ValueError:  # rows of different lengths
+                raise ValueError from None
             if entries.dtype.kind not in "fiu" or entries.ndim != 1 or not entries.size:
                 raise ValueError
             least = _LEAST if self.low == 0.0 else -_LARGEST
@@ -126,7 +129,9 @@ class Name(ArgumentKind):
             return value
         if not self.several or isinstance(value, bytes | Mapping):
             raise ValueError
-        if getattr(value, "ndim", 1) != 1 or not hasattr(value, "__iter__"):
+        if isinstance(value, type) or not isinstance(value, Iterable):
+            raise ValueError
+        if getattr(value, "ndim", 1) != 1:
             raise ValueError
         names = tuple(value)
         if not all(isinstance(name, str) for name in names):

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array, floats
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, Remedy, such_rows
+from probreg.errors import DataError, such_rows
 from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
@@ -31,7 +31,11 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         labels = [f"x{j + 1}" for j in range(width)]
     else:
         labels = list(columns)
-    odd = [n for n in labels if not isinstance(n, str | int | float | tuple)]
+    odd = [
+        name
+        for name in labels
+        if not isinstance(name, str | int | float | tuple | np.generic)
+    ]
     if odd:
         raise DataError(f"column names are text, got {type(odd[0]).__name__}")
     names = tuple(map(str, labels))
@@ -45,8 +49,7 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         )
     if intercept and INTERCEPT in names:
         raise DataError(
-            "X already has a column called 'Intercept'",
-            remedy=Remedy("intercept", False),
+            "X already has a column called 'Intercept'; pass intercept=False"
         )
     return names
 

@@ -15,7 +15,7 @@ from probreg.data.terms.process import (
     chosen_basis,
     with_spread,
 )  # fmt: skip
-from probreg.errors import DataError, Remedy, prefix_errors
+from probreg.errors import DataError, prefix_errors
 from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
@@ -60,8 +60,7 @@ def design_of_kernel(
     )
     if intercept and INTERCEPT in plain.columns:
         raise DataError(
-            "X already has a column called 'Intercept'",
-            remedy=Remedy("intercept", False),
+            "X already has a column called 'Intercept'; pass intercept=False"
         )
     inputs = plain.X
     names = plain.columns

@@ -5,6 +5,7 @@ file and a partition on another machine. All are module-level functions of array
 Sums of many densities use the compiled density of the likelihood, others NumPy: see COMPILED.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -57,7 +58,7 @@ def log_lik(
     def part(rows: Block) -> Sums:
         return (_weighted_sum(log_densities(rows), rows.weights),)
 
-    width = max(p, beta.size // p)
+    width = max(p, math.prod(points) * m)
     return (block.sweep(part, width=width)[0].reshape(points),)
 
 
@@ -154,7 +155,10 @@ def log_densities_at(
     array([[-1.4189, -1.4189]])
     """
     S = len(beta)
-    aux = {k: np.resize(v, (S, 1)) for k, v in aux_values.items()}
+    aux = {
+        k: np.broadcast_to(np.reshape(v, (-1, 1)), (S, 1))
+        for k, v in aux_values.items()
+    }
     density = compiled_density_of(likelihood, block, S)
     if density is None:
         return lambda rows: likelihood.log_prob(
@@ -170,7 +174,8 @@ def log_densities_at(
         X, y, _, offset = plain_rows(rows, rows.X, likelihood.width)
         log_p = np.empty((S, rows.rows))
         values(X, y, offset, points, t, log_p)
-        return log_p + base_measure_of_rows(rows, likelihood)
+        log_p += base_measure_of_rows(rows, likelihood)
+        return log_p
 
     return compiled
 

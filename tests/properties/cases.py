@@ -319,7 +319,7 @@ covering = partial(_covering, name=named)
 
 
 # The densities that compile soonest, with a nuisance parameter and without, of one outcome and of several.
-SOON = ("bernoulli", "student", "categorical", "gaussian")
+SOON = ("bernoulli", "student", "categorical", "gaussian", "poisson")
 
 
 def soon(likelihood: Any, *_: Any) -> str:

@@ -484,3 +484,29 @@ def test_conformal_intervals_of_successes_hold_their_share():
     assert (one["lower"], one["upper"]) == (min(inside), max(inside))
     with pytest.raises(pr.DataError, match="pass trials="):
         found.predict(x[60:])
+
+
+def test_rows_without_trials_take_no_part_however_the_trials_are_written():
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame(
+        {
+            "k": rng.integers(0, 4, 30),
+            "n": rng.integers(4, 7, 30),
+            "x": rng.normal(size=30),
+            "g": np.repeat(list("abcde"), 6),
+        }
+    )
+    data["half"] = data["n"] / 2
+    data.loc[3, ["k", "n", "half", "x"]] = [0, 0, 0, 100]
+    data.loc[3, "g"] = "only here"
+    fits = [
+        pr.fit(pr.Model.from_formula(text, rows, likelihood="binomial"))
+        for text, rows in (
+            ("p(k, n) ~ center(x) + g", data),
+            ("p(k, half + half) ~ center(x) + g", data),
+            ("p(k, n) ~ center(x) + g", data.drop(3)),
+        )
+    ]
+    for fit in fits[:2]:
+        assert list(fit.coef.index) == list(fits[2].coef.index)
+        np.testing.assert_allclose(fit.coef, fits[2].coef, rtol=1e-9)

@@ -1,5 +1,6 @@
 """Blocks of rows from arrays with matching rows, one block at a time."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -93,6 +94,11 @@ def array_blocks(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
             f"got {type(blocks).__name__}: pass lambda: ... instead"
         )
+    if callable(blocks):
+        try:
+            inspect.signature(blocks).bind()
+        except TypeError:
+            raise DataError("blocks is a function without arguments") from None
     parts = blocks if callable(blocks) else partial(iter, blocks)
     if columns is None:
         columns = _names(parts)
@@ -103,10 +109,7 @@ def array_blocks(
 
 def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
     """The names of a table's columns in the first block; x1, x2, ... for an array."""
-    try:
-        blocks = parts()
-    except TypeError as error:
-        raise DataError(f"blocks is a function without arguments: {error}") from None
+    blocks = parts()
     if not isinstance(blocks, Iterable) or (
         isinstance(blocks, np.ndarray) and not blocks.ndim
     ):

@@ -71,7 +71,10 @@ def _check_client(client: Any) -> None:
     """Raise Incompatible unless it is None or a client of distributed that runs and answers at once."""
     if client is None:
         return
-    if getattr(client, "asynchronous", True) or client.status != "running":
+    if (
+        getattr(client, "asynchronous", True)
+        or getattr(client, "status", None) != "running"
+    ):
         raise Incompatible(
             f"client is a running dask.distributed.Client that is not asynchronous, got {brief(client)}"
         )

@@ -479,9 +479,11 @@ class Scan:
             if kind_of(values) in ("number", "truth"):
                 for low in (True, False):
                     i = int(np.argmin(values) if low else np.argmax(values))
-                    row = table.part(np.array([i]))
+                    row = _without_codes(table.part(np.array([i])))
                     self._keep_extreme(name, low, (values[i], start + i, row))
-        self.spaced += EvenSample.of(start, len(table.rows), table)
+        spaced = EvenSample.of(start, len(table.rows), table)
+        parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
+        self.spaced += replace(spaced, parts=parts)
 
     def joined(self, other: "Scan") -> "Scan":
         """Return the results of two sets of rows, the second after the first."""
@@ -558,3 +560,14 @@ def _as_given(column: Any) -> Array:
     return (
         column if isinstance(column, np.ndarray) else np.asarray(column, dtype=object)
     )
+
+
+def _without_codes(table: DataTable) -> DataTable:
+    """Return rows with the values of categories, because codes keep all categories of their batch."""
+    columns = {
+        name: values
+        if isinstance(values, np.ndarray)
+        else np.asarray(values, dtype=object)
+        for name, values in table.columns.items()
+    }
+    return DataTable(columns, table.rows)

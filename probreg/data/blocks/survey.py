@@ -18,7 +18,7 @@ _DISTINCT = 1000  # values of a response beyond which it has no levels
 
 @dataclass(frozen=True, eq=False)
 class EvenSample:
-    """Evenly spaced rows: those with a number that is a multiple of `stride`, the smallest power of 2 that SAMPLE rows allow.
+    """Evenly spaced rows: those with a number that is a multiple of `stride`, the smallest power of 2 that leaves at most SAMPLE rows.
 
     `parts` are numbers and the rows that have them, as a `Block` or a `DataTable`.
     """
@@ -49,7 +49,9 @@ class EvenSample:
             return self
         keep = [np.flatnonzero(numbers % stride == 0) for numbers, _ in self.parts]
         parts = tuple(
-            (numbers[k], rows.part(k)) for k, (numbers, rows) in zip(keep, self.parts)
+            (numbers[k], rows.part(k))
+            for k, (numbers, rows) in zip(keep, self.parts)
+            if len(k)
         )
         return EvenSample(stride, parts, sum(map(len, keep)))
 

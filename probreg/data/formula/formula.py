@@ -98,6 +98,11 @@ def read_formula(
         all_rows.part(counted) if not counted.all() else all_rows, missing
     )[0]
     refuse_infinite(table)
+    if parts.counted and not parts.count_columns:  # counts by expressions
+        has_trials = response_values(parts, table, Memory()).any(1)
+        if has_trials.any():
+            counted[counted] = has_trials
+            table = table.part(has_trials)
     if weight is None:
         w = None
     else:
