@@ -16,7 +16,7 @@ from probreg.inference.covariance import root_of_curvature
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
-from probreg.model.descriptions import written_prior
+from probreg.model.descriptions import describe_prior
 from probreg.model.model import Model
 from probreg.priors import (
     AffinePrior,
@@ -57,7 +57,7 @@ def _coefficient_priors(fit: Fit) -> Array:
             units = " in units of sigma" if prior.sigma_units else ""
             predictor = slice(None) if b.predictor is None else b.predictor
             for j, of_column in zip(b.columns, priors):
-                texts[j, predictor] = written_prior(of_column) + units
+                texts[j, predictor] = describe_prior(of_column) + units
     return texts[model.design.ungrouped]
 
 
@@ -73,7 +73,7 @@ def aux_prior_words(model: Model, name: str) -> str:
     prior = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"p({name}) ∝ 1/{name}"
-    return written_prior(prior)
+    return describe_prior(prior)
 
 
 def scale_priors(fit: Fit) -> dict[str, AuxPrior]:
@@ -90,7 +90,7 @@ def scale_priors(fit: Fit) -> dict[str, AuxPrior]:
 
 def scale_prior_words(prior: AuxPrior) -> str:
     """Describe the prior of a scale; a reference prior is flat on the scale of the search."""
-    return "flat" if isinstance(prior, Reference) else written_prior(prior)
+    return "flat" if isinstance(prior, Reference) else describe_prior(prior)
 
 
 def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float]]:

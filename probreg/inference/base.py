@@ -660,7 +660,7 @@ def outcomes_of(model: Model, beta: Array) -> Array:
 
 def log_names(model: Model) -> tuple[str, ...]:
     """The parameters behind the coefficients in a `ParameterCovariance`: nuisance parameters on their logs."""
-    return tuple([f"log {name}" for name in model.unknown])
+    return tuple(f"log {name}" for name in model.unknown)
 
 
 def has_effects(model: Model) -> bool:

@@ -1,6 +1,6 @@
 """Likelihoods p(y | eta, aux), one file each.
 
-A new likelihood needs one file, one line here and its name in `LikelihoodName`, for completion in editors.
+A new likelihood needs one class in a file, one line here and its name in `LikelihoodName`, for completion in editors.
 """
 
 from probreg.likelihoods.base import (

@@ -1,7 +1,7 @@
 """The base classes of likelihoods: y given its linear predictors.
 
 Linear predictors `eta` are an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
-any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
+any number of leading axes for draws. Nuisance parameters such as sigma arrive as keywords that broadcast against
 (..., n). Derivatives with respect to a nuisance parameter are taken on its log scale, where it is unconstrained.
 
 A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). Methods
@@ -429,6 +429,11 @@ class OfClasses(Likelihood):
     def absent_outcomes(self, y: Array) -> Array:
         """(K,) bool: classes that occur in no row of y."""
         return self.tally(y).sum(0) == 0
+
+
+def class_probabilities(mean: Array) -> Array:
+    """Return the probabilities (n, K) of all classes from the mean of a response, two columns if it is that of one event."""
+    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 
 class OfTrials(OfClasses):

@@ -77,7 +77,7 @@ def response_of_counts(
         )
     if count_likelihood is likelihood:
         return likelihood, ()
-    note = f"{what_counts(counted)}: the likelihood is {expected.__name__}, the same model as {type(likelihood).__name__} of single trials"
+    note = f"{describe_counts(counted)}: the likelihood is {expected.__name__}, the same model as {type(likelihood).__name__} of single trials"
     return count_likelihood, (note,)
 
 
@@ -108,7 +108,7 @@ class Choices:
         object.__setattr__(self, "likelihood", resolved)
 
 
-def what_counts(counted: Counted) -> str:
+def describe_counts(counted: Counted) -> str:
     """Return a description of a row of counts."""
     if counted == "p":
         return "a row counts successes of trials"

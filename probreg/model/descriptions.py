@@ -49,7 +49,7 @@ def prior_line(model: Any) -> str:
     """
     aux = {a: model.aux_prior(a) for a in model.unknown}
     aux_lines = [
-        f"{a} ~ {written_prior(v)}"
+        f"{a} ~ {describe_prior(v)}"
         for a, v in aux.items()
         if not isinstance(v, Reference)
     ]
@@ -70,7 +70,7 @@ def coefficient_prior_line(model: Any) -> str:
         groups.setdefault(key, []).append(b)
     texts = []
     for blocks in groups.values():
-        columns = tuple([j for b in blocks for j in b.columns])
+        columns = tuple(j for b in blocks for j in b.columns)
         prior = _as_stated(model, blocks[0])
         texts.append(_describe_block(model, replace(blocks[0], columns=columns), prior))
     if len(texts) > _BLOCKS:
@@ -116,7 +116,7 @@ def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
         units = " in units of sigma"
     elif scaled and model.likelihood.noise_scale is not None:
         units = f" in units of sd({d.response})"
-    text = f"{written_prior(prior or block.prior)}{units} on {where}"
+    text = f"{describe_prior(prior or block.prior)}{units} on {where}"
     if d.grouped_of(block.columns) is not None and isinstance(prior, GaussianPrior):
         text += ", which holds their sd"
     return text
@@ -150,25 +150,25 @@ def _as_stated(model: Any, block: Any) -> Prior | None:
 _OTHER_WORDS = ("scaled", "sigma_units", "precision_matrix")
 
 
-def written_prior(prior: Any) -> str:
+def describe_prior(prior: Any) -> str:
     """The call that makes a prior, without the settings that have their default value.
 
     >>> from probreg.priors import HalfNormal, Normal, StudentT
-    >>> written_prior(Normal(HalfNormal(1.0))), written_prior(StudentT(2.5, nu=7.0))
+    >>> describe_prior(Normal(HalfNormal(1.0))), describe_prior(StudentT(2.5, nu=7.0))
     ('Normal(HalfNormal(1))', 'StudentT(2.5, nu=7)')
     >>> from probreg.priors import Exponential
-    >>> written_prior(Exponential(0.5))
+    >>> describe_prior(Exponential(0.5))
     'Exponential(scale=0.5)'
     >>> from probreg.priors import Covariance
-    >>> written_prior(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
+    >>> describe_prior(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
     'Covariance({Intercept: HalfNormal(5), x: 2})'
     """
     if isinstance(prior, ScaleMixture):
         return (
-            f"{written_prior(prior.base)} times tau, tau ~ {written_prior(prior.tau)}"
+            f"{describe_prior(prior.base)} times tau, tau ~ {describe_prior(prior.tau)}"
         )
     if isinstance(prior, ProcessPrior):
-        scales = (f"{k} ~ {written_prior(h.prior)}" for k, h in prior.hyper.items())
+        scales = (f"{k} ~ {describe_prior(h.prior)}" for k, h in prior.hyper.items())
         return f"Gaussian process, {', '.join(scales)}"
     if not is_dataclass(prior):
         return str(prior.name)
@@ -200,30 +200,30 @@ def _describe_setting(value: Any) -> str:
         pairs = (f"{name}: {_describe_setting(v)}" for name, v in value)
         return f"{{{', '.join(pairs)}}}"
     if is_dataclass(value):
-        return written_prior(value)
+        return describe_prior(value)
     if isinstance(value, float | int):
         return f"{value:g}"
     return "one per column"
 
 
-def model_words(model: Any) -> list[str]:
+def describe_model(model: Any) -> list[str]:
     """What is modelled; the rows and columns; the prior; each nuisance parameter."""
     d = model.design
     priors = {a: model.aux_prior(a) for a in model.unknown}
     aux = [
-        f"{a} ~ {'reference' if isinstance(v, Reference) else written_prior(v)}"
+        f"{a} ~ {'reference' if isinstance(v, Reference) else describe_prior(v)}"
         for a, v in priors.items()
     ]
     aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
     return [
         f"Model: {model.likelihood.describe(d.response)}",
-        f"{rows_text(d)}, columns {few_names(d.shown_columns)}",
+        f"{describe_rows(d)}, columns {few_names(d.shown_columns)}",
         f"prior {coefficient_prior_line(model)}",
         *aux,
     ]
 
 
-def rows_text(design: Design) -> str:
+def describe_rows(design: Design) -> str:
     """The number of rows, their weights and their file."""
     n = design.count
     if not n:
@@ -238,7 +238,7 @@ def rows_text(design: Design) -> str:
     return text
 
 
-def weak_words(model: Any) -> list[str]:
+def describe_weak_prior(model: Any) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
     d = model.design
     outcomes = model.likelihood.predictors_apart

@@ -1,7 +1,7 @@
 """A model is a likelihood and a prior on one design: log posterior = log p(y | X beta, aux) + log p(beta, aux).
 
 A `Model` has data and two densities, evaluates their sum and its derivatives row block by
-row block, and knows nothing of methods. Auxiliary parameters are maximised and approximated on their log scale, where
+row block, and knows nothing of methods. Nuisance parameters are maximised and approximated on their log scale, where
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
@@ -481,20 +481,20 @@ class Model(FromData):
         )
 
     def __repr__(self) -> str:
-        from probreg.model.descriptions import model_words, weak_words
+        from probreg.model.descriptions import describe_model, describe_weak_prior
 
-        head, rows, *lines = model_words(self)
+        head, rows, *lines = describe_model(self)
         return clean_lines(
             head,
             f"  {'; '.join([rows, *lines])}",
-            *(f"  {warning}" for warning in weak_words(self)),
+            *(f"  {warning}" for warning in describe_weak_prior(self)),
         )
 
     def _repr_html_(self) -> str:
-        from probreg.model.descriptions import model_words, weak_words
+        from probreg.model.descriptions import describe_model, describe_weak_prior
 
-        head, *lines = model_words(self)
-        return notebook_html([head], notes=[*lines, *weak_words(self)])
+        head, *lines = describe_model(self)
+        return notebook_html([head], notes=[*lines, *describe_weak_prior(self)])
 
     @property
     def penalty_setting(self) -> "Setting":

@@ -1,10 +1,9 @@
 """The PyMC model as a reader of PyMC expects it: all rows, a variable for each term under its own name, named dims.
 
-
 beta_term ~ its prior,  eta = X beta + offset,  y ~ likelihood(eta, aux)
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +164,8 @@ def _coefficients(
     import pytensor.tensor as pt
 
     taken = names_taken(design, likelihood, prior)
+    terms = terms_of_columns(design)
+    whole = {v.columns: v for v in term_variables(design, taken)}
     of_columns: dict[tuple[int, ...], list[Any]] = {}
     for i, block in enumerate(prior.blocks):
         variables = _BlockVariables(
@@ -173,6 +174,8 @@ def _coefficients(
             block.width(likelihood.width),
             _predictor_dim(likelihood),
             taken,
+            terms,
+            whole,
             hyper.get(i, {}),
             unit if block.prior.sigma_units else 1.0,
             noncentered,
@@ -196,6 +199,8 @@ class _BlockVariables:
     m: int
     predictor: str
     taken: Set[str]
+    terms: Sequence[str]  # the term of each column of the design
+    whole: Mapping[tuple[int, ...], TermVariable]  # variables of whole terms
     hyper: Mapping[str, Any]
     unit: Any
     noncentered: bool
@@ -245,10 +250,9 @@ class _BlockVariables:
     ) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
         block = self.block
-        terms = terms_of_columns(self.design)
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
-            by_term.setdefault(terms[j], []).append(place)
+            by_term.setdefault(self.terms[j], []).append(place)
         if len(by_term) > 1 and (len(by_term) > _MOST or prior.part((0,)) is None):
             names = [self.design.columns[j] for j in block.columns]
             name = plain_name(f"beta[{names[0]}..{names[-1]}]")
@@ -257,10 +261,9 @@ class _BlockVariables:
                 tuple(range(len(names))),
             )
             return
-        whole = {v.columns: v for v in term_variables(self.design, self.taken)}
         for term, places in by_term.items():
             columns = tuple(block.columns[k] for k in places)
-            variable = whole.get(columns)
+            variable = self.whole.get(columns)
             yield (
                 variable or part_of_term(term, columns, self.design, self.taken),
                 tuple(places),

@@ -253,7 +253,7 @@ class JointPrior:
 
     def of_kind(self, *kinds: type) -> bool:
         """Every block that is not flat is of one of these kinds."""
-        return not [b for b in self.blocks if not isinstance(b.prior, (Flat, *kinds))]
+        return all(isinstance(b.prior, (Flat, *kinds)) for b in self.blocks)
 
     @cached_property
     def informative(self) -> Array:

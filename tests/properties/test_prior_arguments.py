@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.arguments.scalars import NamedSettings
-from probreg.model.descriptions import written_prior
+from probreg.model.descriptions import describe_prior
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Normal
 from probreg.priors.text import parse_prior
 from probreg.registry import Registry
@@ -67,7 +67,7 @@ WRITTEN = [
 @pytest.mark.parametrize("prior", WRITTEN, ids=repr)
 def test_a_printed_prior_can_be_read_again(prior):
     room = AUX_PRIORS if isinstance(prior, AuxPrior) else PRIORS
-    read = room.parse(written_prior(prior))
+    read = room.parse(describe_prior(prior))
     for f in dataclasses.fields(prior):
         if f.name not in (
             "sigma_units",

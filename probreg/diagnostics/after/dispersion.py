@@ -18,7 +18,6 @@ from probreg.diagnostics.after.fit_arrays import (
     arrays_of_fit,
     with_simulated_p,
 )
-from probreg.diagnostics.conformal.scores import class_probabilities
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
     STRONG,
@@ -33,6 +32,7 @@ from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
 from probreg.fits.residuals import predictor
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods.base import class_probabilities
 from probreg.system.terminal import format_number
 
 Array = np.ndarray

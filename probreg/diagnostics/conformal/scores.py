@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfTrials
+from probreg.likelihoods.base import class_probabilities
 from probreg.model.predictive import Predictive
 from probreg.registry import Registry
 
@@ -129,11 +130,6 @@ class Probability(Score):
     ) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
         return {"set": 1.0 - class_probabilities(p.mean()) <= most}
-
-
-def class_probabilities(mean: Array) -> Array:
-    """Class probabilities (n, K) from the mean of a response, two columns for a Bernoulli response."""
-    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 
 def _observed_scores(scores: Array, y: Array) -> Array:
