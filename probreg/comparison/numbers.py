@@ -13,7 +13,7 @@ from probreg.comparison.prior_terms import describe_priors
 from probreg.comparison.same_question import differing_terms, number_of_observations
 from probreg.diagnostics.guarantee import RiskBounds
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit
+from probreg.fits.goodness import exact_fit, is_saturated
 from probreg.fits.inference_data import parameter_names
 from probreg.inference.base import (
     reported_coefficients,
@@ -150,9 +150,6 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     lower, upper = np.column_stack([ends, np.reshape(of_scalars, (-1, 2)).T])
     if exact_fit(fit):  # these are rounding
         lower, upper = lower * np.nan, upper * np.nan
-    if s.df is not None and s.df <= 0 and likelihood.noise_scale in scalars:
-        # as many coefficients as rows
-        estimates.value[k + scalars.index(likelihood.noise_scale)] = np.nan
     mcse: Any = s.stats.get("mcse_mean", np.nan)
     if fit.method.makes_chains and "mcse_mean" not in s.stats:
         mcse = mixing_measure(fit, tuple(scalars), "ess_bulk") ** -0.5
@@ -168,8 +165,13 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     skewness: Any = np.nan
     if s.draws is not None and fit.target == "posterior":
         skewness = _marginal_skewness(fit, scalars)
+    estimate = estimates.value
+    if is_saturated(fit):
+        estimate = np.where(
+            np.array(estimates.names) == likelihood.noise_scale, np.nan, estimate
+        )
     quantities = {
-        "estimate": estimates.value, "error": estimates.error, "lower": lower, "upper": upper, "mcse": estimates.error * mcse,
+        "estimate": estimate, "error": estimates.error, "lower": lower, "upper": upper, "mcse": estimates.error * mcse,
         "skewness": skewness, "kind": kinds, "coef": [*estimates.columns[:k], *scalars],
         "outcome": [*np.repeat(outcomes, k // len(outcomes)), *[""] * len(scalars)],
         "role": ["coefficient"] * k + ["auxiliary"] * len(scalars), "prior": priors, "prior_weight": weights,

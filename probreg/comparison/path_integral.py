@@ -47,17 +47,16 @@ def path_obstacle(a: Fit, b: Fit) -> str:
         lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
         priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
         bounded = [prior for prior in priors if prior.has_bounded_support]
-        for applies, reason in (
-            (exact_fit(fit), "one of them meets every response exactly"),
-            (lost or np.any(s.not_estimable), "one of them has no estimate"),
-            (min(s.aux.values(), default=1.0) <= 0, "a nuisance parameter is 0"),
-            (
-                not fit.method.probabilities,
-                f"{fit.method.name} has no likelihood at its answer",
-            ),
-            (not fit.model.joint.smooth, "a prior has a kink or an unknown scale"),
-            (bounded, "the prior of a nuisance parameter has bounded support"),
-        ):
+        without_likelihood = not fit.method.probabilities
+        obstacles = {
+            "one of them meets every response exactly": exact_fit(fit),
+            "one of them has no estimate": lost or np.any(s.not_estimable),
+            "a nuisance parameter is 0": min(s.aux.values(), default=1.0) <= 0,
+            f"{fit.method.name} has no likelihood": without_likelihood,
+            "a prior has a kink or an unknown scale": not fit.model.joint.smooth,
+            "the prior of a nuisance parameter has bounded support": bounded,
+        }
+        for reason, applies in obstacles.items():
             if applies:
                 return reason
     if not isinstance(likelihood, SmoothLikelihood) or likelihood.expected_curvature:
@@ -83,7 +82,8 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     place = a.solution.beta + size * noise
     for aux in (a.aux, b.aux):
         sides = [PriorTerms.of(fit.model, place, aux) for fit in (a, b)]
-        for first, second in list(zip(*sides))[:5]:  # those of coefficients
+        for quantity in ("slope", "log_sigma", "log_sigma_curvature", "mixed", "H"):
+            first, second = (getattr(side, quantity) for side in sides)
             bound = 1e-9 * (np.abs(first) + np.abs(second))
             changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
         for side in sides:

@@ -118,7 +118,8 @@ class PriorPath:
     theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
     the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
     other side; `noise` is the name of the noise scale, "" for a likelihood without one;
-    `quadratic` log priors are quadratic in theta; `units` is the unit of the precision w of each of them.
+    `quadratic` is whether the log priors of the coefficients are quadratic in theta; `units` maps each held parameter to the unit w of its
+    precision.
     """
 
     a: Model
@@ -184,9 +185,6 @@ class PriorPath:
         if likelihood.noise_scale in unknown:
             in_units = a.joint.sigma_units | b.joint.sigma_units
             quadratic = quadratic and not in_units.any()
-        for model in (a, b):
-            stated = [model.aux_prior(name) for name in model.unknown]
-            quadratic &= not [v for v in stated if not isinstance(v, Reference)]
         return cls(
             a, b, rows, unknown, columns, report, members, tuple(causes), held,
             likelihood.noise_scale or "", quadratic,
@@ -290,7 +288,7 @@ class PriorPath:
         return PathMode(local, V, value, log_se)
 
     def _climb(self, local: PathLocal, free: Array) -> PathLocal | None:
-        """Return the mode over the parameters that are free; a step is halved until the slope along it has fallen."""
+        """Return the mode over the free parameters by Newton steps, each halved until the slope along it has decreased; None if there is none."""
         inside = np.ix_(free, free)
         most_steps = 100  # to a mode
         last_decrement = 1e-12  # squared distance to the mode in standard errors, at which a step is the last: its error is about the square
@@ -379,17 +377,33 @@ class PriorPath:
             square = (H @ onto * onto).sum(0)
             along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
             third = -2.0 * (directions[k][:, None] * square + along)
-        if self.quadratic:
+        priors = [m.aux_prior(name) for m in (self.a, self.b) for name in m.unknown]
+        if self.quadratic and all(isinstance(prior, Reference) for prior in priors):
             return third
         size = np.sqrt(np.abs(np.diagonal(local.H)))
         step_size = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
         for row, v in enumerate(directions.T):
             largest = float(np.abs(v * size).max())
-            h = step_size / largest if largest > 0.0 else 0.0
-            for n, weight in ((1, 45.0), (2, -9.0), (3, 1.0)) if h else ():
-                for x in (n * h, -n * h):
-                    a, b = self.priors_at(local.theta + x * v)
-                    P = self.over_theta(a.mix(b, local.t))[1]
-                    slope = np.sign(x) * weight / (60.0 * h)
-                    third[row] += slope * ((P @ onto) * onto).sum(0)
+            if largest == 0.0:
+                continue
+            h = step_size / largest
+            for n, weight in ((1, 45.0), (2, -9.0), (3, 1.0)):
+                for sign in (1.0, -1.0):
+                    theta = local.theta + sign * n * h * v
+                    square = self._prior_square(theta, local.t, onto)
+                    third[row] += sign * weight / (60.0 * h) * square
         return third
+
+    def _prior_square(self, theta: Array, t: PathPoint, onto: Array) -> Array:
+        """a'P a (J,), a the columns of `onto` and P the negative Hessian of the log priors at theta, without its constant part."""
+        if not self.quadratic:
+            a, b = self.priors_at(theta)
+            P = self.over_theta(a.mix(b, t))[1]
+            return ((P @ onto) * onto).sum(0)
+        square = np.zeros(onto.shape[1])
+        for model, weight in zip((self.a, self.b), t):
+            for name in model.unknown:
+                i = self.unknown[name]
+                slopes = model.aux_prior(name).slopes(float(np.exp(theta[i])))
+                square -= weight * slopes[1] * onto[i] ** 2
+        return square

@@ -50,7 +50,7 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     auxiliary = int((table.data["role"].values != "coefficient").sum())
     room = (LINES - used - 4) // len(table.fits)  # parameters
     limit = max(min(LARGEST, room - auxiliary), 3)
-    params, omitted = parameters_printed(table, room, limit)
+    params, omitted = choose_parameters(table, room, limit)
     # the prior of each fit is in the head
     headings = [name for name in COLUMN_KINDS if name != "prior"]
     estimates = parameter_table(table, params, headings)
@@ -62,7 +62,7 @@ def comparison_html(
     table: FitTable, attributions: Sequence[Attribution], notes: Sequence[str]
 ) -> str:
     """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
-    params, omitted = parameters_printed(table)
+    params, omitted = choose_parameters(table)
     tables = [parameter_table(table, params), printed_smooths(table)]
     reasons = _largest_reasons(table, attributions)
     remaining = [f"{a.param}, {a.sentence}" for a in attributions]
@@ -153,7 +153,7 @@ def _distances(table: FitTable) -> Array:
     return np.where(unlike, np.inf, np.nan_to_num(size, posinf=0.0))
 
 
-def parameters_printed(
+def choose_parameters(
     table: FitTable, long: int = LONG, limit: int = LARGEST
 ) -> tuple[list[int], list[str]]:
     """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.

@@ -175,12 +175,15 @@ def test_one_prior_is_the_whole_however_strong(likelihood, scale):
 
 @pytest.mark.parametrize(
     "likelihood",
-    [pr.Bernoulli(), pr.NegativeBinomial(), pr.StudentT(4.0), pr.Categorical()],
+    [pr.Bernoulli(), pr.NegativeBinomial(), pr.StudentT(4.0), pr.Categorical(), pr.Gaussian()],
     ids=named,
-)
+)  # fmt: skip
 def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
-    a = model_for(likelihood, n=60, aux={})
-    b = a.with_prior({"x1": pr.priors.Cauchy(0.4), "x2": pr.Normal(0.4, location=0.2)})
+    aux, prior = {}, pr.priors.Cauchy(0.4)
+    if likelihood.least_squares:  # quadratic but for the prior of sigma
+        aux, prior = {"sigma": pr.priors.HalfNormal(0.3)}, pr.Normal(0.4)
+    a = model_for(likelihood, n=60, aux=aux)
+    b = a.with_prior({"x1": prior, "x2": pr.Normal(0.4, location=0.2)})
     path = PriorPath.between(a, b, {"one": (1,), "two": (2,)}, a.unknown)
     start = np.zeros(path.report.shape[1])
     first = path.mode(start, FIRST)

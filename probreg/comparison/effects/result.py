@@ -16,7 +16,7 @@ from probreg.comparison.effects.averages import (
     moves_of_rows,
 )
 from probreg.comparison.effects.off_span import EffectSums, effect_sums
-from probreg.comparison.hypotheses.restricted import moves_unidentified
+from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
@@ -568,7 +568,7 @@ def _effect_draws(
 
 def _require_identified(fit: Fit, G: Array) -> None:
     """Raise Incompatible if an effect depends on a direction of the coefficients that the rows do not identify."""
-    bad = int(moves_unidentified(fit, G).sum())
+    bad = int(is_unidentified(fit, G).sum())
     if bad:
         raise Incompatible(
             f"{bad} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -382,19 +382,20 @@ def settings(
     rows: Population, at: Mapping[str, Any] | None
 ) -> Iterator[tuple[dict[str, Any], Population]]:
     """Yield labels for every combination of the values in `at`, with the rows set to it."""
-    if not isinstance(at, Mapping | None):
-        raise DataError(
-            f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}"
-        )
-    requested = dict(at or {})
-    for name in requested:
+    lists = {}
+    for name, values in (at or {}).items():
         _require_variable(rows, name, "at")
-    lists = [
-        v if isinstance(v, list | tuple | np.ndarray) else [v]
-        for v in requested.values()
-    ]
-    for values in itertools.product(*lists):
-        chosen = dict(zip(requested, values))
+        is_list = isinstance(values, list | tuple | np.ndarray)
+        lists[name] = values if is_list else [values]
+        if not len(lists[name]):
+            raise DataError(f"at: {name!r} has no values")
+        for value in lists[name]:
+            if not isinstance(value, str) and isinstance(value, Iterable):
+                raise DataError(
+                    f"at: each value of {name!r} is one number or text, got {shown_value(value)}"
+                )
+    for combination in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, combination))
         labels = {f"{name} =": value for name, value in chosen.items()}
         yield labels, rows.set_to(**chosen) if chosen else rows
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from probreg.arguments.scalars import (
     Names,
     Natural,
@@ -350,11 +348,8 @@ def _prepare(
         )
     if at is not None and not isinstance(at, Mapping):
         raise DataError(
-            f"at is a mapping from columns to values, got {type(at).__name__}"
+            f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {type(at).__name__}"
         )
-    for name, values in (at or {}).items():
-        if np.size(values) == 0:
-            raise DataError(f"at: {name!r} has no values")
     clustered = isinstance(covariance, str) and covariance == "cluster"
     is_word = isinstance(groups, str) and groups in ("typical", "known", "new")
     if not clustered and not is_word and not isinstance(groups, Mapping):

@@ -7,7 +7,7 @@ from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.hypotheses.linearity import asks_linearity, of_function
 from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
 from probreg.comparison.hypotheses.posterior import of_posterior
-from probreg.comparison.hypotheses.restricted import moves_unidentified
+from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, over_own
 from probreg.comparison.hypotheses.scales import of_scale, parse_scale_test
 from probreg.data.formula.variables import terms
@@ -154,7 +154,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
         smooth={t.name for t in design.recipe.terms},
     )
     L, _ = matrix(read, len(fit.parameter_names))
-    if moves_unidentified(fit, over_own(fit, L)).any():
+    if is_unidentified(fit, over_own(fit, L)).any():
         raise Incompatible(
             f"the hypothesis is about coefficients that are not identified ({fit.solution.detail}): drop a column, or give a prior"
         )

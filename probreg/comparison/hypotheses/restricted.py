@@ -68,7 +68,7 @@ def independent(L: Array, r: Array) -> Restrictions:
     return Restrictions(L[rows], r[rows])
 
 
-def moves_unidentified(fit: Fit, L: Array) -> Array:
+def is_unidentified(fit: Fit, L: Array) -> Array:
     """Return which combinations L (q, p m) of coefficients the rows do not identify, (q,) bool (Searle 1971)."""
     if fit.solution.null_space is None:
         return np.zeros(len(L), bool)

@@ -115,7 +115,6 @@ def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
         V = s.scale.scale_by(s.df / s.stats["rss"] if s.df else 1.0)
         beta, rss = s.beta[:, 0], s.stats["rss"]
         elpd = _group_log_density(model, beta, V, 1.0, groups, rss)
-        group = "group"
     else:
         sigma = float(model.noise(fit.aux))
         V = fit.solution.given_scales

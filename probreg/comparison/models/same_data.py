@@ -50,8 +50,7 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
         facts = {key: (x.get(key, 0.0), y.get(key, 0.0)) for key in sorted({*x, *y})}
     refuse_difference((base, name), facts, d)
     likelihoods = [fit.model.likelihood for fit in (first, second)]
-    discrete = [not likelihood.is_discrete for likelihood in likelihoods]
-    if discrete[0] != discrete[1]:
+    if likelihoods[0].is_discrete != likelihoods[1].is_discrete:
         raise Incompatible(
             f"cannot compare {base!r} and {name!r}: {likelihoods[0].named} and {likelihoods[1].named} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"

@@ -12,9 +12,9 @@ from probreg.arguments.scalars import Flag, Names, Probability, Word, check_argu
 from probreg.arguments.types import TableLike
 from probreg.comparison import Comparison, compare
 from probreg.comparison.rendering import (
+    choose_parameters,
     kinds_of_intervals,
     parameter_table,
-    parameters_printed,
     printed_smooths,
 )
 from probreg.comparison.same_question import fits_by_name
@@ -229,7 +229,7 @@ def _answer(
 
 def _parameters(comparison: Comparison, headings: Sequence[str]) -> Table:
     """Return the table of the comparison with the columns of these headings."""
-    params, _ = parameters_printed(comparison)
+    params, _ = choose_parameters(comparison)
     table = parameter_table(comparison, params, headings)
     omitted = comparison.data.sizes["param"] - len(params)
     if not omitted:
