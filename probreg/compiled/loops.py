@@ -15,7 +15,7 @@ B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in th
 C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
 
 
-# The density; replaced under these names before compilation.
+# Functions of one density: `probreg.compiled.build` replaces these names before it compiles a loop.
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
 values_of_tile: Any = None  # the same without slopes, for a density of rows

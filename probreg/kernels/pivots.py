@@ -1,4 +1,4 @@
-"""The pivoted Cholesky factorisation of a covariance matrix of which rows are computed on demand."""
+"""The pivoted Cholesky factorisation of a covariance matrix, which needs only its diagonal and the rows of the pivots."""
 
 from collections.abc import Callable
 

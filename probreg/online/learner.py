@@ -274,7 +274,7 @@ class Gradient(Learner):
             X,
             y,
             w,
-            next(iter(memory.values()), np.zeros_like(w)),
+            memory.get("theta", memory.get("pending", np.zeros_like(w))),
             state.t,
             isinstance(geometry, Euclid),
             (codes, tuple(map(float, numbers))),

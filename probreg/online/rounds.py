@@ -148,12 +148,13 @@ class Rounds:
             )
         return self.data
 
-    def rounds(self) -> tuple[Array, Array]:
-        """Return X and y of an array run in the order of the rounds, with all passes."""
-        X, y = self.rows()
-        order = [pass_order(len(y), self.shuffle, k) for k in range(self.passes)]
-        index = np.concatenate(order)[: self.totals.rounds]
-        return X[index], y[index]
+    @property
+    def order(self) -> np.ndarray:
+        """The row of each round of an array run, with all passes."""
+        n = len(self.rows()[1])
+        return np.concatenate(
+            [pass_order(n, self.shuffle, k) for k in range(self.passes)]
+        )
 
 
 def pass_order(n: int, shuffle: int | None, k: int) -> np.ndarray:

@@ -151,20 +151,22 @@ def _linear_bound(path: Rounds) -> LinearBound:
         )
     if learner.rate.kind == NORMALISED:
         # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
-        X, y = path.rounds()
-        if len(path.losses) != len(y):
+        if path.data is None or len(path.losses) != path.totals.rounds:
             raise Incompatible(
-                "the bound of a normalised step needs the loss of each round: record=Record(rows=True)"
+                "the bound of a normalised step needs the rows and the loss of each round: pass arrays X and y, and leave "
+                "out Record(rows=False)"
             )
-        size = np.sqrt(learner.rate.eps + np.square(X).sum(1))
+        X, y = path.data
+        size = np.sqrt(learner.rate.eps + np.einsum("ij,ij->i", X, X))
         scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        one_pass = triangular(X * scale[:, None], y * scale).astype(float)
         return LinearBound(
             "normalised least mean squares",
             "potential argument",
             1 / (1 - s) if s < 1 else np.inf,
             1 / s,
-            float(np.square(scale) @ path.losses),
-            triangular(X * scale[:, None], y * scale).astype(float),
+            float(np.square(scale[path.order]) @ path.losses),
+            one_pass * np.sqrt(path.passes),
             (Assumption("step < 1", s, s < 1),),
             quantity="cumulative squared loss over eps + ||x||^2",
             of_loss=NOT_OF_LOSS,
@@ -461,9 +463,10 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
     statement = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"
     if path.data is None or len(path.predictions) != path.totals.rounds:
         return [Assumption(statement, None, None)]
-    X, y = path.rounds()
+    X, y = path.data
+    order = path.order
     smallest = np.inf
-    for f, g, b in zip(path.predictions, X @ u, y):
+    for f, g, b in zip(path.predictions, (X @ u)[order], y[order]):
         value, slope = loss.at(f, b)
         tangent = value + loss.derivative * slope * (g - f)
         smallest = min(smallest, loss.at(g, b)[0] - tangent)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg.online as online
-from probreg import DataError, ProbregError, ProbregWarning
+from probreg import DataError, Incompatible, ProbregError, ProbregWarning
 
 N = 30
 BOTH = pytest.mark.parametrize("compiled", [False, True])
@@ -160,6 +160,8 @@ def test_streams_cannot_do_what_needs_their_rows(data):
     path = online.run(online.logistic(), zip(data[0], data[1] > 0))
     with pytest.raises(DataError, match="rows of a stream are not kept"):
         path.regret()
+    with pytest.raises(Incompatible, match="pass arrays X and y"):
+        online.run(online.nlms(0.1), zip(*data)).guarantee()
     with pytest.raises(DataError, match="no rows"):
         online.run(online.lms(0.1), iter([]))
 

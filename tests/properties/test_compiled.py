@@ -24,7 +24,7 @@ from probreg.compiled.loops import B
 from probreg.errors import DataError, Incompatible
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
-from probreg.inference.sampling.reparameterisation import whiten
+from probreg.inference.sampling.reparameterisation import reparameterise, whiten
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.priors import ExponentialPower
 from probreg.priors.location_scale import LocationScale
@@ -760,3 +760,11 @@ def test_a_compiled_density_that_stored_code_could_not_be_told_from_is_refused(
 ):
     with pytest.raises(Incompatible, match=words):
         loops_of(CompiledDensity(f))
+
+
+def test_an_unknown_share_of_the_data_is_not_reported_as_zero(rng: np.random.Generator):
+    X = rng.normal(size=(30, 2))
+    model = pr.Model.from_arrays(X, X[:, 0], prior="horseshoe(1)", aux={"sigma": 1.0})
+    scale = reparameterise(model).notes[-1]
+    assert "non-centred" in scale
+    assert "%" not in scale

@@ -301,6 +301,22 @@ def test_normalised_steps_learn_nothing_from_rows_of_zeros(rng: np.random.Genera
     assert with_.bound == pytest.approx(without.bound, rel=1e-12)
 
 
+def test_the_bound_of_normalised_steps_weighs_the_rows_of_every_pass(
+    rng: np.random.Generator,
+):
+    X, y = rows(rng, "real")
+    path = online.run(online.nlms(0.4), X, y, passes=3, shuffle=1)
+    promise = path.guarantee(u := np.ones(X.shape[1]))
+    size = 1e-8 + (X**2).sum(axis=1)
+    comparator_loss = 3 * np.sum((X @ u - y) ** 2 / size)
+    assert promise.comparator_loss == pytest.approx(comparator_loss, rel=1e-9)
+    order = np.concatenate(
+        [np.random.default_rng([1, k]).permutation(len(y)) for k in range(3)]
+    )
+    loss = np.sum((path.predictions - y[order]) ** 2 / size[order])
+    assert promise.cumulative_loss == pytest.approx(loss, rel=1e-9)
+
+
 @pytest.mark.slow
 def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(
     rng: np.random.Generator,
@@ -402,7 +418,7 @@ def test_the_mean_risk_bound_is_above_the_mean_loss_on_new_rows(name: str):
             continue
         mistakes = promise.quantity == "mistakes"
         w = path.draw(seed=1) if mistakes else path.average()
-        X, y = new.rounds()
+        X, y = new.rows()
         loss = np.mean(y * (X @ w) <= 0) if mistakes else new.loss_of(w) / len(y)
         promised.append(promise.random_risk if mistakes else promise.risk)
         risks.append(loss)

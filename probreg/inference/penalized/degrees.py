@@ -194,7 +194,7 @@ def information_of(
     aux_values = {**model.fixed, **aux}
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
-    if likelihood.least_squares and not 0 < model.design.n < model.shape[0]:
+    if has_cheap_moments(model):
         R = np.asarray(
             model.design.moments.R
             if columns is None
@@ -211,6 +211,11 @@ def information_of(
         aux_values=aux_values,
     )
     return np.asarray(model.design.sum_over_rows(gram_of_block)[0])
+
+
+def has_cheap_moments(model: Model) -> bool:
+    """Whether the moments of a least-squares model have no more numbers than its rows."""
+    return model.likelihood.least_squares and not 0 < model.design.n < model.shape[0]
 
 
 def _gram_of_block(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 
 from probreg.inference.penalized.kink_systems import NewtonSystem
-from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
+from probreg.inference.penalized.kinks import ROUNDING, KinkProblem, PiecewiseLinear
 
 Array = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ def interior_point(
         loss = float(hinges.slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
         if (
-            feasible and gap <= tol * abs(loss) + 64 * float(np.finfo(float).eps) * size
+            feasible and gap <= tol * abs(loss) + ROUNDING * size
         ) or steps == max_steps:
             break
         D = 1.0 / (u / complement + z / alpha)

@@ -29,7 +29,7 @@ from scipy.linalg import (
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
-from probreg.inference.penalized.kinks import KinkProblem
+from probreg.inference.penalized.kinks import ROUNDING, KinkProblem
 from probreg.linalg import (
     inverse_upper,
     merge,
@@ -42,7 +42,6 @@ Array = NDArray[np.float64]
 
 # reciprocal condition number below which the least-norm solution is used
 SINGULAR = 1e-14
-ROUNDING = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(eq=False)

@@ -28,9 +28,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(float).eps)
-ON_THE_BOX = (
-    64 * EPS
-)  # relative to up + down: a dual weight this close to an end of its box is at that end
+# relative to its terms: a sum below this is rounding, and so is a distance of a dual weight from the end of its box
+ROUNDING = 64 * EPS
 
 
 class PiecewiseLinear(NamedTuple):
@@ -70,7 +69,7 @@ class PiecewiseLinear(NamedTuple):
     def ends(self, a: Array) -> tuple[Array, Array]:
         """The residuals (lowest, highest) at which a_i is a slope of the loss; a row
         there adds nothing to the gap."""
-        tolerance = ON_THE_BOX * (self.up + self.down)
+        tolerance = ROUNDING * (self.up + self.down)
         full = a >= self.up - tolerance
         empty = a <= tolerance - self.down
         zero = np.abs(a) <= tolerance

@@ -175,7 +175,7 @@ class LeftOutParts:
         for _ in range(steps):
             if not len(active):
                 return
-            g, reach = self._slopes(points[active], active)
+            g, eta = self._slopes(points[active], active)
             if model.joint.gaussian and not model.unknown:
                 g += prior.gradient - (points[active] - mode) @ prior.curvature
             else:
@@ -184,7 +184,7 @@ class LeftOutParts:
             size = np.sqrt(np.maximum((g * step).sum(1), 0.0))
             failed = ~(size < 0.7 * before[active]) | ~np.isfinite(step).all(1)
             if may_diverge:
-                failed |= ~(reach < FAR)
+                failed |= ~(np.abs(eta).max((1, 2)) < FAR)
             points[active[~failed]] += step[~failed]
             # the next step is shorter by about the same ratio
             rate = np.minimum(
@@ -197,7 +197,7 @@ class LeftOutParts:
 
     def _slopes(self, points: Array, parts: Array) -> tuple[Array, Array]:
         """Return the gradient of the log-likelihood without each part at its point (K,
-        k + a), and the largest |eta|."""
+        k + a), and eta (K, m, n)."""
         (p, m), K = self.model.shape, len(points)
         gamma = points[:, : self._k].reshape(K, p, m).swapaxes(1, 2).reshape(K * m, p)
         eta = (gamma @ self.U.T).reshape(K, m, -1)
@@ -214,8 +214,7 @@ class LeftOutParts:
             g[j] = scores[:, :m].T
             aux_slopes[j] = scores[:, m:].sum(0)
         slope = (g.reshape(K * m, -1) @ self.U).reshape(K, m, p).swapaxes(1, 2)
-        reach = np.abs(eta).max((1, 2))
-        return np.concatenate([slope.reshape(K, -1), aux_slopes], 1), reach
+        return np.concatenate([slope.reshape(K, -1), aux_slopes], 1), eta
 
     # ---- at one point ------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from probreg.inference.penalized.coordinate_descent import (
 )
 from probreg.inference.penalized.degrees import (
     degrees_of_freedom,
+    has_cheap_moments,
     information_of,
     smooth_prior_curvature,
 )
@@ -187,7 +188,7 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
             ]
         )
         status = [step.status for _, step in steps]
-    if model.likelihood.least_squares and not 0 < model.design.n < model.shape[0]:
+    if has_cheap_moments(model):
         log_lik = log_lik_of_moments(
             model.design.moments, beta, np.asarray(model.noise(aux))
         )

@@ -240,7 +240,7 @@ class Programme:
         # with flat priors and no tube the slope is S / scale - n, of root log(S / n)
         share = 1.0 + self.slope(start) / n
         low = high = start + float(np.log(max(share, np.exp(-_RUN_OUT))))
-        # of the slope by row, and with it of the log of a scale
+        # at a slope of 1e-13 per row the log of the scale is exact to rounding
         if abs(self.slope(low)) <= 1e-13 * n:
             return low
         while self.slope(high) > 0:

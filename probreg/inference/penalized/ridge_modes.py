@@ -310,7 +310,7 @@ class JointRidgeModes(RidgeModes):
         total = model.design.total
         rss_min = float(path.rss(np.full(1, 1e-300))[0])
         rss_max = float(path.rss(np.full(1, 1e300))[0])
-        # relative to the response's sum of squares: smallest residual for which sigma does not run to 0
+        # sigma runs to 0 if the flattest fit leaves no more than 1e-8 of the sum of squares
         if modes.deficient or not rss_min > 1e-8 * rss_max:
             return None
         s2 = np.square(modes.scales)

@@ -185,8 +185,10 @@ def reparameterise(model: Model) -> Reparameterisation:
 def _scale_note(model: Model, i: int, typical: "Typical") -> str:
     columns = model.design.describe_columns(model.joint.blocks[i].columns)
     way = "centred" if typical.centred else "non-centred"
-    share = percent(typical.share, 2)
-    return f"the unknown scale of {columns} is sampled {way}: the data determine {share} of its coefficients"
+    note = f"the unknown scale of {columns} is sampled {way}"
+    if typical.share is None:
+        return note
+    return f"{note}: the data determine {percent(typical.share, 2)} of its coefficients"
 
 
 def rough_sigma(model: Model) -> float:
@@ -306,7 +308,7 @@ class Typical(NamedTuple):
 
     spread: Any
     centred: bool
-    share: float  # of the coefficients that the data determine
+    share: float | None  # of the coefficients that the data determine; None if unknown
     hyper: Mapping[str, float]  # at that spread
     plain: Prior | None = None  # the prior at this value, for effects by group
 
@@ -320,16 +322,16 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     for i, b in enumerate(blocks):
         prior: Any = b.prior
         if isinstance(prior, LatentPrior):
-            values, share = next(optima, None) or (_medians(prior), 0.0)
+            values, share = next(optima, None) or (_medians(prior), None)
             grouped = _by_groups(prior)
             values = _without_zero_scales(prior, values) if grouped else values
             # centred if the data determine more than half of the coefficients
-            centred = share > 0.5 and (prior.scalar or grouped)
+            centred = (share or 0.0) > 0.5 and (prior.scalar or grouped)
             plain = prior.given(**values) if grouped else None
             typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
         elif isinstance(prior, HierarchicalPrior):
             spread = float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
-            typical[i] = Typical(spread, False, 0.0, _medians(prior))
+            typical[i] = Typical(spread, False, None, _medians(prior))
     return typical
 
 

@@ -27,10 +27,9 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     sd = np.sqrt(sandwich_of_posterior(model, solution))
     beta = solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
+    z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
     intervals = [
-        # quantile for 95 %
-        f"{c} {b - 1.959963984540054 * s:.4g} to {b + 1.959963984540054 * s:.4g}"
-        for c, b, s in zip(columns, beta, sd)
+        f"{c} {b - z * s:.4g} to {b + z * s:.4g}" for c, b, s in zip(columns, beta, sd)
     ]
     if len(beta) > _SHOWN:
         others = f" and {len(beta) - _SHOWN} more"
