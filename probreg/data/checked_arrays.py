@@ -178,9 +178,7 @@ def as_weights(
         raise DataError(
             f"weights are one number per row: expected shape ({n},), got {array.shape}"
         )
-    return check_values(
-        array, kind, lambda i: f"the weight of row {i}", may_vanish=may_vanish
-    )
+    return check_values(array, kind, may_vanish=may_vanish)
 
 
 def with_trials(successes: Any, trials: Any, n: int) -> Array:

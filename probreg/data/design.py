@@ -205,7 +205,7 @@ class Design(PrintsLines):
 
     @property
     def ungrouped_columns(self) -> tuple[str, ...]:
-        """The names of these columns."""
+        """The names of the columns with coefficients that are reported one by one."""
         if len(self.ungrouped) == len(self.columns):
             return self.columns
         return tuple(self.columns[j] for j in self.ungrouped)
@@ -231,7 +231,7 @@ class Design(PrintsLines):
 
     def label_columns(self, columns: Sequence[int]) -> tuple[str, ...]:
         """Return the names of columns, or the name of their term if they are one of its blocks."""
-        names = tuple([self.columns[j] for j in columns])
+        names = tuple(self.columns[j] for j in columns)
         for term in self.recipe.terms:
             for label, block in zip(term.labels, term.blocks):
                 if block == names:
@@ -247,7 +247,7 @@ class Design(PrintsLines):
         return self._term_of(columns, self.recipe.grouped)
 
     def _term_of(self, columns: Sequence[int], terms: Mapping[str, Any]) -> Any:
-        names = tuple([self.columns[j] for j in columns])
+        names = tuple(self.columns[j] for j in columns)
         for term in terms.values():
             if term.columns == names:
                 return term
@@ -258,7 +258,7 @@ class Design(PrintsLines):
         for term in self.recipe.processes.values():
             if not term.basis.elsewhere:
                 raise Incompatible(
-                    f"{quantity} needs columns that say what {term.short} is elsewhere, and these are its values at the rows of the fit: "
+                    f"{quantity} needs the columns of {term.short} at other rows, and it has columns only at the rows of the fit: "
                     "state its length, or write basis='hsgp'"
                 )
 

@@ -10,7 +10,6 @@ from probreg.data.moments import refuse_too_wide
 from probreg.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray
-_ILL = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,9 @@ class Frame:
 
         Columns that are combinations of earlier columns stay unchanged.
         """
-        sample_rows = 10_000  # rows from which it is computed
-        most_columns = 200  # columns up to which the condition is computed
+        sample_rows = 10_000  # number of evenly spaced rows from which the condition and the mix are computed
+        max_columns = 200  # columns up to which the condition is computed
+        max_condition = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
         singular = 1e12  # condition from which columns count as combinations of others
         if columns is None:
             mixed = np.arange(X.shape[1])
@@ -66,7 +66,7 @@ class Frame:
         n = len(X)
         if (
             not isinstance(X, np.ndarray)
-            or not 1 < len(mixed) <= most_columns
+            or not 1 < len(mixed) <= max_columns
             or n <= len(mixed)
         ):
             return self
@@ -75,14 +75,14 @@ class Frame:
         U = (sample - self.shift[mixed]) / self.scale[mixed]
         n = len(sample)
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)
-        if info == 0 and condition_of(np.triu(L)) < _ILL:
+        if info == 0 and condition_of(np.triu(L)) < max_condition:
             return self
         R = factor_of(U / np.sqrt(n))
         independent = np.array(rank_of(R).kept, dtype=np.intp)
         if len(independent) < len(mixed):
             mixed = mixed[independent]
             R = factor_of(R[:, independent])
-        if len(mixed) < 2 or not _ILL <= condition_of(R) < singular:
+        if len(mixed) < 2 or not max_condition <= condition_of(R) < singular:
             return self
         return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=mixed)
 

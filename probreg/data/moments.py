@@ -32,13 +32,10 @@ from probreg.system.terminal import few_names
 from probreg.tables.notebook import PrintsLines
 
 Array = NDArray[Any]
-MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
+MAX_COLUMNS = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
 MOMENT_ARRAYS = (
     "factor", "factor_low", "n", "weight", "columns", "mean", "scale", "y", "log_precision",
 )  # fmt: skip
-FEW_DIGITS = (
-    1e-8  # relative error of a difference of squares above which a warning is issued
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -249,13 +246,16 @@ class Moments(PrintsLines):
     def _warn_of_lost_digits(self, before: Array, after: Array) -> Array:
         """Return the factor G after a subtraction without rounding noise, and warn with the name of the column of which the
         difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
+        max_error = (
+            1e-8  # relative error of a difference of squares: eight digits are left
+        )
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
         had = old > 1e-10 * np.linalg.norm(
             before.astype(float), axis=0
         )  # others were combinations before
         ratio = np.divide(new, old, where=had, out=np.ones_like(old))
         relative_error = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
-        if relative_error[j := int(np.argmax(relative_error))] > FEW_DIGITS:
+        if relative_error[j := int(np.argmax(relative_error))] > max_error:
             digits = max(int(-np.log10(relative_error[j])), 0)
             name = [*self.columns, "the response"][j]
             warn_caller(
@@ -412,8 +412,8 @@ def _by_centred_rows(
     X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array
 ) -> Array:
     """Recompute the factor F from centred columns, if they are ill conditioned."""
-    ill = 1000.0  # condition of the columns, each of unit length, from which they are centred before they are reduced
-    if not len(F[:-1]) or condition_of(F[:-1, :-1]) < ill:
+    max_condition = 1000.0  # of columns of unit length; worse ones are centred before they are reduced
+    if not len(F[:-1]) or condition_of(F[:-1, :-1]) < max_condition:
         return F
     centre = np.r_[0.0, mean[1:]]
     factor = np.zeros((0, len(mean)))
@@ -426,9 +426,9 @@ def _by_centred_rows(
 
 
 def refuse_too_wide(p: int) -> None:
-    """Raise DataError for more than `MOST` columns, because about ten matrices of columns by columns are needed."""
-    if p > MOST:
+    """Raise DataError for more than `MAX_COLUMNS` columns, because about ten matrices of columns by columns are needed."""
+    if p > MAX_COLUMNS:
         raise DataError(
-            f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "
+            f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MAX_COLUMNS:,} columns is the "
             "limit. Take fewer, or independent normal priors on more columns than rows, which need n x n only"
         )

@@ -48,11 +48,6 @@ def minus_offset(target: Array, offset: Array | None) -> Array:
 Missing = Literal["raise", "drop"]
 
 
-_LARGEST = (
-    1e140  # squares of values up to this size stay finite when summed over 1e20 rows
-)
-
-
 def own_labels(data: Any, n: int) -> np.ndarray:
     """Return the labels of n rows: the index of a pandas table, or else 0 to n - 1."""
     index = getattr(data, "index", None)
@@ -168,7 +163,9 @@ def refuse_not_finite(
     values: np.ndarray, *, term: str, variables: Sequence[str], table: DataTable
 ) -> None:
     """Raise DataError for non-finite values, with the term, the first such row, and the values of its variables there."""
-    if not len(bad := np.flatnonzero(~(np.abs(values) <= _LARGEST))):  # true of nan
+    max_size = 1e140  # squares of these sum to a finite number over 1e20 rows
+    bad = np.flatnonzero(~(np.abs(values) <= max_size))  # true of nan
+    if not len(bad):
         return
     i = bad[0]
     if np.isfinite(values[bad]).all():
@@ -213,9 +210,8 @@ def row_weights(
     return check_values(
         values,
         kind,
-        lambda i: (
-            f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"
-        ),
+        column=None if name.endswith("=") else name,
+        rows=table.rows,
         may_vanish=may_vanish,
     )
 

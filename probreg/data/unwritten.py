@@ -20,7 +20,7 @@ from probreg.system.memory import in_bytes
 
 Array = np.ndarray
 UNWRITTEN = 64 * 10**6  # bytes from which columns are left unwritten
-MOST = 2 * 10**9  # bytes that may be written out if an algorithm needs an array
+MAX_WRITTEN = 2 * 10**9  # bytes that may be written out if an algorithm needs an array
 
 
 class Unwritten(NDArrayOperatorsMixin):
@@ -329,8 +329,8 @@ def contiguous(X: Any) -> Any:
 
 
 def _require_writable_size(n: int, p: int) -> None:
-    if 8 * n * p > MOST:
+    if 8 * n * p > MAX_WRITTEN:
         raise DataError(
             f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of groups or levels are written out, and "
-            f"{in_bytes(MOST)} is the limit; closed_form, newton, evidence and integrate leave them unwritten"
+            f"{in_bytes(MAX_WRITTEN)} is the limit; closed_form, newton, evidence and integrate leave them unwritten"
         )

@@ -154,31 +154,37 @@ def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
 def check_values(
     values: Array,
     kind: WeightKind,
-    row: Callable[[int], str],
     *,
+    column: str | None = None,
+    rows: Array | None = None,
     may_vanish: bool = False,
 ) -> Array:
-    """Check weights: finite, not negative, whole numbers for frequencies; `row` names the row at a position in the error.
+    """Check weights: finite, not negative, whole numbers for frequencies; not all of them zero unless they `may_vanish`.
 
-    Not all of them are zero unless they `may_vanish`.
+    Errors name the column, if there is one, and the row by its label in `rows`, by default its number.
     """
+    name = "" if column is None else f" {column!r}"
+    labels = np.arange(len(values)) if rows is None else rows
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(bad):
         raise DataError(
-            f"{row(int(bad[0]))} is {values[bad[0]]}; weights are finite and not negative (0 leaves a row out)"
+            f"the weight{name} of row {labels[bad[0]]} is {values[bad[0]]}; weights are finite and not negative (0 leaves a row out)"
         )
-    if kind == "frequency" and len(bad := np.flatnonzero(values % 1 != 0)):
+    fractions = np.flatnonzero(values % 1 != 0)
+    if kind == "frequency" and len(fractions):
+        i = fractions[0]
         raise DataError(
-            f"{row(int(bad[0]))} is {values[bad[0]]:g}, and plain weights are frequencies, whole numbers ({len(bad)} such "
+            f"the weight{name} of row {labels[i]} is {values[i]:g}, and plain weights are frequencies, whole numbers ({len(fractions)} such "
             f"rows). {THREE}"
         )
     with np.errstate(over="ignore"):
-        if not np.isfinite(values.sum()):
-            raise DataError(
-                "the weights sum to more than 1.8e308, the largest number a float holds: take a larger unit"
-            )
-    if not may_vanish and not values.sum() > 0:
-        raise DataError("the weights sum to zero: no observation is left")
+        total = values.sum()
+    if not np.isfinite(total):
+        raise DataError(
+            f"the weights{name} sum to more than 1.8e308, the largest number a float holds: take a larger unit"
+        )
+    if not may_vanish and not total > 0:
+        raise DataError(f"the weights{name} sum to zero: no observation is left")
     return values
 
 

@@ -21,8 +21,6 @@ from probreg.tables.notebook import notebook_html
 if TYPE_CHECKING:
     import pandas as pd
 
-_LINE = 100
-
 
 @dataclass(frozen=True)
 class DatasetColumn:
@@ -94,7 +92,7 @@ def _format_entries(facts: Mapping[str, object]) -> list[str]:
     return [
         textwrap.fill(
             str(value),
-            _LINE,
+            width=100,
             initial_indent=f"  {key}".ljust(width),
             subsequent_indent=" " * width,
             break_long_words=False,

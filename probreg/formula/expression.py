@@ -70,7 +70,6 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Or: "I(maximum(a > 1, b > 1)) for one of two comparisons",
 }
 EXACT = 2**53  # whole numbers up to this size are floats exactly
-MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -305,7 +304,7 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
             _check_node(expression, arg)
         return
     if name not in OPTIONS:
-        raise expression.make_error(call, _describe_unknown(expression, call))
+        raise expression.make_error(call, _suggest_function(expression, call))
     if not outermost and name not in STATEFUL:
         raise expression.make_error(
             call, f"{name}(...) stands by itself, not inside another function"
@@ -355,7 +354,7 @@ def _split_arguments(
     return (call.args if several else call.args[:1]), options
 
 
-def _describe_unknown(expression: Expression, call: ast.Call) -> str:
+def _suggest_function(expression: Expression, call: ast.Call) -> str:
     """Return the spelling of another package's function, or the function with the most similar name."""
     if not isinstance(call.func, ast.Name):
         return ""
@@ -402,6 +401,7 @@ def _check_sizes(
     expression: Expression, name: str, options: Mapping[str, ast.expr]
 ) -> None:
     """Raise DataError for a basis with too many columns before any column is made."""
+    max_size = 1_000  # columns of one basis; degrees and degrees of freedom
     for word in ("df", "degree", "k", "knots"):
         if word not in options:
             continue
@@ -410,9 +410,9 @@ def _check_sizes(
             value = len(value) if isinstance(value, list | tuple) else None
         if not isinstance(value, int | None):
             raise expression.make_error(options[word], f"{word} is one whole number")
-        if value is not None and value > MOST_BASIS:
+        if value is not None and value > max_size:
             raise DataError(
-                f"{shown_formula(expression.text)} asks for {word}={value}; {name} has at most {MOST_BASIS} columns"
+                f"{shown_formula(expression.text)} asks for {word}={value}; {name} has at most {max_size} columns"
             )
 
 

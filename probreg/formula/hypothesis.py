@@ -206,7 +206,7 @@ class _Reader:
             else:
                 pieces.append("*" * after_number + self._replace_name(token))
             after_number = token["number"] is not None
-        self.tree = parse_python("".join(pieces).strip(), self.text, deepest=None)
+        self.tree = parse_python("".join(pieces).strip(), self.text, max_depth=math.inf)
 
     def fail(self, reason: str) -> DataError:
         return DataError(f"the hypothesis {shown_formula(self.text)}: {reason}")

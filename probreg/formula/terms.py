@@ -26,9 +26,7 @@ from probreg.formula.text import (
     shown_formula,
 )
 
-# of a formula's products; a sum of columns may have as many as MOST_COLUMNS
-MOST_TERMS = 5_000
-MOST_COLUMNS = 20_000
+MAX_TERMS = 20_000  # of a formula, and its columns
 
 Counted = Literal["p", "counts"]
 
@@ -475,7 +473,7 @@ class _Reader:
                 )
             bars += part.bars
             offsets += part.offsets
-            self._refuse_many(len(terms), MOST_COLUMNS)
+            self._refuse_many(len(terms), MAX_TERMS, "terms")
         return Terms(terms, intercept, bars, offsets)
 
     def _read_factor(self, node: ast.expr) -> Terms:
@@ -508,10 +506,10 @@ class _Reader:
 
     def _raise_to(self, base: Terms, power: int) -> Terms:
         """(a + b)**2: the products of up to two of the terms."""
-        highest = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
-        if not 1 <= power <= highest:
+        max_power = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
+        if not 1 <= power <= max_power:
             raise DataError(
-                f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {highest}. "
+                f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {max_power}. "
                 "For a power of a number write I(x**2) or poly(x, 2)"
             )
         total = base
@@ -539,17 +537,17 @@ class _Reader:
                 f"a product of {shown} has a number in it. Write I(2 * x), so that the column says so, and the "
                 "0 or 1 of the intercept as a term by itself"
             )
+        max_products = 5_000
         products: dict[frozenset[Factor], Term] = {}
         for first in a.terms.values():
             for second in b.terms.values():
                 term = (*first, *(f for f in second if f not in first))
                 products.setdefault(frozenset(term), term)
-            self._refuse_many(len(products), MOST_TERMS)
+            self._refuse_many(len(products), max_products, "products of columns")
         return Terms(products)
 
-    def _refuse_many(self, count: int, limit: int) -> None:
+    def _refuse_many(self, count: int, limit: int, kind: str) -> None:
         if count > limit:
-            kind = "products of columns" if limit == MOST_TERMS else "terms"
             raise DataError(
                 f"the formula {shown_formula(self.text)} stands for {count} {kind} or more, and at most {limit} are allowed; Model.from_arrays takes more columns"
             )

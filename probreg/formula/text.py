@@ -20,7 +20,6 @@ from collections.abc import Mapping
 
 from probreg.errors import DataError
 
-DEEPEST = 150  # operations within operations
 STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 QUOTED = r"`(?:[^`\\]|\\.)*`"
 _TOKEN = re.compile(
@@ -61,10 +60,10 @@ def column_written(name: str) -> str:
 
 def shown_formula(text: str) -> str:
     """Shorten a formula for a message."""
-    longest = 120  # maximum length of a formula or term in a message
-    if len(text) <= longest:
+    max_length = 120  # letters of a formula or term in a message
+    if len(text) <= max_length:
         return repr(text)
-    return f"{text[:longest]!r} ... ({len(text)} letters)"
+    return f"{text[:max_length]!r} ... ({len(text)} letters)"
 
 
 def first_line(error: BaseException) -> str:
@@ -161,7 +160,7 @@ class PythonText:
             self._put(self._replace_name(word))
 
     def _open_bracket(self, token: re.Match[str]) -> None:
-        deepest = 50  # brackets within brackets
+        max_depth = 50  # brackets within brackets
         inside = self.open[-1][1] if self.open else self.inside
         if token[0] == "[" and not inside:
             raise self.fail("'[' is no part of a formula", token.start())
@@ -169,8 +168,8 @@ class PythonText:
         self.open.append([len(self.out), call, False])
         self.out.append(token[0])
         self.operand = False
-        if len(self.open) > deepest:
-            raise self.fail(f"brackets more than {deepest} deep", token.start())
+        if len(self.open) > max_depth:
+            raise self.fail(f"brackets more than {max_depth} deep", token.start())
 
     def _close_bracket(self, token: re.Match[str]) -> None:
         if not self.open:
@@ -235,8 +234,11 @@ class PythonText:
         self.operand = False
 
 
-def parse_python(written: str, source: str, deepest: int | None = DEEPEST) -> ast.expr:
-    """Return the syntax tree of a Python expression; `source` is the text that messages repeat."""
+def parse_python(written: str, source: str, max_depth: float = 150) -> ast.expr:
+    """Return the syntax tree of a Python expression; `source` is the text that messages repeat.
+
+    Operations within operations are at most `max_depth` deep.
+    """
     try:
         tree = ast.parse(written, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -247,9 +249,9 @@ def parse_python(written: str, source: str, deepest: int | None = DEEPEST) -> as
     while level:  # operations within operations, level by level
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         depth += 1
-    if deepest is not None and depth > deepest:
+    if depth > max_depth:
         raise DataError(
-            f"{shown_formula(source)} nests operations {depth} deep; at most {deepest} are computed"
+            f"{shown_formula(source)} nests operations {depth} deep; at most {max_depth} are computed"
         )
     return tree
 

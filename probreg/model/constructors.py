@@ -33,7 +33,7 @@ from probreg.data.weights import (
     WeightsLike,
     kind_of_blocks,
 )
-from probreg.errors import DataError, rows_named
+from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
@@ -400,6 +400,10 @@ class FromData(ABC):
         from probreg.data.blocks.arrays import array_blocks
         from probreg.model.from_parts import from_array_blocks
 
+        if likelihood is None:
+            raise Incompatible(
+                "likelihood=None: name the likelihood of the blocks, or leave likelihood= out for Gaussian noise"
+            )
         kind = kind_of_blocks(weights)
         choices = Choices(likelihood, prior, aux, event, reference)
         compose = partial(of_rows, choices.likelihood)

@@ -75,12 +75,11 @@ def from_array_blocks(
     blocks: ArrayBlocks, parts: Parts, choices: Choices, *, response: str
 ) -> tuple[Design, Likelihood]:
     """The design of arrays that come in blocks, and the likelihood prepared for their response."""
-    likelihood = response_of_counts(choices.likelihood, None)[0]
     return from_parts(
-        replace(blocks, encode=first_code(likelihood)),
+        replace(blocks, encode=first_code(choices.likelihood)),
         parts,
         choices,
-        likelihood,
+        choices.likelihood,
         declared=lambda levels, orders: orders.levels(levels),
         response=response,
     )
@@ -105,10 +104,8 @@ def from_parts(
     total, _, tally = pass_over(parts, first, fn, add)
     if total is None:
         raise DataError(
-            f"{parts.name} holds no rows that count: a model needs at least one"
+            f"{parts.name} holds no rows that count: a model needs at least one with a weight above 0"
         )
-    if not total.weight > 0:
-        raise DataError("the weights sum to zero: no observation is left")
     survey, unit = normalised_survey(total, blocks.kind)
     notes: tuple[str, ...] = ()
     if survey.values.ndim == 2:  # counts, which `of_rows` has checked

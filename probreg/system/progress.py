@@ -24,8 +24,6 @@ from typing import Any
 from probreg.system.terminal import visible
 
 _QUIET = 1.0  # seconds before a bar appears
-_EVERY = 0.1  # seconds between two drawings
-_DEEP = 3  # largest number of bars at a time
 
 
 class Task:
@@ -254,13 +252,14 @@ class _Display:
                 self.thread.join()
 
     def _run(self) -> None:
+        seconds = 0.1  # between two drawings
         if self.wait and self.ended.wait(self.wait):
             return
         with suppress(OSError, ValueError):  # the terminal or stderr was closed
             drawing = self.drawing()
             try:
                 drawing.draw(self._lasting_tasks())
-                while not self.ended.wait(_EVERY):
+                while not self.ended.wait(seconds):
                     drawing.draw(self._lasting_tasks())
             finally:
                 drawing.draw([t for t in [self.first] if t is not None])
@@ -268,7 +267,7 @@ class _Display:
 
     def _lasting_tasks(self) -> list[Task]:
         """Return the tasks that have run for a second; shorter ones would only flicker."""
+        max_bars = 3
         now = time.monotonic()
-        return [t for t in self.tasks if t is self.first or now - t.start > _QUIET][
-            :_DEEP
-        ]
+        tasks = [t for t in self.tasks if t is self.first or now - t.start > _QUIET]
+        return tasks[:max_bars]

@@ -346,11 +346,12 @@ def test_mixed_values_are_no_predictor():
         (["a"] * 6, "weights= must be numeric; row 0 holds 'a'"),
         ("weight", "no column 'weight'"),
         ("g", "weights 'g' are not numbers"),
+        ("zero", "the weights 'zero' sum to zero"),
     ],
 )
 def test_weights(weights, message):
     with pytest.raises(DataError, match=message):
-        read_formula("y ~ x", DATA, weights=weights)
+        read_formula("y ~ x", changed(zero=np.zeros(6)), weights=weights)
 
 
 @pytest.mark.parametrize(

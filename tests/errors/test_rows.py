@@ -247,7 +247,7 @@ def test_weights_and_offsets(tmp_path: Path) -> None:
     )
     refused("the weight 'w' of row 0 is -1", "y ~ x", path, weights="w")
     refused("'g' is computed with and holds text", "y ~ x", path, weights="g")
-    refused("the weights sum to zero|no rows that count", "y ~ x", path, weights="o")
+    refused("no rows that count: .*a weight above 0", "y ~ x", path, weights="o")
     refused("weights= is a column's name", "y ~ x", path, weights=np.ones(60))
     refused(
         "offset= is a column's name or an expression", "y ~ x", path, offset=np.ones(60)
@@ -327,6 +327,8 @@ def test_blocks_that_do_not_fit() -> None:
         pr.Model.from_blocks(iter([(X, y)]))
     with pytest.raises(pr.DataError, match="column names repeat"):
         pr.Model.from_blocks([(X, y)], columns=["a", "a"])
+    with pytest.raises(pr.Incompatible, match="likelihood=None: name the likelihood"):
+        pr.Model.from_blocks([(X, y)], likelihood=None)
 
 
 # ---- what needs rows in memory says so -----------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def test_a_posterior_of_an_exact_length_comes_back_from_its_file(fitted, tmp_pat
 def test_what_needs_columns_elsewhere_says_so(fitted):
     with pytest.raises(
         Incompatible,
-        match=r"an update by other rows needs columns that say what gp\(x\) is elsewhere",
+        match=r"an update by other rows needs the columns of gp\(x\) at other rows",
     ):
         fitted.update({**NEW, "y": np.zeros(4)})
 

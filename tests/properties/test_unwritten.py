@@ -53,7 +53,7 @@ def test_they_are_the_array_that_they_stand_for():
 
 
 def test_they_are_not_written_out_beyond_a_limit(monkeypatch):
-    monkeypatch.setattr(unwritten, "MOST", 8 * N * 25 - 1)
+    monkeypatch.setattr(unwritten, "MAX_WRITTEN", 8 * N * 25 - 1)
     with pytest.raises(DataError, match=r"300 rows of 25 columns take 60 kB"):
         np.asarray(columns())
 

@@ -112,7 +112,7 @@ def test_a_step_that_would_write_them_out_says_how_large_they_are(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 1000)
     fit = fitted("y", "REML")
     monkeypatch.setattr(
-        unwritten, "MOST", 8 * N * 27 - 1
+        unwritten, "MAX_WRITTEN", 8 * N * 27 - 1
     )  # of columns of the head fewer are asked for
     for name in (
         "print",

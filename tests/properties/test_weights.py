@@ -416,6 +416,8 @@ def test_blocks_normalise_sampling_weights_to_the_number_of_rows():
         np.testing.assert_allclose(there.coef, here.coef, rtol=1e-7)
         np.testing.assert_allclose(there.covariance(), here.covariance(), rtol=1e-6)
         assert there.model.design.total == N
+        (total,) = there.model.design.sum_over_rows(lambda rows: (rows.weights.sum(),))
+        assert total == pytest.approx(N)
 
 
 SAMPLED = pr.fit(

@@ -35,7 +35,7 @@ class Partitions:
         A ProbregError from fn is raised unchanged; lost or failed workers raise
         ProbregError. An interrupt cancels the tasks.
         """
-        at_once = 8  # results that one task of the tree combines
+        fan_in = 8  # results that one task of the tree combines
         delayed = dask().delayed
         # pickled once, as bytes: if a worker cannot load a function, then its task fails, not the transport
         task, joint = (
@@ -47,15 +47,15 @@ class Partitions:
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
             level = [
-                join(joint, *level[i : i + at_once])
-                for i in range(0, len(level), at_once)
+                join(joint, *level[i : i + fan_in])
+                for i in range(0, len(level), fan_in)
             ]
         return self.result(level[0]) if level else None
 
     def result(self, value: Any) -> Any:
         """Compute a delayed value. Errors as in `reduce`."""
         with (
-            describe_workers(self.name),
+            translate_worker_errors(self.name),
             one_blas_thread(),
         ):  # kept here too, for workers that are threads of this process
             if self.client is None:
@@ -81,7 +81,7 @@ def dask() -> Any:
 
 
 @contextmanager
-def describe_workers(name: str) -> Iterator[None]:
+def translate_worker_errors(name: str) -> Iterator[None]:
     """Raise errors of dask or its workers as a ProbregError with an explanation; the cause stays attached."""
     try:
         yield

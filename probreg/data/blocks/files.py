@@ -42,7 +42,6 @@ FORMATS = {
 }
 _NUMBERS = 2**20  # numbers in a batch: 8 MB
 _SMALLEST = 2**14  # rows in a batch, but for the last
-_CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -303,7 +302,7 @@ def _open(
     types: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Any, Iterable[Any]]]:
     """Yield the schema of a file and its record batches: of the named columns, and for a CSV of these types."""
-    bytes_at_once = 2**18  # bytes of a column of a Parquet file that are read at a time
+    buffer_bytes = 2**18  # bytes of a column of a Parquet file that are read at a time
     import pyarrow as pa
 
     if format == "parquet":
@@ -312,7 +311,7 @@ def _open(
         # read in small parts while decoding: prefetching a row group, or a whole column of it, would cost its size
         # in memory, and a third of the time of decoding; a reader of all row groups would keep each of them until the last
         with parquet.ParquetFile(
-            path, pre_buffer=False, buffer_size=bytes_at_once
+            path, pre_buffer=False, buffer_size=buffer_bytes
         ) as file:
             yield (
                 file.schema_arrow,
@@ -339,9 +338,11 @@ def _open(
     else:
         from pyarrow import csv
 
+        csv_bytes = 2**24  # text that is parsed at a time
+
         with csv.open_csv(
             path,
-            csv.ReadOptions(block_size=_CSV_BLOCK if names else None),
+            csv.ReadOptions(block_size=csv_bytes if names else None),
             csv.ParseOptions(delimiter=_DELIMITERS[format]),
             csv.ConvertOptions(
                 column_types=types, include_columns=names, strings_can_be_null=True

@@ -58,7 +58,6 @@ from probreg.formula.terms import FormulaLayout
 from probreg.system.progress import progress_bar
 
 Group = tuple[str, ...]
-_MOST = 10_000  # levels of one column: each is a column of X
 
 
 @dataclass(frozen=True)
@@ -445,7 +444,8 @@ class Scan:
 
     def add(self, table: DataTable, start: int) -> None:
         """Add some rows; `start` is the number of the first."""
-        most_groups = 1_000_000  # groups of one term
+        max_groups = 1_000_000  # groups of one term
+        max_levels = 10_000  # of one column: each is a column of X
         self.rows += len(table.rows)
         columns = {
             text: level_column(factor, table, {})
@@ -461,17 +461,17 @@ class Scan:
         for key, column in columns.items():
             levels = self.levels.setdefault(key, Levels())
             levels.add(column)
-            if key in self.factors and len(levels.values) > _MOST:
+            if key in self.factors and len(levels.values) > max_levels:
                 raise DataError(
-                    f"{key!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
+                    f"{key!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
                     f"each. If it names the rows, leave it out, as in '. - {key}'; did you mean numbers, or a coarser grouping?"
                 )
         for group in self.groups:
             combinations = self.combinations.setdefault(group, {})
             combinations |= dict.fromkeys(observed_combinations(group, table))
-            if len(combinations) > most_groups:
+            if len(combinations) > max_groups:
                 raise DataError(
-                    f"{':'.join(group)} has more than {most_groups:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
+                    f"{':'.join(group)} has more than {max_groups:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
                     "are what several rows share"
                 )
         for name in self.watched:

@@ -51,8 +51,8 @@ def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generat
     >>> list(beside_each_other(abs, iter([-1, 2, -3])))
     [1, 2, 3]
     """
-    most_workers = 8  # blocks that are worked on at a time, at most: each is in memory
-    workers = min(threads(), most_workers)
+    max_workers = 8  # one block each, which is in memory
+    workers = min(threads(), max_workers)
     if workers == 1:
         yield from map(fn, items)
         return

@@ -12,11 +12,9 @@ from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 
 Array = np.ndarray
-_MOST = 5000  # rows in a rug plot
 PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
 # of the range: an error near 1e-8 of the second derivative of a covariance
 _WIDE = 1e-4
-_STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +88,9 @@ class TermFunction:
 
         The slope at x of the parabola through three points near it, which lie within `ends` if x does.
         """
-        coefficients, points = _parabola(x, ends, _STEP)
+        # share of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
+        step = 1e-5
+        coefficients, points = _parabola(x, ends, step)
         return np.asarray(
             sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points))
         )
@@ -124,7 +124,8 @@ class TermFunction:
         if x is None:
             return np.zeros((0, len(self.inputs)))
         used = (design.X[:, self.at] != 0).any(1) if self.by else slice(None)
-        return evenly_spaced(x[used], _MOST)
+        max_points = 5000  # of a rug plot
+        return evenly_spaced(x[used], max_points)
 
 
 def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:

@@ -31,7 +31,7 @@ from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError, require_unicode
 from probreg.formula.expression import Expression
-from probreg.formula.terms import MOST_COLUMNS, FormulaLayout
+from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
 
 Level = str | int | float | bool
@@ -132,11 +132,11 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
     """Raise DataError for too many columns before any column is made."""
     products = [(math.prod(width[text] for text in term), term) for term in parts.terms]
     total = sum(count for count, _ in products)
-    if total > MOST_COLUMNS:
+    if total > MAX_TERMS:
         count, widest = max(products)
         raise DataError(
             f"the terms of {shown_formula(parts.text)} stand for up to {total} columns ({':'.join(widest)} for {count}); "
-            f"at most {MOST_COLUMNS} are made"
+            f"at most {MAX_TERMS} are made"
         )
 
 

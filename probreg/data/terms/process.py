@@ -27,11 +27,6 @@ from probreg.kernels import (
 from probreg.kernels.basis import DEFAULT_EXACT, distinct_rows
 
 Array = np.ndarray
-MOST_SINES = (
-    3  # inputs up to which a basis of sines is the default for an unknown length
-)
-# evenly spaced distinct rows; their distances give a starting length
-MOST_PAIRED = 1000
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
 
 
@@ -210,9 +205,9 @@ def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFuncti
     return kernel.at(length=starting_length(x))
 
 
-def evenly_spaced(rows: Array, most: int) -> Array:
+def evenly_spaced(rows: Array, limit: int) -> Array:
     """Return at most this many evenly spaced rows, the first and the last among them."""
-    places = np.linspace(0, len(rows) - 1, min(len(rows), most))
+    places = np.linspace(0, len(rows) - 1, min(len(rows), limit))
     return rows[np.unique(places.astype(int))]
 
 
@@ -224,7 +219,8 @@ def starting_length(x: Array) -> float:
     """
     from scipy.spatial.distance import pdist
 
-    rows = evenly_spaced(distinct_rows(x), MOST_PAIRED)
+    max_rows = 1000
+    rows = evenly_spaced(distinct_rows(x), max_rows)
     if len(rows) > 1:
         return float(np.median(pdist(rows)))
     return 1.0
@@ -246,11 +242,12 @@ def chosen_basis(
 
     Else exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs.
     """
+    max_inputs = 3  # of a basis of sines: their number is a product over the inputs
     if streamed:
-        if x.shape[1] > MOST_SINES:
+        if x.shape[1] > max_inputs:
             raise DataError(
                 f"a process of {x.shape[1]} inputs needs all rows in memory, but this model reads them in blocks; "
-                f"basis='hsgp' serves up to {MOST_SINES} inputs"
+                f"basis='hsgp' serves up to {max_inputs} inputs"
             )
         return "hsgp"
     if any(word in _OF_SINES for word in settings):
@@ -262,7 +259,7 @@ def chosen_basis(
         )
     if len(distinct_rows(x)) <= DEFAULT_EXACT:
         return "exact"
-    return "cholesky" if length_known or x.shape[1] > MOST_SINES else "hsgp"
+    return "cholesky" if length_known or x.shape[1] > max_inputs else "hsgp"
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------------

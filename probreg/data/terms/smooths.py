@@ -20,8 +20,6 @@ from probreg.errors import DataError
 from probreg.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
-# distinct points up to which all of them are knots of a thin plate spline
-MOST_KNOTS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +101,14 @@ class ThinPlate(SmoothBasis):
         x: Array,
         k: int,
         name: str = "s",
-        rows: int = MOST_KNOTS,
+        max_knots: int = 2000,
         *,
         counts: Array | None = None,
     ) -> Self:
-        """Return the basis of k columns, including the constant, at points x (n, d) with `counts` copies of each."""
+        """Return the basis of k columns, including the constant, at points x (n, d) with `counts` copies of each.
+
+        Of more than `max_knots` distinct points, a random sample are knots.
+        """
         knots = np.unique(x, axis=0)
         d = x.shape[1]
         m = d // 2 + 1 if d > 1 else 2
@@ -124,9 +125,9 @@ class ThinPlate(SmoothBasis):
             else:
                 expected = f"at most {len(knots)}, the number of distinct points"
             raise DataError(f"{name}: k is {expected}, got {k}")
-        if len(knots) > rows:
+        if len(knots) > max_knots:
             knots = knots[
-                np.random.default_rng(0).choice(len(knots), rows, replace=False)
+                np.random.default_rng(0).choice(len(knots), max_knots, replace=False)
             ]
         centre = knots.mean(0)
         scale = float(np.abs(knots - centre).max()) or 1.0
@@ -179,12 +180,10 @@ class ThinPlate(SmoothBasis):
         return self._uncentred_columns(x) - self.means
 
     def _uncentred_columns(self, x: Array) -> Array:
-        together = (
-            2**18
-        )  # distances between rows and knots that are worked out at once: 2 MB
+        max_distances = 2**18  # between rows and knots, computed at a time: 2 MB
         standardised = (x - self.centre) / self.scale
         range_ = np.empty((len(x), self.transform.shape[1]))
-        step = max(together // len(self.knots), 1)
+        step = max(max_distances // len(self.knots), 1)
 
         def fill(rows: slice) -> tuple[Array, ...]:
             range_[rows] = np.dot(

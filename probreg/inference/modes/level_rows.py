@@ -32,9 +32,9 @@ from probreg.data.level_moments import (
     select_leading_part,
     within_levels,
 )
-from probreg.data.moments import MOST
+from probreg.data.moments import MAX_COLUMNS
 from probreg.data.rows import minus_offset
-from probreg.data.unwritten import MOST as UNWRITTEN_MOST, LazyColumns
+from probreg.data.unwritten import MAX_WRITTEN, LazyColumns
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
@@ -292,7 +292,7 @@ def require_independent_columns(rows: LevelRows, model: Model) -> None:
     """Raise DataError with the names of dependent columns, if columns are too many for
     dense algebra to name them."""
     design = model.design
-    if 8 * design.X.size <= UNWRITTEN_MOST and len(design.columns) <= MOST:
+    if 8 * design.X.size <= MAX_WRITTEN and len(design.columns) <= MAX_COLUMNS:
         return
     within = _within(rows, model, np.zeros(model.shape[0]))
     names = design.columns
