@@ -77,12 +77,9 @@ def test_profile_ends_have_the_ratio_of_their_quantile(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "likelihood", "criterion"),
     [
-        *(
-            (seed, "gaussian", criterion)
-            for seed in (1, 4)
-            for criterion in ("ML", "REML")
-        ),
-        *((seed, "poisson", criterion) for seed, criterion in ((1, "ML"), (2, "REML"))),
+        (4, "gaussian", "ML"),
+        (1, "gaussian", "REML"),
+        (2, "poisson", "REML"),
         (1, "negative_binomial", "ML"),
     ],
 )

@@ -64,7 +64,7 @@ def by_quadrature(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("groups", "seed"), [(30, 0), (30, 1), (250, 0)])
+@pytest.mark.parametrize(("groups", "seed"), [(30, 0), (250, 0)])
 def test_two_rows_a_group_have_the_posterior_of_quadrature(groups, seed):
     rows = rows_of(groups, seed)
     found = pr.fit(model_of(rows), "integrate", seed=0).solution
