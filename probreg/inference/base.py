@@ -35,6 +35,7 @@ from probreg.likelihoods import Likelihood
 from probreg.linalg import rank_of, triangular
 from probreg.linalg.vec import between_outcomes, map_of_predictors, vec_entries
 from probreg.model.found import FoundValue
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
@@ -264,8 +265,9 @@ class Solution:
             for name, v in values.items()
             if self.effect_scales is not None or name in unknown
         }
-        errors = self.scales.errors
-        if self.replicates is not None:
+        if self.replicates is None:
+            errors = self.scales.errors
+        else:
             errors = dict.fromkeys(reported, np.nan)
             for name in reported.keys() & self.replicates.keys():
                 finite = self.replicates[name][np.isfinite(self.replicates[name])]
@@ -357,17 +359,21 @@ class Method(ABC):
 def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
     """Return the model with proper priors of correlations, as a posterior needs, and
     notes on the change."""
-    is_changed = any(
-        isinstance(b.prior, HierarchicalPrior)
+    correlations = [
+        name
+        for i, b in enumerate(model.joint.blocks)
+        if isinstance(b.prior, HierarchicalPrior)
         and b.prior.for_posterior() is not b.prior
-        for b in model.joint.blocks
-    )
-    if not is_changed or not isinstance(model.prior, Mapping):
+        for name in hyper_names(model.joint, model.design)[i].values()
+        if name.startswith("cor(")
+    ]
+    if not correlations or not isinstance(model.prior, Mapping):
         return model, ()
     proper = {key: prior.for_posterior() for key, prior in model.prior.items()}
     note = routine_note(
         Topic.PRIOR,
-        "correlations without a prior have LKJ(1), uniform over correlation matrices",
+        "{names}: LKJ(1), uniform over correlation matrices, as no prior is given",
+        names=few_names(correlations),
     )
     return replace(model, prior=proper), (note,)
 

@@ -177,14 +177,6 @@ def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
 
 def _first_dependent(S: Array, tol: float) -> int | None:
     """Return the first column that is a combination of earlier ones up to `tol`; columns have unit norm."""
-    plain_share = 1e-3  # of the norm at which a column counts as dependent: an inverse in double precision has two digits there
-    if not S.size:
-        return None
-    inverse, info = lapack.dtrtri(S.astype(float))
-    # an inverse in double precision has two digits here, at half the time of an extended one
-    plain = plain_share / tol if S.dtype == np.longdouble else 0.0
-    if info == 0 and (np.abs(np.triu(inverse)).sum(axis=0) < plain).all():
-        return None
     T = S.copy()
     diagonal = np.diag(S)
     np.fill_diagonal(T, np.where(np.abs(diagonal) < 1e-30, 1e-30, diagonal))
@@ -192,7 +184,9 @@ def _first_dependent(S: Array, tol: float) -> int | None:
         # |R^-1 e_j|_1 = (1 + sum_k |b_k|) / |R_jj|, as column j of R^-1 is (-b, 1) / R_jj.
         lengths = np.abs(inverse_upper(T)).sum(axis=0)
     bad = np.flatnonzero(~(lengths < 1 / tol))
-    return int(bad[0]) if bad.size else None
+    if bad.size:
+        return int(bad[0])
+    return None
 
 
 def _combination(S: Array, retained: list[int], dropped: list[int]) -> Array:

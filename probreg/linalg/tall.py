@@ -80,28 +80,27 @@ def reduce_rows(
     X = np.asarray(X)
     Y = np.empty((len(X), 0)) if y is None else np.asarray(y).reshape(len(X), -1)
     w = None if weights is None else np.asarray(weights, dtype=float)
-    total = float(len(X)) if w is None else float(w.sum())
     q = X.shape[1] + Y.shape[1]
     with np.errstate(
         all="ignore"
     ):  # values that are not finite come out in F, where the caller finds them
+        factor = None
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y]).astype(np.longdouble)
             if w is not None:
                 A *= np.sqrt(w.astype(np.longdouble))[:, None]
-            root = factor_of(A)
-        else:
-            X = X.astype(float, copy=False)
-            Y = Y.astype(float, copy=False)
-            if len(X) > tall * q:
-                reduction = _cholesky_qr(X, Y, w, total)
-                if reduction is not None:
-                    return reduction
-            root = _tsqr(X, Y, w)
-        ones = np.ones(len(X)) if w is None else w
-        sums = [(ones @ V, np.einsum("i,ij,ij->j", ones, V, V)) for V in (X, Y)]
-        mean, square = (np.concatenate(parts) / total for parts in zip(*sums))
-        return Reduction(root, *_centre(X, Y, w, mean, square, total, 1.0), total)
+            factor = factor_of(A)
+        X = X.astype(float, copy=False)
+        Y = Y.astype(float, copy=False)
+        G, C, S, *sums = _gram_pass(X, Y, w)
+        if factor is None and len(X) > tall * q:
+            factor = _cholesky_qr(X, Y, w, (G, C, S))
+        if factor is None:
+            factor = _tsqr(X, Y, w)
+        squares = np.concatenate([np.diag(G), np.diag(S)])
+        return Reduction(
+            factor, *_column_moments(X, Y, w, np.concatenate(sums), squares)
+        )
 
 
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
@@ -122,10 +121,10 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 # ---- large, well conditioned -----------------------------------------------------------------------------------------------
 
 
-def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction | None:
+def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
     easy = 5.0  # condition up to which R'z = X'y loses no significant digits
-    G, C, S, *sums = _gram_pass(X, Y, w)
+    G, C, S = grams
     R, condition = _scaled_cholesky(G)
     if R is None or condition > POOR:
         return None
@@ -146,15 +145,8 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
             Z = Z + step
             residual = residual - step.T @ step
     # F = [R Z; 0 L], L'L = rest.
-    F = np.block(
+    return np.block(
         [[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(residual, np.inf)]]
-    )
-    return Reduction(
-        F,
-        *_centre(
-            X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total
-        ),
-        total,
     )
 
 
@@ -258,17 +250,17 @@ def _condition_2(R: Array) -> float:
 # ---- means and standard deviations ----
 
 
-def _centre(
-    X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float, limit: float = 1e-4
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return means and standard deviations from means of squares; columns that vary by less than `limit` of these get a centred pass."""
+def _column_moments(
+    X: Array, Y: Array, w: Array | None, sums: Array, squares: Array
+) -> tuple[Array, Array, float]:
+    """Return the weighted means and standard deviations of the columns of [X Y], exactly 0 for a constant column, and sum(w)."""
+    columns = [*X.T, *Y.T]
+    weights = np.ones(len(X)) if w is None else w
+    total = float(weights.sum())
+    mean = sums / total
     # E[a^2] - E[a]^2 loses its digits if it is a small part of E[a^2]
-    variance = np.maximum(square - mean**2, 0)
-    for j in np.flatnonzero(variance <= limit * square):
-        a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]
-        if variance[j] < 1e-12 * square[j] and np.ptp(a[:: max(len(a) // 64, 1)]) == 0:
-            variance[j] = 0  # the intercept: a constant column needs no second pass
-            continue
-        e = (a - mean[j]) ** 2
-        variance[j] = (e.sum() if w is None else w @ e) / total
-    return mean.astype(float), np.sqrt(variance).astype(float)
+    variance = squares / total - mean**2
+    for j in np.flatnonzero(variance <= 1e-2 * squares / total):
+        constant = variance[j] < 1e-12 * squares[j] / total and np.ptp(columns[j]) == 0
+        variance[j] = 0.0 if constant else weights @ (columns[j] - mean[j]) ** 2 / total
+    return mean, np.sqrt(variance), total

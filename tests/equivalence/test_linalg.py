@@ -99,6 +99,17 @@ def test_every_way_has_the_accuracy_of_qr(shift, noise, weighted):
     assert abs(rho - rho0) <= max(50 * EPS * np.linalg.norm(y), 1e-12 * rho0)
 
 
+@pytest.mark.parametrize("n", [300, 30_000])
+def test_a_column_that_varies_in_one_row_has_a_standard_deviation(n):
+    column = np.full(n, 1e8)
+    column[1] += 1.0
+    columns = np.c_[np.ones(n), column]
+    scale = reduce_rows(columns, columns[:, 1]).scale
+    assert scale[0] == 0.0
+    assert scale[1:] == pytest.approx(column.std(), rel=1e-6)
+    assert (reduce_rows(np.ones((n, 1), bool)).scale == 0.0).all()
+
+
 def test_the_way_taken_follows_size_and_condition(monkeypatch):
     X, y, _ = tall()
     assert triangular(X[:200], y[:200]).dtype == np.longdouble

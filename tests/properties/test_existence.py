@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.inference.base import Status
 from probreg.inference.modes.existence import find_divergence
 from probreg.inference.modes.newton import find_mode
-from probreg.inference.modes.separation import separation
+from probreg.inference.modes.separation import escapes, separation
 from probreg.likelihoods import LIKELIHOODS, MayDiverge
 
 from .unregistered import Geometric
@@ -58,6 +58,18 @@ def test_lines_that_do_not_fall_and_the_linear_programme(kind: str) -> None:
             np.testing.assert_array_equal(found.not_estimable, expected.not_estimable)
             assert found.labels == expected.labels
     assert met == {True, False}
+
+
+def test_the_sides_on_which_a_coefficient_diverges_have_no_units() -> None:
+    # z separates the rows, x does not: its coefficient stays finite in any unit
+    x, z = np.array([[0.0, 1.0, 2.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])
+    y = [0, 1, 0, 1, 1, 1]
+    sides = [
+        escapes(pr.Model.from_arrays(np.c_[unit * x, z], y, likelihood="bernoulli"))
+        for unit in (1.0, 1e8, 1e-8)
+    ]
+    assert sides[0].any()
+    assert all(np.array_equal(sides[0], side) for side in sides[1:])
 
 
 def zeros_at_one(seed: int = 0) -> pr.Model:

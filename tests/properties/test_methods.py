@@ -757,6 +757,19 @@ def test_the_least_squares_solution_of_least_norm_is_that_of_the_pseudo_inverse(
     )
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["closed_form", "newton"])
+def test_the_covariance_of_least_norm_is_the_pseudo_inverse_of_the_information(method):
+    X = np.random.default_rng(3).normal(size=(20, 3)) * [1.0, 5.0, 0.2] + 2.0
+    X[:, 2] = X[:, 0] - 2.0 * X[:, 1]
+    model = pr.Model.from_arrays(X, X[:, 0] ** 2, aux={"sigma": 1.0})
+    fit = pr.fit(model, method)
+    information = fit.model.design.X.T @ fit.model.design.X
+    np.testing.assert_allclose(
+        fit.solution.scale.matrix(), np.linalg.pinv(information), rtol=1e-7, atol=1e-12
+    )
+
+
 def test_what_has_no_estimate_of_least_norm_says_why():
     model = pr.Model.from_arrays(
         [0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood=pr.Bernoulli()

@@ -130,9 +130,7 @@ def newton_step(local: Point) -> tuple[Array, bool]:
     # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent
     # direction.
     floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
-    null = np.abs(value) <= floor
-    value = np.where(
-        null, np.inf, np.abs(value)
-    )  # no step along directions that do not change the value
-    is_definite = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
+    is_definite = bool((value >= -floor).all())
+    # no step along directions that do not change the value
+    value = np.where(np.abs(value) <= floor, np.inf, np.abs(value))
     return (vector / value) @ (vector.T @ (g / d)) / d, is_definite

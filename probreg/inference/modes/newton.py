@@ -381,7 +381,6 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     exists and is identified."""
     frame = model.design.frame
     m = model.shape[1]
-    k = mode.gamma.size
     beta = frame.to_raw(mode.gamma)
     cause: Separation | Divergence | None
     cause, notes = find_separation(
@@ -396,11 +395,15 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     if cause is not None:
         cov = _covariance_given_fixed(model, mode, cause, opened)
     else:
-        root = root_of_curvature(mode.local.curvature)
-        # only columns without a prior, except the intercept, can be dependent up to rounding
+        H = mode.local.curvature
+        root = root_of_curvature(H)
+        # only columns without a prior, except the intercept, can be dependent; H_jj
+        # times the variance of their coefficients is then 1e14 or more
         flat = set(np.flatnonzero(~model.joint.informative)) - {model.design.intercept}
         if root is None or (
-            flat and np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13
+            flat
+            and (np.diagonal(H) * np.square(root).sum(1))[: mode.gamma.size].max()
+            > 1e10
         ):
             cov, null = _rank_deficient_covariance(model, mode, root)
         else:

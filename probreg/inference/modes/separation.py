@@ -247,7 +247,7 @@ def separation(model: Model) -> Separation:
     result = _separation_of_levels(model, design.X, recession, free)
     if result is not None:
         return result
-    cone, T = _cone_of(model)
+    cone, T = _cone_of(model, design.X, recession)
     delta, strict = cone.interior()
     if not strict.any():
         return none
@@ -268,17 +268,15 @@ def _weighted_rows(model: Model) -> Design:
     return model.design if weights is None else model.design.take(weights > 0)
 
 
-def _cone_of(model: Model) -> tuple[Cone, Array]:
+def _cone_of(model: Model, X: Array, recession: Recession) -> tuple[Cone, Array]:
     """Return the cone of the coefficients without a prior, and T (p, k) with beta = T
     delta."""
-    assert isinstance(model.likelihood, MayDiverge)
-    design = _weighted_rows(model)
     i = model.design.intercept
     free = ~model.joint.informative
     # a flat intercept absorbs the shifts of the columns
     frame = frame_with_shifts(model, i is None or bool(free[i]))
-    Q, T = _coordinates(design.X, np.flatnonzero(free), frame)
-    return Cone(Q, model.likelihood.recession(design.observed)), T
+    Q, T = _coordinates(X, np.flatnonzero(free), frame)
+    return Cone(Q, recession), T
 
 
 def _separation_of_cone(
@@ -511,15 +509,18 @@ def escapes(model: Model) -> Array:
     result = separation(model)
     if not result:
         return reached
-    cone, T = _cone_of(model)
+    assert isinstance(model.likelihood, MayDiverge)
+    design = _weighted_rows(model)
+    cone, T = _cone_of(model, design.X, model.likelihood.recession(design.observed))
     inside = cone.inside
     loose = np.flatnonzero(~cone.recession.equal)
     normals = np.unique((cone.normals(loose) @ inside).round(14), axis=0)
     for j, d in np.argwhere(result.not_estimable):
         # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
-        goal = np.kron(T[j], D[d]) @ inside
+        raw = np.kron(T[j], D[d])
+        goal = raw @ inside
         length = np.linalg.norm(goal)
-        if length < smallest:  # not identified by the rows
+        if length <= smallest * np.linalg.norm(raw):  # not identified by the rows
             reached[:, j, d] = True
             continue
         goal = goal / length
