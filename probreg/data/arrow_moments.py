@@ -324,6 +324,9 @@ class ArrowMoments(PrintsLines):
         return write_moments(path, arrays, self.origin)
 
 
+AnyMoments = Moments | ArrowMoments
+
+
 def arrow_moments_of(
     state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]
 ) -> ArrowMoments:
@@ -339,6 +342,3 @@ def arrow_moments_of(
     return ArrowMoments(
         head, terms, inside, border.reshape(q, head.p + 1), totals.reshape(q, 2)
     )
-
-
-AnyMoments = Moments | ArrowMoments

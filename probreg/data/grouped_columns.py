@@ -87,10 +87,6 @@ class GroupColumns(NamedTuple):
                 products[:, k, :, j] = sums.reshape(shape)
         return products
 
-    def same_groups(self, other: "GroupColumns") -> bool:
-        """Return whether both have the same group in every row."""
-        return self.groups == other.groups and bool((self.codes == other.codes).all())
-
     def beside(self, other: "GroupColumns") -> "GroupColumns":
         """Return the effects of both for the same groups."""
         return GroupColumns(self.codes, np.hstack([self.Z, other.Z]), self.groups)

@@ -1,8 +1,8 @@
-"""Triangular factors and weighted Gram matrices of tall arrays: numbers only, no statistics.
+"""Linear algebra without statistics: sums over blocks of rows, triangular factors, and factors of arrow matrices.
 
-A Gaussian model needs only the upper triangular factor F of the rows of A = [X y], F'F = A' diag(w) A. It is
-computed without A'A of an ill-conditioned A; rows are processed in blocks that fit in cache and are shared by
-the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow, copied behind tall.
+The upper triangular factor F of rows A = [X y], F'F = A' diag(w) A, is computed without A'A if A is ill-conditioned.
+Rows are processed in blocks that fit in cache and are shared by the cores. `factors` imports from `blocks`, and
+`tall`, `doubled` and `arrow` import from these two.
 """
 
 from probreg.linalg.arrow import Arrow as Arrow, blocks_of as blocks_of

@@ -17,6 +17,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from probreg.linalg.factors import inverse_upper
+
 Array = NDArray[np.float64]
 
 
@@ -121,7 +123,7 @@ class Arrow:
     def inverse(self) -> tuple[Array, Array, Array]:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, r) and corner (r, r), of one arrow with a dense border."""
         # with N = L'^-1 C T'^-1 they are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
-        Ti = _solve_corner(self.T, np.eye(self.C.shape[-1]), transposed=False)
+        Ti = inverse_upper(self.T.T).T
         N = _backward(self.L, (self.C @ Ti.T).reshape(*self.shape))
         Li = _invert_blocks(self.L)
         blocks = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)

@@ -1,6 +1,5 @@
 """Rows in blocks that stay in cache and are shared by the cores, and the weighted Gram matrix of tall arrays."""
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,11 +42,11 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     >>> map_blocks(lambda rows: (x[rows].sum(), (x[rows] ** 2).sum()), [slice(0, 3), slice(3, 5)])
     (array(10.), array(30.))
     """
-    most_parts = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
+    max_parts = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
     if len(blocks) == 1:
         with one_blas_thread():
             return _add([fn(blocks[0])])
-    edges = np.linspace(0, len(blocks), min(most_parts, len(blocks)) + 1).astype(int)
+    edges = np.linspace(0, len(blocks), min(max_parts, len(blocks)) + 1).astype(int)
     groups = [blocks[a:b] for a, b in pairwise(edges)]
     return _add(on_all_cores(lambda group: _add(map(fn, group)), groups))
 
@@ -82,8 +81,13 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 
 def _add(parts: Iterable[Sums]) -> Sums:
-    total = functools.reduce(lambda a, b: tuple(map(np.add, a, b)), parts)
-    return tuple(map(np.asarray, total))
+    remaining = iter(parts)
+    # one copy, to which all others are added in place
+    total = tuple(map(np.array, next(remaining)))
+    for part in remaining:
+        for total_of_one, values in zip(total, part, strict=True):
+            np.add(total_of_one, values, out=total_of_one)
+    return total
 
 
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)

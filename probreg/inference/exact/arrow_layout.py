@@ -14,7 +14,6 @@ from itertools import islice, product
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.data.design import Design
 from probreg.data.frame import Frame
@@ -79,14 +78,9 @@ class ArrowLayout:
         self.model, self.groups, self.known = model, groups, known
         self.by_group = by_group
         p, m = model.shape
-        design = model.design
         terms = [_repeating_term(model, g) if by_group else None for g in groups.groups]
         # the terms with a root that repeats by group, by the number of the group
         self.terms = {i: term for i, term in enumerate(terms) if term is not None}
-        self._columns = dict[int, GroupColumns]()
-        if design.n:
-            for i, term in self.terms.items():
-                self._columns[i] = GroupColumns.of(term, design.inputs[term.key])
         leading = self._leading_terms()
         # nested factors are eliminated one after the other
         order = [i for i in self.terms if i not in leading]
@@ -146,9 +140,14 @@ class ArrowLayout:
         if not terms:
             return []
         widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
+        inputs = self.model.design.inputs
         if self.model.design.n:
-            first = self._columns[widest]
-            return [i for i, c in self._columns.items() if c.same_groups(first)]
+            codes = inputs[terms[widest].key][:, 0]
+            return [
+                i
+                for i, term in terms.items()
+                if np.array_equal(inputs[term.key][:, 0], codes)
+            ]
         same = (terms[widest].factors, terms[widest].levels)
         return [i for i, term in terms.items() if (term.factors, term.levels) == same]
 
@@ -158,14 +157,18 @@ class ArrowLayout:
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
         design = self.model.design
-        by_group = {self.groups.groups[i].columns: c for i, c in self._columns.items()}
+        by_group = {
+            self.groups.groups[i].columns: GroupColumns.of(
+                term, design.inputs[term.key]
+            )
+            for i, term in self.terms.items()
+        }
         lead: GroupColumns | None = None
         others = list[GroupColumns]()
         dense = list[Array]()
         for b in self._first:
-            if not b.repeated:  # X L'^-1, L L' the precision at D = I
-                X = design.X[:, list(b.group.columns)]
-                dense.append(solve_triangular(b.group.root, X.T, lower=True).T)
+            if not b.repeated:
+                dense.append(design.X[:, list(b.group.columns)] @ b.group.root)
             elif not b.leads:
                 others.append(by_group[b.group.columns])
             elif lead is None:
@@ -188,26 +191,19 @@ class ArrowLayout:
         return self._map_of_border(np.eye(len(self.flat)))
 
     def _map_of_border(self, of_flat: Array) -> Any:
-        from scipy.sparse import csr_array, hstack
+        from scipy.sparse import csr_array, eye_array, hstack
 
+        parts = [
+            (
+                b.group.columns,
+                eye_array(len(b.group.columns)) if b.repeated else b.group.root,
+            )
+            for b in self._first
+            if not b.leads
+        ]
+        parts += [(self.known, eye_array(len(self.known))), (self.flat, of_flat)]
         p = self.model.shape[0]
-        parts = list[Any]()
-        for b in self._first:
-            if b.leads:
-                continue
-            columns = np.array(b.group.columns)
-            if b.repeated:
-                entry = np.ones(len(columns)), (columns, np.arange(len(columns)))
-                parts.append(csr_array(entry, shape=(p, len(columns))))
-            else:  # X L'^-1
-                eye = np.eye(len(columns))
-                parts.append(
-                    _slab(p, columns, solve_triangular(b.group.root, eye, lower=True).T)
-                )
-        known = np.array(self.known, dtype=np.intp)
-        parts.append(_slab(p, known, np.eye(len(known))))
-        parts.append(_slab(p, np.array(self.flat, dtype=np.intp), of_flat))
-        return csr_array(hstack(parts))
+        return csr_array(hstack([_place_rows(p, *part) for part in parts]))
 
     @cached_property
     def frame(self) -> Frame:
@@ -345,9 +341,7 @@ class ArrowLayout:
         the covariance of an effect with the others if its standard deviation is 0, so
         it may decrease for one sign of a correlation and increase for the other.
         """
-        most_signs = (
-            4  # maximal number of sign patterns of the correlations of one effect
-        )
+        max_sign_patterns = 4  # of the correlations of one effect
         points = []
         for b in self.blocks:
             hyper = np.arange(b.hyper.start, b.hyper.stop)
@@ -372,9 +366,8 @@ class ArrowLayout:
                     if slopes[i - b.hyper.start][k].any()
                     or slopes[i - b.hyper.start][:, k].any()
                 ]
-                for signs in islice(
-                    product((1.0, -1.0), repeat=len(pairs)), most_signs
-                ):
+                signs_of_all = product((1.0, -1.0), repeat=len(pairs))
+                for signs in islice(signs_of_all, max_sign_patterns):
                     point = start_again.copy()
                     point[pairs] = signs
                     points.append(point)
@@ -474,12 +467,13 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
 
-def _slab(p: int, rows: Array, values: Array) -> Any:
+def _place_rows(p: int, rows: tuple[int, ...], values: Any) -> Any:
     """(p, f), sparse: `values` (q, f) in these rows."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
-    i, j = np.nonzero(values)
-    return csr_array((values[i, j], (rows[i], j)), shape=(p, values.shape[1]))
+    entries = coo_array(values)
+    places = np.array(rows, dtype=np.intp)[entries.row], entries.col
+    return coo_array((entries.data, places), shape=(p, values.shape[1]))
 
 
 def _repeating_term(model: Model, g: LatentGroup) -> GroupedTerm | None:

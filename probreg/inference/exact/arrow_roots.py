@@ -95,8 +95,8 @@ class ArrowRoots:
         )
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
         F = self.right(self.right(gram.rest).swapaxes(-1, -2))
-        D = noise[:, None, None, None] * D
-        F = noise[:, None, None] * F
+        D *= noise[:, None, None, None]
+        F *= noise[:, None, None]
         diagonal = np.arange(K)
         q = np.arange(self.latent)
         D[..., diagonal, diagonal] += 1.0

@@ -123,7 +123,11 @@ class Evidence(Method):
 
     def obstacle(self, model: Model) -> str | None:
         reason = scales_obstacle(self, model, "finds")
-        if reason is None and self.per_column:
+        if reason is None and self.points > 1:
+            reason = points_obstacle(model, self.criterion)
+        if reason is not None:
+            return reason
+        if self.per_column:
             for b in model.joint.blocks:
                 if (
                     isinstance(b.prior, ScaleMixture)
@@ -134,16 +138,11 @@ class Evidence(Method):
             isinstance(b.prior, UnknownLength) for b in model.joint.blocks
         )
         if (
-            reason is None
-            and self.criterion == "ML"
+            self.criterion == "ML"
             and has_unknown_length
             and not model.likelihood.least_squares
         ):
             return "evidence with criterion='ML' cannot estimate the length of a process with this likelihood: fix it, or use 'REML'"
-        if reason is None and self.points > 1:
-            reason = points_obstacle(model, self.criterion)
-        if reason is not None:
-            return reason
         problem = EvidenceProblem(model, self.per_column)
         if self._by_arrow(problem):
             return None
@@ -158,11 +157,10 @@ class Evidence(Method):
     def _by_arrow(self, problem: EvidenceProblem) -> bool:
         """Whether the coefficients at the estimated scales are solved by group, because
         matrices over all of them are large."""
-        most_together = 1000  # coefficients above which they are solved by group
+        max_together = 1000  # coefficients above which they are solved by group
         model = problem.model
         many = (
-            model.design.X.size > MANY
-            or model.shape[0] * model.shape[1] > most_together
+            model.design.X.size > MANY or model.shape[0] * model.shape[1] > max_together
         )
         large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
@@ -214,11 +212,13 @@ class Evidence(Method):
             and bool(model.design.recipe.grouped)
             and all(g.prior and g.prior.hyper_labels for g in problem.unknown)
         )
-        joint = False
-        if found_scales is not None and not effects_alone and not top.rising:
-            joint = inner.method.target == "mode"
-            if joint:
-                found_scales = replace(found_scales, joint_of=joint_covariance)
+        joint = (
+            found_scales is not None
+            and inner.method.target == "mode"
+            and not (effects_alone or top.rising)
+        )
+        if joint:
+            found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
             notes=(
                 *(important_note(Topic.SCALES, text) for text in unidentified),

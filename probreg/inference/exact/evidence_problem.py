@@ -78,11 +78,12 @@ def with_kernel(
     after: Prior,
     chosen: Mapping[str, float] | None,
 ) -> Model:
-    """Rebuild the GP columns of `before` at new hyperparameters, under the prior
-    `after`.
+    """Return the model with the columns of one process rebuilt at the hyperparameters
+    `values`, with the prior `after`.
 
-    Anchors are selected at the hyperparameters `chosen` (default: the new values); a
-    basis with every row as an anchor selects none.
+    The process has the columns of `group` in the design `before`. Anchors are selected
+    at the hyperparameters `chosen`, by default at `values`; a basis with every row as
+    an anchor selects none.
     """
     term = before.process_of(group.columns)
     prior = group.prior
@@ -390,11 +391,11 @@ class EvidenceProblem:
         rounds = 5  # searches, each with anchors chosen at the end of the one before
         tie = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
         settled_change = 1e-4  # tolerance of the logs between two of them
-        most_serial = 400  # coordinates above which a second BLAS thread is faster
+        max_serial = 400  # coordinates above which a second BLAS thread is faster
         surface = self.surface
         diverges = isinstance(self.model.likelihood, MayDiverge)
         search = self._search(max_steps)
-        with nullcontext() if len(self.groups.of) > most_serial else one_blas_thread():
+        with nullcontext() if len(self.groups.of) > max_serial else one_blas_thread():
             starts = surface.starts()
             if diverges:
                 search, tops = self._search_below(starts, max_steps)
@@ -420,13 +421,11 @@ class EvidenceProblem:
             vanished = top.vanished.copy()
             theta[list(rising)] = starts[0][list(rising)] + _FAR_UP
             vanished[list(rising)] = False
-            return EvidenceMaximum(
-                theta,
-                surface(theta),
-                vanished,
-                top.at_limit,
-                top.steps,
-                top.decrement,
+            return top._replace(
+                theta=theta,
+                at=surface(theta),
+                vanished=vanished,
+                ended=True,
                 rising=rising,
             )
         self._require_maximum(top, max_steps)

@@ -118,8 +118,9 @@ class NodesSurface(EvidenceSurface):
         # ratios of noise to prior, relative to equal weights of data and prior
         ratios = np.logspace(-10, 6, 17)[:: 2 if self.has_sparse_border else 1]
         points = [
-            self._at_ratio(other_hyper, self._balance(other_hyper) * r)
+            self._at_ratio(other_hyper, balance * r)
             for other_hyper in self.groups.starts()
+            for balance in [self._balance(other_hyper)]
             for r in ratios
         ]
         values = np.nan_to_num(self.values(np.array(points)), nan=-np.inf)

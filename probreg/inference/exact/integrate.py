@@ -107,9 +107,8 @@ class Integrate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        most_scales = (
-            8  # hyperparameters up to which a few hundred nodes cover their posterior
-        )
+        # hyperparameters up to which a few hundred nodes cover their posterior
+        max_scales = 8
         reason = scales_obstacle(self, model, "averages over")
         if reason is not None:
             return reason
@@ -133,8 +132,8 @@ class Integrate(Method):
                         f"give a proper one such as {example}, or use evidence"
                     )
         count = len(problem.groups.priors) + problem.noise
-        if count > most_scales:
-            return f"integrate places nodes over at most {most_scales} unknown scales, and this model has {count}; use nuts"
+        if count > max_scales:
+            return f"integrate places nodes over at most {max_scales} unknown scales, and this model has {count}; use nuts"
         return improper_aux(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:

@@ -140,18 +140,18 @@ def _prior_pull(
             amplitude_slopes = g.log_scales(logs).slopes
         return pull, 2.0 * pull[:, :, None] * amplitude_slopes[:, None]
     q = len(g.columns)
-    sd = g.base.independent(len(g.columns))
+    sd = g.base.independent(q)
+    L = None if sd is not None else np.linalg.cholesky(g.base.precision(q))
     z = inside - g.base.center(q)[:, None]
-    z = z / sd[:, None] if sd is not None else g.root.T @ z
+    z = z / sd[:, None] if L is None else L.T @ z
     if g.prior is not None and (root := g.prior.root(logs)) is not None:
-        # P = L'^-1 L^-1, and -dP = L'^-1 (A + A') L^-1 with A = L^-1 dL, group by group
-        L = root[0]
+        # P = R'^-1 R^-1, and -dP = R'^-1 (A + A') R^-1 with A = R^-1 dR, group by group
         K = len(root[0])
-        L_inverse = solve_triangular(L, np.eye(K), lower=True)
-        A = L_inverse @ root[1]
-        v = np.einsum("kl,glw->gkw", L_inverse, z.reshape(-1, K, z.shape[1]))
+        root_inverse = solve_triangular(root[0], np.eye(K), lower=True)
+        A = root_inverse @ root[1]
+        v = np.einsum("kl,glw->gkw", root_inverse, z.reshape(-1, K, z.shape[1]))
         z, slopes = (
-            np.einsum("lk,glw...->gkw...", L_inverse, x)
+            np.einsum("lk,glw...->gkw...", root_inverse, x)
             for x in (v, np.einsum("dkl,glw->gkwd", A + A.swapaxes(1, 2), v))
         )
         z, slopes = z.reshape(q, -1), slopes.reshape(q, z.shape[2], -1)
@@ -159,9 +159,9 @@ def _prior_pull(
         s, J, _ = g.log_scales(logs)
         z = z / np.square(unit * np.exp(s))[:, None]
         slopes = 2.0 * z[:, :, None] * J[:, None]
-    if sd is not None:
+    if L is None:
         return z / sd[:, None], slopes / sd[:, None, None]
-    return g.root @ z, np.tensordot(g.root, slopes, 1)
+    return L @ z, np.tensordot(L, slopes, 1)
 
 
 def _columns_in_fit(stated: Model, model: Model, g: LatentGroup) -> list[int]:

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.data.rows import plus_offset
@@ -47,7 +46,7 @@ from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts
 from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.newton import bfgs_passes, rough_log_aux, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import Arrow
+from probreg.linalg import Arrow, inverse_upper
 from probreg.model.model import Model
 from probreg.priors import (
     BlockPrior,
@@ -124,7 +123,7 @@ class LaplaceSurface(EvidenceSurface):
         mode = reml.mode(reml.starts()[0])
         flat = slice(self._inner, reml._inner)
         corner = mode.H.T[self._inner :, self._inner :]
-        root = solve_triangular(corner, np.eye(len(corner)), lower=True).T
+        root = inverse_upper(corner.T)
         theta = np.append(mode.theta, np.zeros(len(root)))
         self._last = mode._replace(theta=theta, tol=np.inf)  # a start of later searches
         return mode.x[1][flat, 0], root
@@ -168,7 +167,7 @@ class LaplaceSurface(EvidenceSurface):
     def mode(self, theta: Array, *, rough: bool = False) -> LaplaceMode:
         """The mode by Newton's method with step halving from the last mode; if this
         fails, from a start by the response alone. A rough one is for weights only."""
-        most_numbers = 10**7  # numbers, 80 MB, of modes in memory
+        max_numbers = 10**7  # numbers, 80 MB, of modes in memory
         tol = _ROUGH if rough else _TOL
         before = self._kept.get(theta.tobytes(), self._last)
         is_same = before is not None and np.array_equal(before.theta, theta)
@@ -183,7 +182,7 @@ class LaplaceSurface(EvidenceSurface):
             mode = self._find_mode(theta, tol, None)
         self._last = mode
         numbers = mode.x[0].size + mode.H.numbers + self.model.design.n
-        if (len(self._kept) + 1) * numbers <= most_numbers:
+        if (len(self._kept) + 1) * numbers <= max_numbers:
             self._kept[theta.tobytes()] = mode
         return mode
 

@@ -1,8 +1,7 @@
 """Groups of columns with a normal prior, known or with unknown hyperparameters, and the logs theta of those of all groups.
 
 The prior of a group is N(mu, C D(theta)^2 C'), C C' its covariance at D = I and D
-diagonal. With C^-1 = L', L L' = P, the coordinates gamma = L'(beta - mu) = D u have u ~
-N(0, I) a priori. theta has the logs of the hyperparameters of the unknown groups, in
+diagonal. The coordinates gamma = C^-1 (beta - mu) = D u have u ~ N(0, I) a priori. theta has the logs of the hyperparameters of the unknown groups, in
 order, and then log sigma if it is unknown and the likelihood is Gaussian.
 """
 
@@ -22,6 +21,7 @@ from probreg.inference.covariance import (
     DenseCovariance,
     ParameterCovariance,
 )
+from probreg.linalg import inverse_upper
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import (
@@ -71,9 +71,15 @@ class LatentGroup:
         return entries[self.predictor :: m]
 
     @cached_property
-    def root(self) -> Array:
-        """L with L L' = P, (q, q)."""
-        return np.linalg.cholesky(self.base.precision(len(self.columns)))
+    def root(self) -> Any:
+        """C (q, q), sparse and upper triangular, with C C' the covariance at D = I."""
+        from scipy.sparse import csr_array, diags_array
+
+        q = len(self.columns)
+        sd = self.base.independent(q)
+        if sd is not None:
+            return csr_array(diags_array(sd))
+        return csr_array(inverse_upper(np.linalg.cholesky(self.base.precision(q)).T))
 
     @cached_property
     def hyper(self) -> Mapping[str, AuxPrior]:
@@ -169,7 +175,7 @@ class LatentGroups:
         Given one standard deviation, the evidence may have a maximum on each side, and
         at a correlation of -1 and 1.
         """
-        most_signs = 4  # maximal number of sign patterns of several correlations
+        max_sign_patterns = 4  # of several correlations
         correlations = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
         points = list[Array]()
         places = np.arange(len(self.priors))
@@ -182,7 +188,8 @@ class LatentGroups:
             ):
                 continue
             for size in correlations:
-                for signs in islice(product((1.0, -1.0), repeat=len(cors)), most_signs):
+                signs_of_all = product((1.0, -1.0), repeat=len(cors))
+                for signs in islice(signs_of_all, max_sign_patterns):
                     point = theta.copy()
                     point[cors] = np.multiply(size, signs)
                     points.append(point)

@@ -65,10 +65,10 @@ class ProcessSurface(EvidenceSurface):
         groups: LatentGroups,
         criterion: LikelihoodCriterion = "REML",
     ) -> None:
-        most_rows = 5000  # a matrix of 0.2 GB, several of which are in memory at once
+        max_rows = 5000  # a matrix of 0.2 GB, several of which are in memory at once
         super().__init__(model, groups, criterion)
         n = model.design.n
-        if n > most_rows:
+        if n > max_rows:
             raise DataError(
                 f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: use basis='hsgp'"
             )
@@ -105,10 +105,10 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _columns(self) -> dict[int, Array]:
-        """Z = X L'^-1 (n, q) of the groups with fixed columns."""
+        """Z = X C (n, q) of the groups with fixed columns."""
         X = self.model.design.X
         return {
-            k: solve_triangular(g.root, X[:, list(g.columns)].T, lower=True).T
+            k: X[:, list(g.columns)] @ g.root
             for k, g in enumerate(self.groups.groups)
             if not isinstance(g.prior, UnknownLength)
         }
@@ -237,7 +237,7 @@ class ProcessSurface(EvidenceSurface):
         sigma = self._sigma(theta)
         p = self.model.shape[0]
         weight = np.sqrt(self._precision) / sigma
-        # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or L'^-1 D
+        # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or C D
         roots = list[Array]()
         centre = np.zeros(p)
         for g, hyper in self.groups.with_hyper:
@@ -253,7 +253,7 @@ class ProcessSurface(EvidenceSurface):
                 D = _root_of_columns(g, logs)[0]
                 if g.base.sigma_units:
                     D = sigma * D
-                root_of_group = solve_triangular(g.root, D, lower=True, trans="T")
+                root_of_group = g.root @ D
             B = np.zeros((p, root_of_group.shape[1]))
             B[list(g.columns)] = root_of_group
             roots.append(B)
@@ -390,7 +390,7 @@ def _of_columns(
 
 
 def _root_of_columns(group: LatentGroup, logs: Array) -> tuple[Array, Array]:
-    """The root (q, q) of the covariance of L'(beta - mu), I kron Lambda or diag(D), and
+    """The root (q, q) of the covariance of C^-1 (beta - mu), I kron Lambda or diag(D), and
     its slopes (d, q, q)."""
     if group.prior is not None and (root := group.prior.root(logs)) is not None:
         eye = np.eye(len(group.columns) // len(root[0]))
