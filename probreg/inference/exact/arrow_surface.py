@@ -29,7 +29,6 @@ from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import NodesSurface
 from probreg.inference.exact.latent_groups import (
-    LOG_2PI,
     CoefficientEstimate,
     EvidencePoint,
     LatentGroups,
@@ -60,8 +59,9 @@ class ArrowNodes(NamedTuple):
     roots: ArrowRoots
     factor: Arrow
     log_noise: Array  # (S,)
-    mean: Parts  # (S, G, K, 1) and (S, r, 1)
+    log_det: Array  # (S,) log |H| - f log noise, of H as it enters the value
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
+    mean: Parts  # (S, G, K, 1) and (S, r, 1)
 
 
 class ArrowSurface(NodesSurface):
@@ -114,8 +114,7 @@ class ArrowSurface(NodesSurface):
             return factor
         return factor.leading_part(self.layout.shape[2])
 
-    def at_nodes(self, theta: Array) -> ArrowNodes:
-        """Mean and spread of the coefficients at each of theta (S, d)."""
+    def at_nodes(self, theta: Array, *, spread: bool = True) -> ArrowNodes:
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
@@ -129,24 +128,16 @@ class ArrowSurface(NodesSurface):
             - np.square(half[0]).sum((1, 2, 3))
             - np.square(half[1]).sum((1, 2))
         )
-        mean = H.solve_transposed(*half)
-        return ArrowNodes(roots, H, log_noise, mean, penalised)
+        flat = len(self.layout.flat) * (self.criterion == "REML")
+        log_det = self._counted_factor(H).log_det() - flat * log_noise
+        mean = H.solve_transposed(*half) if spread else half
+        return ArrowNodes(roots, H, log_noise, log_det, penalised, mean)
 
-    def _evidence(self, nodes: ArrowNodes) -> Array:
-        """log p(y | theta) at each node, (S,)."""
-        moments = self.moments
-        f = len(self.layout.flat)
-        fit = (
-            moments.weight * (nodes.log_noise - LOG_2PI)
-            - self._counted_factor(nodes.factor).log_det()
-            - nodes.penalised
-        )
-        constant = 0.5 * moments.log_precision
-        if (
-            self.criterion == "REML"
-        ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
-            constant += 0.5 * f * LOG_2PI + np.linalg.slogdet(self.layout.frame.T)[1]
-        return 0.5 * fit + constant
+    @property
+    def _constant(self) -> float:
+        # with the density 1 of raw flat coefficients, which are T times the standardised ones
+        flat = np.linalg.slogdet(self.layout.frame.T)[1] * (self.criterion == "REML")
+        return float(0.5 * self.moments.log_precision + flat)
 
     def blocks_of(self, theta: Array) -> list[Array]:
         max_bytes = 64 * 2**20  # bytes of factors in memory at once
@@ -158,14 +149,6 @@ class ArrowSurface(NodesSurface):
             np.arange(len(theta)),
             min(len(theta), 1 + len(theta) * bytes_of_one // max_bytes),
         )
-
-    def _values(self, theta: Array) -> Array:
-        try:
-            return self._evidence(self.at_nodes(theta))
-        except np.linalg.LinAlgError:  # at one of them
-            if len(theta) == 1:
-                return np.array([-np.inf])
-            return np.concatenate([self._values(each[None]) for each in theta])
 
     def coefficients(self, nodes: ArrowNodes, a: Array, c: Array) -> Array:
         """beta (p, S, 1) of coordinates (S, G, K, 1) and (S, r, 1)."""
@@ -261,8 +244,7 @@ class ArrowSurface(NodesSurface):
         half = H.half(cross[0][0], cross[1][0])
         return 0.5 * (noise * square - inner_products(half, half))
 
-    # ---- starts of a search
-    # -------------------------------------------------------------------------------------------
+    # ---- starts of a search ------------------------------------------------------------------------------------------
 
     @property
     def has_sparse_border(self) -> bool:
@@ -270,11 +252,6 @@ class ArrowSurface(NodesSurface):
 
     def _balance(self, other_hyper: Array) -> Array:
         return self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
-
-    def _noise_variance(self, theta: Array) -> float:
-        flat = len(self.layout.flat) * (self.criterion == "REML")
-        square = float(self.at_nodes(theta[None]).penalised[0])
-        return self._bounded_variance(square, self.moments.weight - flat)
 
     # ---- coefficients ---------------------------------------------------------------------------------------------
 

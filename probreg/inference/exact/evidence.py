@@ -212,12 +212,10 @@ class Evidence(Method):
             and bool(model.design.recipe.grouped)
             and all(g.prior and g.prior.hyper_labels for g in problem.unknown)
         )
-        joint = (
-            found_scales is not None
-            and inner.method.target == "mode"
-            and not (effects_alone or top.rising)
-        )
-        if joint:
+        joint = inner.method.target == "mode" and not (effects_alone or top.rising)
+        if found_scales is None:
+            joint = False
+        elif joint:
             found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
             notes=(

@@ -19,7 +19,7 @@ eliminated.
 
 from abc import abstractmethod
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -48,7 +48,6 @@ class _Reduced(NamedTuple):
     W: Array  # (q, q)
     z: Array  # (q,)
     rest: float
-    n: float  # weight of the rows minus the number of flat columns
     log_det: float  # log |R|
     R: Array  # (k, k)
     across: Array  # (k, q)
@@ -59,12 +58,11 @@ class GaussianNodes(NamedTuple):
     """gamma | theta_s, y ~ N(mean_s, T_s T_s') at nodes s, T (S, q, q), or its diagonal (S, q)."""
 
     log_noise: Array  # (S,)
+    log_det: Array  # (S,) log |H| as it enters the value
+    penalised: Array  # (S,) noise (|z - W mean|^2 + rest) + |m|^2
     D: Array  # (S, q)
     mean: Array  # (S, q)
     T: Array
-    log_det: Array  # (S,) of H
-    rss: Array  # (S,) |z - W mean|^2
-    size: Array  # (S,) |m|^2
 
 
 class NodesSurface(EvidenceSurface):
@@ -84,21 +82,39 @@ class NodesSurface(EvidenceSurface):
         memory."""
 
     @abstractmethod
-    def _values(self, theta: Array) -> Array:
-        """log p(y | theta) of one block."""
+    def at_nodes(self, theta: Array, *, spread: bool = True) -> Any:
+        """The coefficients at each of theta (S, d), with `log_noise`, `log_det` and
+        `penalised`; without `spread` for values only."""
 
     @abstractmethod
     def _balance(self, other_hyper: Array) -> Array | float:
         """The ratio sigma^2 / tau^2 at which data and prior weigh the same."""
 
+    @property
     @abstractmethod
-    def _noise_variance(self, theta: Array) -> float:
-        """sigma^2 (RSS + |u|^2) / n at theta, the maximum over sigma^2 at ratios of the
-        scales to sigma, with n the weight of the rows minus integrated flat columns."""
+    def _constant(self) -> float:
+        """The part of the value that does not depend on theta."""
 
-    def _bounded_variance(self, square: float, weight: float) -> float:
-        smallest = max(1e-20 * self.response_scale**2, 1e-300)
-        return max(square, smallest) / max(weight, 1.0)
+    @cached_property
+    def _residual_weight(self) -> float:
+        """n: the weight of the rows minus the number of integrated flat columns."""
+        flat = len(self.layout.flat) * (self.criterion == "REML")
+        return self.model.design.total - flat
+
+    def _evidence(self, nodes: Any) -> Array:
+        """log p(y | theta) at each node, (S,)."""
+        # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2
+        fit = self._residual_weight * (nodes.log_noise - LOG_2PI)
+        return 0.5 * (fit - nodes.log_det - nodes.penalised) + self._constant
+
+    def _values(self, theta: Array) -> Array:
+        """log p(y | theta) of one block."""
+        try:
+            return self._evidence(self.at_nodes(theta, spread=False))
+        except np.linalg.LinAlgError:  # at one of them
+            if len(theta) == 1:
+                return np.array([-np.inf])
+            return np.concatenate([self._values(each[None]) for each in theta])
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
@@ -139,7 +155,13 @@ class NodesSurface(EvidenceSurface):
         at_scales = partial(self.groups.at_scales, other_hyper, -0.5 * np.log(ratio))
         if self.model.noise_held is not None:
             return at_scales(np.log(self.model.noise_held))
-        log_sigma = 0.5 * np.log(self._noise_variance(np.append(at_scales(0.0), 0.0)))
+        # sigma^2 (RSS + |u|^2) / n at sigma = 1, the maximum over sigma^2 at this ratio
+        theta = np.append(at_scales(0.0), 0.0)
+        square = float(self.at_nodes(theta[None], spread=False).penalised[0])
+        smallest = max(1e-20 * self.response_scale**2, 1e-300)
+        log_sigma = 0.5 * np.log(
+            max(square, smallest) / max(self._residual_weight, 1.0)
+        )
         return np.append(at_scales(log_sigma), log_sigma)
 
 
@@ -191,7 +213,6 @@ class GaussianSurface(NodesSurface):
             R[k:-1, k:-1],
             R[k:-1, -1],
             float(R[-1, -1] ** 2),
-            self.model.design.moments.weight - k,
             float(np.log(np.abs(np.diagonal(R)[:k])).sum()),
             R[:k, :k],
             R[:k, k:-1],
@@ -237,7 +258,7 @@ class GaussianSurface(NodesSurface):
         else:
             S_before = self._inverse_before(D, np.exp(log_noise))
         evidence = float(self._evidence(nodes)[0])
-        rss = float(np.exp(log_noise) * (nodes.rss[0] + self._reduced_system.rest))
+        rss = float(nodes.penalised[0] - m @ m)
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
         gradient, hessian = derivatives.through(
             J, curvature, self._relative if self.model.unknown else None
@@ -246,10 +267,6 @@ class GaussianSurface(NodesSurface):
         effective = trace[self.groups.group_of]
         point = EvidencePoint(evidence, gradient, hessian, evidence, effective)
         return with_priors(self.with_left_bound(point, theta), theta, self.priors)
-
-    @property
-    def _residual_weight(self) -> float:
-        return self._reduced_system.n + len(self.layout.flat) * (self.criterion == "ML")
 
     def _inverse_before(self, D: Array, noise: float) -> Array:
         """(noise D W'W D + I)^-1 of the columns before flat ones are eliminated, or its diagonal."""
@@ -273,11 +290,7 @@ class GaussianSurface(NodesSurface):
             # coordinate.
             h = noise * np.square(W * D) + 1.0
             m = noise * W * D * z / h
-            size = np.square(m).sum(1)
-            rss = np.square(z / h).sum(1)
-            return GaussianNodes(
-                log_noise, D, D * m, D / np.sqrt(h), np.log(h).sum(1), rss, size
-            )
+            return self._nodes(log_noise, np.log(h).sum(1), z / h, D, m, D / np.sqrt(h))
         informative = np.flatnonzero(self._informative(theta).any(0))
         q = len(informative)
         all_q = len(z)
@@ -294,8 +307,6 @@ class GaussianSurface(NodesSurface):
         log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(
             1
         )
-        mean = D * m
-        size = np.square(m).sum(1)
         T = np.empty((0, all_q, all_q))
         if spread:  # without information u is N(0, I) as before
             T = np.zeros((len(theta), all_q, all_q))
@@ -304,9 +315,22 @@ class GaussianSurface(NodesSurface):
                 inverse_upper(each) for each in R[:, :q, :q]
             ]
             T *= D[:, :, None]
-        return GaussianNodes(
-            log_noise, D, mean, T, log_det, np.square(z - mean @ W.T).sum(1), size
-        )
+        return self._nodes(log_noise, log_det, z - (D * m) @ W.T, D, m, T)
+
+    def _nodes(
+        self,
+        log_noise: Array,
+        log_det: Array,
+        residual: Array,
+        D: Array,
+        m: Array,
+        T: Array,
+    ) -> GaussianNodes:
+        rss = np.square(residual).sum(1) + self._reduced_system.rest
+        penalised = np.exp(log_noise) * rss + np.square(m).sum(1)
+        if self.criterion == "ML":
+            log_det = self._log_det_before(log_noise, D)
+        return GaussianNodes(log_noise, log_det, penalised, D, D * m, T)
 
     def _informative(self, theta: Array) -> Array:
         """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
@@ -324,41 +348,23 @@ class GaussianSurface(NodesSurface):
                 > log_smallest
             )
 
-    def _evidence(self, nodes: GaussianNodes) -> Array:
-        """log p(y | theta) at each node, (S,)."""
-        # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2 - log |R| + sum_i log(w_i) / 2
-        fit = (
-            self._residual_weight * (nodes.log_noise - LOG_2PI)
-            - self._log_det(nodes)
-            - nodes.size
-        )
-        noise = np.exp(nodes.log_noise)
-        return (
-            0.5 * (fit - noise * (nodes.rss + self._reduced_system.rest))
-            + self._constant
-        )
-
     @property
     def _constant(self) -> float:
-        if self.criterion == "REML":
-            flat = self._reduced_system.log_det
-        else:
-            flat = 0.0
+        # sum_i log(w_i) / 2 - log |R|
+        flat = self._reduced_system.log_det * (self.criterion == "REML")
         return 0.5 * self.model.design.moments.log_precision - flat
 
-    def _log_det(self, nodes: GaussianNodes) -> Array:
-        """log |H| (S,), under ML of the columns before flat ones are eliminated."""
-        if self.criterion == "REML":
-            return nodes.log_det
+    def _log_det_before(self, log_noise: Array, D: Array) -> Array:
+        """log |H| (S,) of the columns before flat ones are eliminated."""
         W = self._before
         q = len(self.groups.of)
-        noise = np.exp(0.5 * nodes.log_noise)[:, None]
+        noise = np.exp(0.5 * log_noise)[:, None]
         if W.ndim == 1:
-            return np.log1p(np.square(noise * W * nodes.D)).sum(1)
+            return np.log1p(np.square(noise * W * D)).sum(1)
         rows = np.concatenate(
             [
-                noise[:, :, None] * W * nodes.D[:, None, :],
-                np.broadcast_to(np.eye(q), (len(nodes.D), q, q)),
+                noise[:, :, None] * W * D[:, None, :],
+                np.broadcast_to(np.eye(q), (len(D), q, q)),
             ],
             1,
         )
@@ -406,16 +412,6 @@ class GaussianSurface(NodesSurface):
         W = self._reduced_system.W
         base = np.exp(self.groups.log_scales(other_hyper).value)
         return float(np.square(W * base).sum() / W.shape[1]) or 1.0
-
-    def _noise_variance(self, theta: Array) -> float:
-        nodes = self.at_nodes(theta[None], spread=False)
-        square = nodes.size + np.exp(nodes.log_noise) * (
-            nodes.rss + self._reduced_system.rest
-        )
-        return self._bounded_variance(float(square[0]), self._residual_weight)
-
-    def _values(self, theta: Array) -> Array:
-        return self._evidence(self.at_nodes(theta, spread=False))
 
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator

@@ -139,11 +139,15 @@ def _prior_pull(
         else:
             amplitude_slopes = g.log_scales(logs).slopes
         return pull, 2.0 * pull[:, :, None] * amplitude_slopes[:, None]
+    from scipy.sparse import csr_array, diags_array
+
     q = len(g.columns)
     sd = g.base.independent(q)
-    L = None if sd is not None else np.linalg.cholesky(g.base.precision(q))
-    z = inside - g.base.center(q)[:, None]
-    z = z / sd[:, None] if L is None else L.T @ z
+    if sd is None:
+        L = csr_array(np.linalg.cholesky(g.base.precision(q)))
+    else:
+        L = csr_array(diags_array(1.0 / sd))
+    z = L.T @ (inside - g.base.center(q)[:, None])
     if g.prior is not None and (root := g.prior.root(logs)) is not None:
         # P = R'^-1 R^-1, and -dP = R'^-1 (A + A') R^-1 with A = R^-1 dR, group by group
         K = len(root[0])
@@ -159,9 +163,7 @@ def _prior_pull(
         s, J, _ = g.log_scales(logs)
         z = z / np.square(unit * np.exp(s))[:, None]
         slopes = 2.0 * z[:, :, None] * J[:, None]
-    if L is None:
-        return z / sd[:, None], slopes / sd[:, None, None]
-    return L @ z, np.tensordot(L, slopes, 1)
+    return L @ z, (L @ slopes.reshape(q, -1)).reshape(slopes.shape)
 
 
 def _columns_in_fit(stated: Model, model: Model, g: LatentGroup) -> list[int]:
