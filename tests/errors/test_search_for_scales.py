@@ -57,7 +57,9 @@ def test_a_fit_with_a_search_that_stays_at_its_start_is_refused(
     except (pr.Incompatible, pr.DataError):
         pytest.skip("this container has no such fit")
     assert fit.solution.status.good
-    monkeypatch.setattr(scale_search, "_rise", lambda surface, theta, step, at: None)
+    monkeypatch.setattr(
+        scale_search, "_rise", lambda surface, theta, step, point: (theta, point)
+    )
     with pytest.raises(pr.NotConverged, match="scales"):
         pr.fit(model)
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
-    EvidencePoint,
     EvidenceSurface,
     LatentGroup,
     LikelihoodCriterion,
@@ -30,7 +30,6 @@ from probreg.inference.exact.scale_search import (
     HELD,
     EvidenceMaximum,
     maximise_log_scales,
-    with_held,
 )
 from probreg.inference.modes.closed_form import (
     PriorRows,
@@ -332,13 +331,10 @@ class EvidenceProblem:
         return natural
 
     def _search(
-        self,
-        max_steps: int,
-        held: tuple[int, float] | None = None,
-        upper: Array | None = None,
+        self, max_steps: int, **options: Any
     ) -> Callable[[Array], EvidenceMaximum]:
-        """Return a search over theta, or over the others if coordinate k is fixed at a
-        value. It ends above `upper`."""
+        """Return a search over theta from a start, with the `options` of
+        `maximise_log_scales`."""
         widths = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])
         sizes = self.groups.sizes * widths[self.groups.group_of]
         # a correlation, or the length of a vanished part, may be unidentified; a small
@@ -352,17 +348,9 @@ class EvidenceProblem:
             ]
         )
         limits = [name in self.model.likelihood.at_zero for name in self.outer]
-        surface: Callable[[Array], EvidencePoint] = self.surface
-        if held is not None:
-            k = held[0]
-            d = len(sizes)
-            surface = with_held(surface, *held)
-            sizes, soft = (np.delete(v, k) if k < d else v for v in (sizes, soft))
-            if d <= k < d + len(limits):
-                limits = limits[: k - d] + limits[k - d + 1 :]
         return partial(
             maximise_log_scales,
-            surface,
+            self.surface,
             sizes=sizes,
             soft=soft,
             tol=self.surface.tol,
@@ -370,7 +358,7 @@ class EvidenceProblem:
             secant=self.surface.secant,
             limits=limits,
             jumps=self.jumps,
-            upper=upper,
+            **options,
         )
 
     def maximise_given(
@@ -379,12 +367,13 @@ class EvidenceProblem:
         """Return the best theta with coordinate k fixed at a value from these starts,
         and the surface there."""
         max_steps = 100  # of a search with one fixed coordinate
-        search = self._search(max_steps, (k, value))
-        tops = [search(np.delete(start, k)) for start in starts]
-        top = max(tops, key=lambda t: t.at.value)
+        search = self._search(max_steps, fixed=k)
+        points = np.array(starts)
+        points[:, k] = value
+        top = max(map(search, points), key=attrgetter("at.value"))
         # a later search starts at a larger value of a vanished scale
         theta = top.theta + np.log(HELD) * np.append(top.vanished, top.at_limit)
-        return np.insert(theta, k, value), float(top.at.value)
+        return theta, float(top.at.value)
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""

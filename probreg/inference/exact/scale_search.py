@@ -51,6 +51,7 @@ def maximise_log_scales(
     limits: Sequence[bool] = (),
     jumps: bool = False,
     upper: Array | None = None,
+    fixed: int | None = None,
 ) -> EvidenceMaximum:
     """Newton's method on the logs with step halving; a scale that goes to zero is
     removed, and returns if f increases with it.
@@ -62,43 +63,28 @@ def maximise_log_scales(
     ridge keeps them in place. `secant`: the Hessian is approximate, and is corrected by
     the last changes of the gradient. `jumps`: f is not continuous, so its maximum may
     have a slope. `upper` (d,) ends the search if a hyperparameter is above it.
+    Coordinate number `fixed` stays at its start.
     """
     d = len(sizes)
     start = theta
     point = surface(theta)
-    may_vanish = np.zeros(len(theta) - d, bool)
-    may_vanish[: len(limits)] = limits
+    is_fixed = np.arange(len(theta)) == fixed
+    # coordinates after the nuisance parameters are coefficients
+    sizes = np.append(sizes, np.zeros(len(theta) - d))
+    sizes[d : d + len(limits)] = limits
     vanished = np.zeros(len(theta), bool)
     decrement = np.inf
+    ended = False
+    steps = 0
     moves: list[tuple[Array, Array]] = []
-    ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
-    for number in range(1, max_steps + 1):
-        # a coordinate without slope and curvature, such as a correlation beside a scale near 0, has no step
-        flat = (
-            np.maximum(
-                np.abs(point.gradient), np.abs(point.hessian).max(1, initial=0.0)
-            )
-            < _NO_SLOPE
-        )
-        free = ~(vanished | flat)
+    ridge = np.diag(np.append(_SOFT * soft, np.zeros(len(theta) - d)))
+    for _ in range(max_steps):
+        steps += 1
         if not np.isfinite(point.hessian).all():  # too far out for double precision
-            return EvidenceMaximum(
-                theta,
-                point._replace(value=-np.inf),
-                vanished[:d],
-                vanished[d:],
-                number,
-                decrement,
-                ended=False,
-            )
-        # Newton on the free logs: -f'' step = f', with a modified -f'' if it is not
-        # positive definite; decrement
-        # (f'step)^(1/2).
-        step = np.zeros(len(theta))
-        H = _with_secants(-point.hessian + np.diag(ridge), moves)
-        step[free], convex = newton_step(
-            LocalModel(point.value, point.gradient[free], H[free][:, free])
-        )
+            point = point._replace(value=-np.inf)
+            break
+        H = _with_secants(-point.hessian + ridge, moves)
+        step, convex = _find_step(point, H, vanished | is_fixed)
         before = decrement
         decrement = float(np.sqrt(max(float(point.gradient @ step), 0.0)))
         # This close to the maximum each step squares the error: a decrement that no
@@ -107,86 +93,71 @@ def maximise_log_scales(
             # A pruned scale returns if the evidence increases with it: d f / d log
             # tau_k > 0.
             up = theta + np.log(HELD) * vanished
-            if vanished.any():
+            ended = not vanished.any()
+            if not ended:
                 returning = vanished & (surface(up).gradient > _NO_SLOPE)
-            else:
-                returning = vanished
-            if not returning.any():
-                return EvidenceMaximum(
-                    theta, point, vanished[:d], vanished[d:], number, decrement
-                )
+                ended = not returning.any()
+            if ended:
+                break
             vanished = vanished & ~returning
             theta = np.where(returning, up, theta)
             point = surface(theta)
             continue
         # No log changes by more than 2 at once, because the expansion is not valid
         # farther away.
-        next_point = _rise(
-            surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), point
-        )
-        if next_point is None or float(np.abs(next_point[0] - theta).max()) < _STILL:
+        before_step = theta, point
+        step = step / max(1.0, float(np.abs(step).max()) / 2.0)
+        theta, point = _rise(surface, theta, step, point)
+        move = theta - before_step[0]
+        if float(np.abs(move).max()) < _STILL:
             # no step increases f beyond rounding: this is the maximum only if the
             # gradient agrees, or if f jumps and has increased
-            theta, point = (theta, point) if next_point is None else next_point
             ended = decrement < _NEAR or (
                 jumps and float(np.abs(theta - start).max()) > _STILL
             )
-            return EvidenceMaximum(
-                theta, point, vanished[:d], vanished[d:], number, decrement, ended=ended
-            )
+            break
         if secant:
-            moves = [
-                *moves,
-                (next_point[0] - theta, point.gradient - next_point[1].gradient),
-            ][-2 * len(theta) :]
-        else:
-            moves = []
-        fell = next_point[0] < theta
-        theta, point = next_point
+            change = before_step[1].gradient - point.gradient
+            moves = [*moves, (move, change)][-2 * len(theta) :]
         if upper is not None and (theta[:d] > upper).any():
-            return EvidenceMaximum(
-                theta, point, vanished[:d], vanished[d:], number, decrement, ended=False
-            )
-        # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum
-        # is at tau_k = 0; if f is flat to rounding,
-        # steps downwards would not end.
-        down = (point.gradient < 0) | (fell & (point.gradient < _NO_SLOPE))
-        vanishing = ~vanished & down
-        vanishing[:d] &= (sizes > 0) & (point.effective < _VANISHED * sizes)
-        # near a limit at v = 0 f is linear in v: its slope over log v is the remaining
-        # gain
-        bend = np.abs(np.diagonal(point.hessian)[d:])
-        vanishing[d:] &= (
-            fell[d:]
-            & (point.gradient[d:] > -_LEFT)
-            & (bend < 10.0 * _LEFT)
-            & may_vanish
-        )
+            break
+        vanishing = _find_vanishing(point, sizes, move < 0.0) & ~(vanished | is_fixed)
         if vanishing.any():
             vanished |= vanishing
             theta = theta - np.log(HELD) * vanishing
             point = surface(theta)
     return EvidenceMaximum(
-        theta, point, vanished[:d], vanished[d:], max_steps, decrement, ended=False
+        theta, point, vanished[:d], vanished[d:], steps, decrement, ended
     )
 
 
-def with_held(
-    surface: Callable[[Array], EvidencePoint], k: int, value: float
-) -> Callable[[Array], EvidencePoint]:
-    """Return the surface over the other coordinates with coordinate k fixed at this
-    value."""
+def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, bool]:
+    """Return H^-1 f' over the coordinates that do not stay, and whether H is positive
+    definite there."""
+    # a coordinate without slope and curvature, such as a correlation beside a scale near
+    # 0, has no step
+    curvature = np.abs(point.hessian).max(1, initial=0.0)
+    free = ~stays & (np.maximum(np.abs(point.gradient), curvature) >= _NO_SLOPE)
+    step = np.zeros(len(free))
+    local = LocalModel(point.value, point.gradient[free], H[free][:, free])
+    step[free], convex = newton_step(local)
+    return step, convex
 
-    def held(other_coordinates: Array) -> EvidencePoint:
-        point = surface(np.insert(other_coordinates, k, value))
-        keep = np.arange(len(point.gradient)) != k
-        return point._replace(
-            gradient=point.gradient[keep],
-            hessian=point.hessian[np.ix_(keep, keep)],
-            effective=point.effective[keep[: len(point.effective)]],
-        )
 
-    return held
+def _find_vanishing(point: EvidencePoint, sizes: Array, fell: Array) -> Array:
+    """Return which coordinates go to zero, among those of positive size that the last
+    step decreased if they `fell`."""
+    # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum is at
+    # tau_k = 0; if f is flat to rounding, steps downwards would not end
+    d = len(point.effective)
+    down = (point.gradient < 0) | (fell & (point.gradient < _NO_SLOPE))
+    vanishing = (sizes > 0) & down
+    vanishing[:d] &= point.effective < _VANISHED * sizes[:d]
+    # near a limit at v = 0 f is linear in v: its slope over log v is the remaining gain
+    bend = np.abs(np.diagonal(point.hessian)[d:])
+    is_flat = (point.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT)
+    vanishing[d:] &= fell[d:] & is_flat
+    return vanishing
 
 
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
@@ -208,9 +179,9 @@ def _rise(
     theta: Array,
     step: Array,
     point: EvidencePoint,
-) -> tuple[Array, EvidencePoint] | None:
-    """Return the first of the step, its half, its quarter, ... that does not lower the
-    surface beyond rounding."""
+) -> tuple[Array, EvidencePoint]:
+    """Return theta after the step, its half, its quarter, ..., the first that does not
+    lower the surface beyond rounding, and the point there; theta itself without one."""
     for t in _HALVES:
         try:
             new = surface(theta + t * step)
@@ -220,4 +191,4 @@ def _rise(
             point.value
         ):
             return theta + t * step, new
-    return None
+    return theta, point
