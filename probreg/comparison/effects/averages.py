@@ -30,12 +30,6 @@ class RowGroup:
     rows: Array
     share: Array
 
-    def select(self, values: Array, axis: int = 0) -> Array:
-        """Return the rows of this group from values, without a copy if these are all rows in order."""
-        if len(self.rows) == values.shape[axis]:
-            return values
-        return values[(slice(None),) * axis + (self.rows,)]
-
 
 class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
@@ -54,20 +48,6 @@ class Target(ABC):
     def sums(self) -> list[Mapping[str, RowSums]]:
         """For each pair, in the same order, a mapping from each process to the sums over rows that x has in its columns."""
 
-    def values_at(self, model: Model, draws: "DrawsAtOnce") -> Array:
-        """Return h at some draws (s, n, K)."""
-        return self.values(model, draws.beta, draws.aux, draws.residual)
-
-
-@dataclass(frozen=True, eq=False)
-class DrawsAtOnce:
-    """Some draws, beta (s, p, m) and aux (s, 1), with the additions to the predictors of a target."""
-
-    beta: Array
-    aux: Aux
-    residual: Sequence[Array]
-    jacobians: dict[int, Array]  # of the mean (s, n, K, m), by the identity of the rows
-
 
 @dataclass(frozen=True, eq=False)
 class AverageMean(Target):
@@ -76,9 +56,6 @@ class AverageMean(Target):
     X: Array
     offset: Array | None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process
-    kept: dict[str, Array] = field(
-        default_factory=dict
-    )  # the linear predictors of the last estimate
 
     def values(
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
@@ -98,12 +75,8 @@ class AverageMean(Target):
         return [(jacobian(model.likelihood, self.eta(beta)), self.X)]
 
     def eta(self, beta: Array) -> Array:
-        """Return the linear predictors; a single estimate is cached because values, slopes and scores share it."""
-        if beta.ndim > 2:
-            return plus_offset(self.X @ beta, self.offset)
-        if self.kept.get("beta") is not beta:
-            self.kept.update(beta=beta, eta=plus_offset(self.X @ beta, self.offset))
-        return self.kept["eta"]
+        """Return the linear predictors."""
+        return plus_offset(self.X @ beta, self.offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +99,6 @@ class AverageSlope(Target):
             eta = eta + residual[1]
             v = v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
-
-    def values_at(self, model: Model, draws: DrawsAtOnce) -> Array:
-        if draws.residual:
-            return super().values_at(model, draws)
-        # slopes in several variables have the same Jacobian
-        if id(self.at) not in draws.jacobians:
-            eta = self.at.eta(draws.beta)
-            draws.jacobians[id(self.at)] = jacobian(model.likelihood, eta)
-        J = draws.jacobians[id(self.at)]
-        return np.einsum("snkm,snm->snk", J, self.D @ draws.beta)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
@@ -195,12 +158,12 @@ def average(
     h = target.values(model, beta, aux)
     pairs = target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
-    value = np.stack([g.share @ g.select(h) for g in groups])
+    value = np.stack([g.share @ h[g.rows] for g in groups])
     gradient = np.zeros((*value.shape, *beta.shape))
     for g, total in zip(groups, gradient):
         for L, X in pairs:
-            weighted = g.share[:, None, None] * g.select(L)
-            sums = g.select(X).T @ weighted.reshape(len(weighted), -1)
+            weighted = g.share[:, None, None] * L[g.rows]
+            sums = X[g.rows].T @ weighted.reshape(len(weighted), -1)
             total += np.moveaxis(sums.reshape(-1, *weighted.shape[1:]), 0, 1)
     return value, gradient.reshape(*value.shape, -1), h
 
@@ -211,14 +174,9 @@ def moves_of_rows(
     """Return the influence (n, G, K) of one unit of each row on the averages of h (n, K): share_i (h_i - average) / units_i."""
     scores = np.zeros((len(h), *value.shape))
     for number, g in enumerate(groups):
-        # a row of weight zero has no units
-        shares = np.divide(
-            g.share,
-            g.select(units),
-            out=np.zeros(len(g.rows)),
-            where=g.select(units) > 0,
-        )
-        scores[g.rows, number] = shares[:, None] * (g.select(h) - value[number])
+        counted = g.rows[units[g.rows] > 0]  # a row of weight zero has no units
+        share = g.share[units[g.rows] > 0] / units[counted]
+        scores[counted, number] = share[:, None] * (h[counted] - value[number])
     return scores
 
 
@@ -240,15 +198,11 @@ def averages_of_draws(
         atoms = slice(start, start + size)
         aux = {k: v[atoms] for k, v in draws.items()}
         beta = aux.pop("beta")
-        jacobians: dict[int, Array] = {}
         averages = []
         for target, groups in quantities:
-            some = DrawsAtOnce(beta, aux, residual(target, atoms), jacobians)
-            h = target.values_at(model, some)
+            h = target.values(model, beta, aux, residual(target, atoms))
             # einsum of one row of numbers and a stack is no product of matrices; tensordot is
-            means = [
-                np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
-            ]
+            means = [np.tensordot(h[:, g.rows], g.share, ((1,), (0,))) for g in groups]
             averages.append(np.stack(means, 1))
         return averages
 

@@ -99,7 +99,7 @@ class Population:
             else:
                 X = self.here.X.copy()
                 X[:, column] = to
-                self.met[key] = replace(self.here, X=X, kept={})
+                self.met[key] = replace(self.here, X=X)
         return self.met[key]
 
     def _own_column(self, name: str) -> int | None:
