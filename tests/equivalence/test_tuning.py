@@ -13,8 +13,8 @@ from probreg.comparison.leave_out.modes import (
     modes_without_rows,
     newton_step_without_rows,
 )
-from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, folds_of, path, tune
-from probreg.comparison.tuning.criteria import Squared, mean_and_error
+from probreg.comparison.tuning import CRITERIA, PSIS, folds_of, path, tune
+from probreg.comparison.tuning.criteria import LOSSES, mean_and_error
 from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
 from probreg.inference import mode_path
@@ -199,7 +199,7 @@ def test_the_ridge_of_the_prostate_data_is_the_one_with_five_degrees_of_freedom(
         found.coef.values[0], mine["coef"], rtol=1e-9, atol=1e-12
     )
     rows = replace(model.design.at(test[:, :-1]), y=test[:, -1])
-    losses = held_out_losses(found.solution, rows, Squared())
+    losses = held_out_losses(found.solution, rows, "squared")
     assert losses.mean() == pytest.approx(mine["test_error"], rel=1e-9)
 
 
@@ -548,7 +548,7 @@ def test_glmnet_folds_and_losses(certified):
         whole = pr.Model.from_arrays(X, y, prior=pr.Flat())
         parts.append(
             held_out_losses(
-                mode_path(model, 1.0 / lam), whole.design.take(out), Squared()
+                mode_path(model, 1.0 / lam), whole.design.take(out), "squared"
             ).mean(1)
         )
     loss, _ = mean_and_error(np.array(parts).T, np.bincount(fold)[1:].astype(float), 3)

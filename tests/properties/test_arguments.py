@@ -23,7 +23,7 @@ from probreg.arguments.scalars import (
     parse_annotation,
 )
 from probreg.comparison.tuning import RegularisationPath
-from probreg.comparison.tuning.criteria import CRITERIA, LOSSES
+from probreg.comparison.tuning.criteria import CRITERIA
 from probreg.diagnostics.conformal.methods import KINDS
 from probreg.inference import METHODS
 from probreg.kernels import KERNELS
@@ -334,7 +334,6 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
         LIKELIHOODS,
         METHODS,
         CRITERIA,
-        LOSSES,
         KINDS,
     ):
         for name, cls in registry.items():

@@ -3,15 +3,13 @@
 `path(model)` follows the mode from the prior's centre to maximum likelihood as one factor multiplies every scale of the
 model's prior; `tune(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC, BIC or the posterior's
 leave-one-out, and reports the minimised criterion. The prior is bound to all rows once, also if it is stated on standardised
-columns, and is the same density in every fold. Criteria and losses are registered: one class each.
+columns, and is the same density in every fold. Criteria are registered: one class each.
 """
 
 from probreg.comparison.tuning.criteria import (
     CRITERIA as CRITERIA,
-    LOSSES as LOSSES,
     Assessment as Assessment,
     Criterion as Criterion,
-    PredictionLoss as PredictionLoss,
 )
 from probreg.comparison.tuning.cross_validation import (
     CrossValidation as CrossValidation,

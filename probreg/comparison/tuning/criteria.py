@@ -3,100 +3,25 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from probreg.data import Design
 from probreg.errors import NotConverged
 from probreg.inference import PathSolution, mode_path
-from probreg.likelihoods import Likelihood, OfTrials
+from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.registry import Registry
 
-LOSSES: Registry["PredictionLoss"] = Registry("loss")
-
+# losses of held-out observations, as `tune` describes them
+LOSSES = {
+    "log": "negative log density",
+    "squared": "squared error",
+    "zero_one": "share of wrong classes",
+}
+LossName = Literal["log", "squared", "zero_one"]
 Array = np.ndarray
-
-
-class PredictionLoss(ABC):
-    """L(y, prediction), row by row."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-
-    def obstacle(self, likelihood: Likelihood) -> str | None:
-        """Return why the loss is not defined for this response, or None."""
-        return None
-
-    @abstractmethod
-    def __call__(
-        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
-    ) -> Array:
-        """The loss of each row, (n,), at its linear predictors eta (n, m)."""
-
-
-@LOSSES.register
-@dataclass(frozen=True)
-class LogLoss(PredictionLoss):
-    """-log p(y | eta, aux), in nats: strictly proper.
-
-    >>> from probreg.likelihoods import Poisson
-    >>> LogLoss()(Poisson(), np.array([0.0]), np.array([[0.0]]), {})
-    array([1.])
-    """
-
-    name, title = "log", "negative log density"
-
-    def __call__(
-        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
-    ) -> Array:
-        return -likelihood.log_prob(y, eta, **aux)
-
-
-@LOSSES.register
-@dataclass(frozen=True)
-class Squared(PredictionLoss):
-    """Squared error (y - E[y])^2; for an event the Brier score.
-
-    Over classes it is sum_k (p_k - 1[y = k])^2, half of it for an event. For trials it is the error of the share, (k / n - p)^2.
-    """
-
-    name, title = "squared", "squared error"
-
-    def __call__(
-        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
-    ) -> Array:
-        mean = likelihood.mean(eta, **aux)
-        # (y - E y)^2, of classes sum_k (1[y = k] - p_k)^2   (Brier 1950).
-        square = np.square(mean - likelihood.response(y))
-        if mean.ndim == eta.ndim:
-            return square.sum(-1)
-        return square
-
-
-@LOSSES.register
-@dataclass(frozen=True)
-class ZeroOneLoss(PredictionLoss):
-    """1 if the most probable class is not the observed one, else 0: not a proper score, because it ignores the probabilities."""
-
-    name, title = "zero_one", "share of wrong classes"
-
-    def obstacle(self, likelihood: Likelihood) -> str | None:
-        single = likelihood.levels and not isinstance(likelihood, OfTrials)
-        if single:
-            return None
-        return (
-            f"zero_one counts wrong classes, and {likelihood.named} response has none"
-        )
-
-    def __call__(
-        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
-    ) -> Array:
-        mean = likelihood.mean(eta, **aux)
-        # 1[y is not argmax_k p_k]; of two classes the event where p > 1/2.
-        likely = mean.argmax(-1) if mean.ndim == eta.ndim else mean > 0.5
-        return (likely != y).astype(float)
 
 
 CRITERIA: Registry["Criterion"] = Registry("criterion")
@@ -106,7 +31,7 @@ CRITERIA: Registry["Criterion"] = Registry("criterion")
 class Request:
     """The user's settings for a criterion with held-out rows; `model` is the user's model, which names the columns of groups."""
 
-    loss: PredictionLoss
+    loss: LossName
     folds: Any = 10
     groups: Any = None
     seed: int = 0
@@ -140,9 +65,9 @@ class Criterion(ABC):
     of_modes: ClassVar[bool] = True
     grid: ClassVar[int] = 50  # scales when none are given
 
-    @abstractmethod
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+    def obstacle(self, model: Model) -> str | None:
         """Return why the criterion is not defined for this model, or None."""
+        return None
 
     @abstractmethod
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
@@ -184,11 +109,30 @@ def all_aux_at(path: PathSolution, i: int) -> dict[str, float]:
 
 
 def row_losses(
-    loss: PredictionLoss, likelihood: Likelihood, rows: Design, eta: Array, aux: Any
+    loss: LossName, likelihood: Likelihood, rows: Design, eta: Array, aux: Any
 ) -> Array:
-    """The loss of each row, (n,); a nuisance parameter is one number, or one for each row."""
+    """Return the loss of each row (n,) at its linear predictors eta (n, m); a nuisance parameter is one number, or one for each row.
+
+    "log" is -log p(y | eta) in nats. "squared" is (y - E[y])^2, over classes sum_k (p_k - 1[y = k])^2 (Brier 1950), and of trials
+    (k / n - p)^2. "zero_one" is 1 where the most probable class is not the observed one; it is not proper, because it ignores the
+    probabilities.
+
+    >>> model = Model.from_arrays([0.0, 1.0], [3.0, 2.0])
+    >>> row_losses("squared", model.likelihood, model.design, np.ones((2, 1)), {"sigma": 1.0})
+    array([4., 1.])
+    """
     parameters = likelihood.at_rows(aux, rows.precision)
-    return np.array(loss(likelihood, rows.observed, eta, parameters))
+    y = rows.observed
+    if loss == "log":
+        return -likelihood.log_prob(y, eta, **parameters)
+    mean = likelihood.mean(eta, **parameters)
+    of_classes = mean.ndim == eta.ndim
+    if loss == "squared":
+        square = np.square(mean - likelihood.response(y))
+        return square.sum(-1) if of_classes else square
+    # of two classes the event where p > 1/2
+    likely = mean.argmax(-1) if of_classes else mean > 0.5
+    return (likely != y).astype(float)
 
 
 def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Array]:

@@ -8,10 +8,11 @@ import numpy as np
 from probreg.arguments.arrays import as_array
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
+    LOSSES,
     Array,
     Assessment,
     Criterion,
-    PredictionLoss,
+    LossName,
     Request,
     all_aux_at,
     estimated_aux_at,
@@ -116,14 +117,13 @@ def _assign_folds(
     return fold
 
 
-def held_out_losses(path: PathSolution, rows: Design, loss: PredictionLoss) -> Array:
+def held_out_losses(path: PathSolution, rows: Design, loss: LossName) -> Array:
     """(S, n) losses of other rows at every mode of a path; nan where there is no mode.
 
     >>> from probreg.priors import Normal
     >>> from probreg.inference import mode_path
-    >>> from probreg.comparison.tuning.criteria import Squared
     >>> model = Model.from_arrays([0.0, 1.0], [3.0, 2.0], intercept=False, prior=Normal(1.0), aux={"sigma": 1.0})
-    >>> held_out_losses(mode_path(model, [1.0]), model.design, Squared()).round(9)  # the mode is 1
+    >>> held_out_losses(mode_path(model, [1.0]), model.design, "squared").round(9)  # the mode is 1
     array([[9., 1.]])
     """
     losses = np.full((len(path.scales), rows.n), np.nan)
@@ -134,7 +134,7 @@ def held_out_losses(path: PathSolution, rows: Design, loss: PredictionLoss) -> A
     return losses
 
 
-def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
+def losses_by_fold(solution: PathSolution, fold: Array, loss: LossName) -> Array:
     """(S, n) losses of each row at the modes without its fold; nan where there is none. Folds share the curvature of smooth
     likelihoods and the moments of Gaussian rows if possible; otherwise, and where a mode is in doubt, each fold is fitted alone."""
     model = solution.base
@@ -158,7 +158,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) ->
 
 
 def _by_shared_curvature(
-    path: PathSolution, parts: LeftOutParts, loss: PredictionLoss, losses: Array
+    path: PathSolution, parts: LeftOutParts, loss: LossName, losses: Array
 ) -> Array:
     """Fill in the losses (S, n) and return the folds (S, K) in doubt."""
     model = parts.model
@@ -193,9 +193,6 @@ class CrossValidation(Criterion):
     holds_out = True
     deals = True
 
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        return loss.obstacle(model.likelihood)
-
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         model = path.base
         fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
@@ -206,7 +203,7 @@ class CrossValidation(Criterion):
         sizes = np.bincount(fold, weight)
         parts = np.stack([np.bincount(fold, weight * row) / sizes for row in losses])
         score, se = mean_and_error(parts, sizes, len(sizes))
-        description = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
+        description = f"the mean held-out {LOSSES[ask.loss]} per observation of the mode, over {len(sizes)} folds"
         note = f"folds dealt by lot with seed {ask.seed}"
         if not isinstance(ask.folds, int | np.integer):
             note = "the folds are those given"

@@ -14,7 +14,6 @@ from probreg.comparison.tuning.criteria import (
     Array,
     Assessment,
     Criterion,
-    PredictionLoss,
     Request,
     estimated_aux_at,
     found_modes,
@@ -121,7 +120,7 @@ class EvidenceCriterion(Criterion):
 
     name = "evidence"
 
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+    def obstacle(self, model: Model) -> str | None:
         if has_closed_evidence(model) or (
             isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth
         ):

@@ -9,7 +9,6 @@ from probreg.comparison.tuning.criteria import (
     Array,
     Assessment,
     Criterion,
-    PredictionLoss,
     Request,
     found_modes,
 )
@@ -27,9 +26,6 @@ def criteria(path: PathSolution) -> dict[str, Array]:
 
 class _Counted(Criterion):
     """A criterion that counts parameters."""
-
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        return None
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         price = "2" if self.name == "aic" else f"log({path.base.design.total:g})"
@@ -68,7 +64,7 @@ class GCV(Criterion):
 
     name = "gcv"
 
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+    def obstacle(self, model: Model) -> str | None:
         reason = METHODS["closed_form"]().obstacle(model)
         if reason is None:
             return None

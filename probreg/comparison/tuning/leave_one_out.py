@@ -19,10 +19,11 @@ from probreg.comparison.leave_out.modes import (
 )
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
+    LOSSES,
     Array,
     Assessment,
     Criterion,
-    PredictionLoss,
+    LossName,
     Request,
     estimated_aux_at,
     found_modes,
@@ -58,7 +59,7 @@ class PSIS(Criterion):
     grid = 9
     of_modes = False
 
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+    def obstacle(self, model: Model) -> str | None:
         chosen = self.choose_method(model)
         if chosen.target != "posterior":
             return f"psis judges a posterior, and {chosen.name} finds a mode: use loo, or a method such as nuts"
@@ -110,11 +111,8 @@ class LeaveOneOut(Criterion):
     name = "loo"
     holds_out = True
 
-    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        reason = model.design.rows_obstacle("loo")
-        if reason is not None:
-            return reason
-        return loss.obstacle(model.likelihood)
+    def obstacle(self, model: Model) -> str | None:
+        return model.design.rows_obstacle("loo")
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         model = path.base
@@ -136,12 +134,12 @@ class LeaveOneOut(Criterion):
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         method, notes = _describe_method(model, refits, parts.size)
-        description = f"the mean leave-one-out {ask.loss.title} per observation of the mode, {method}"
+        description = f"the mean leave-one-out {LOSSES[ask.loss]} per observation of the mode, {method}"
         return Assessment(score, description, se, parts=parts, notes=notes)
 
 
 def _losses(
-    path: PathSolution, i: int, loss: PredictionLoss, exact: RowModes | None
+    path: PathSolution, i: int, loss: LossName, exact: RowModes | None
 ) -> tuple[Array, int]:
     """Return the loss of each observation at the i-th scale, and how many modes were refitted; `exact` are known modes."""
     model = path.base

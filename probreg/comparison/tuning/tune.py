@@ -9,10 +9,9 @@ from probreg.arguments.scalars import Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
-    LOSSES,
     Assessment,
     Criterion,
-    PredictionLoss,
+    LossName,
     Request,
     modes,
 )
@@ -20,6 +19,7 @@ from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.inference.penalized.paths import rescale_original
+from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
@@ -83,7 +83,7 @@ def tune(
     folds: ArrayLike = 10,
     groups: ArrayLike | None = None,
     rule: Literal["min", "1se"] = "min",
-    score: str | PredictionLoss = "log",
+    score: LossName = "log",
     seed: Seed = 0,
     progress: Flag | None = None,
 ) -> TuningResult:
@@ -107,8 +107,8 @@ def tune(
         For "cv": rows with the same label stay together.
     rule : {"min", "1se"}
         "1se" takes the strongest prior with a score within one standard error of the minimum.
-    score : str or PredictionLoss
-        The loss of a held-out observation: "log", "squared" or "zero_one".
+    score : {"log", "squared", "zero_one"}
+        The loss of a held-out observation.
     seed : int
         Seed of the folds.
     progress : bool, optional
@@ -147,15 +147,14 @@ def tune(
             "them, and compare models by compare_models(fits, leave_out=...)"
         )
     criterion = CRITERIA.resolve(by)
-    loss = LOSSES.resolve(score)
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
         raise DataError(
             f"{criterion.name} has no standard error, so no one-standard-error rule",
             remedy=Remedy("rule", "min"),
         )
-    if loss.name != "log" and not criterion.holds_out:
+    if score != "log" and not criterion.holds_out:
         raise DataError(
-            f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own"
+            f"score={score!r} goes with cv and loo; {criterion.name} has a score of its own"
         )
     default_folds = isinstance(folds, int) and folds == 10
     if not criterion.deals and (groups is not None or not default_folds):
@@ -164,13 +163,19 @@ def tune(
         )
     with progress_bar("tune", show=progress):
         solution = modes(model, grid_of(model, scales, criterion.grid))
-        reason = criterion.obstacle(model, loss)
+        reason = criterion.obstacle(model)
+        likelihood = model.likelihood
+        has_classes = likelihood.levels and not isinstance(likelihood, OfTrials)
+        if score == "zero_one" and not has_classes:
+            reason = f"zero_one counts wrong classes, and {likelihood.named} response has none"
         if reason is not None:
             raise Incompatible(reason)
         judged = solution
         if criterion.of_modes and solution.seen is not None:
             judged = solution.seen
-        assessment = criterion.assess(judged, Request(loss, folds, groups, seed, model))
+        assessment = criterion.assess(
+            judged, Request(score, folds, groups, seed, model)
+        )
     if not np.isfinite(assessment.score).any():
         raise NotConverged(
             f"{criterion.name} has a score at no scale: {solution.status[-1].value}"
