@@ -4,7 +4,6 @@ A `Fit` returns labelled arrays and tables. The estimates come from the solution
 new rows from `prediction`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -1114,27 +1113,6 @@ class Fit(FitStatistics):
         return self.once(posterior_loo)
 
     # ---- everything in one place -----------------------------------------------------------------------------------
-
-    def once[T](self, make: "Callable[[Fit], T]") -> T:
-        """Return make(self), computed at the first call and then cached with this fit.
-
-        Parameters
-        ----------
-        make : callable
-            A function of the fit.
-
-        Returns
-        -------
-        object
-            The result of `make`.
-        """
-        if make not in self._results_cache:
-            self._results_cache[make] = make(self)
-        return self._results_cache[make]
-
-    @cached_property
-    def _results_cache(self) -> dict[Any, Any]:
-        return {}
 
     @cached_property
     def tree(self) -> DataTree:

@@ -1,5 +1,6 @@
 """A model, the method that fitted it and the solution, with the results that need no labels or tables."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,6 +43,27 @@ class Fitted:
     def target(self) -> str:
         """The word "mode" for a point estimate, "posterior" for a posterior."""
         return self.method.target
+
+    def once[T](self, make: Callable[[Any], T]) -> T:
+        """Return make(self), computed at the first call and then cached with this fit.
+
+        Parameters
+        ----------
+        make : callable
+            A function of the fit.
+
+        Returns
+        -------
+        object
+            The result of `make`.
+        """
+        if make not in self._results_cache:
+            self._results_cache[make] = make(self)
+        return self._results_cache[make]
+
+    @cached_property
+    def _results_cache(self) -> dict[Any, Any]:
+        return {}
 
     @cached_property
     def estimate(self) -> Dataset:

@@ -241,14 +241,14 @@ def _at_scales(
         fitted = fit(at_scales)
     elif not isinstance(model.noise_prior, Reference):
         raise Incompatible(
-            "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
+            f"df= and sp= need {model.noise_scale} fixed or without a prior: leave its prior out of aux="
         )
     elif any(
         not (isinstance(b.prior, Flat) or b.prior.sigma_units)
         for b in at_scales.joint.blocks
     ):
         raise Incompatible(
-            "df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}"
+            f"df= and sp= with normal priors on other columns need {model.noise_scale} fixed: pass aux={{{model.noise_scale!r}: ...}}"
         )
     else:
         sigma = fit(at_scales, "evidence").aux[model.noise_scale]

@@ -410,8 +410,13 @@ def _row_groups(
             model, flat, repeat=repeat
         )
         size = max(1, _AT_ONCE // (chains * n_draws))
-        blocks = on_all_cores(log_densities, row_slices(n_distinct, size))
-        return np.concatenate([*blocks])[place].T.reshape(shape)
+        log_p = np.empty((n_distinct, chains * n_draws))
+
+        def fill(block: slice) -> None:
+            log_p[block] = log_densities(block)
+
+        on_all_cores(fill, row_slices(n_distinct, size))
+        return log_p[place].T.reshape(shape)
 
     def replicate() -> Array:
         design = model.design.take(rows)

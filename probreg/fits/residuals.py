@@ -40,7 +40,7 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     """Residuals at the estimate (posterior mean), one per row whatever its weight; y - E[y] by default.
 
     A row of precision w has noise scale sigma / sqrt(w): Pearson, deviance and quantile residuals are in its units, and
-    response residuals in units of y. Rows of weight 0 have response residuals alone, nan otherwise.
+    response residuals in units of y. Rows of weight 0 have nan.
 
     Parameters
     ----------

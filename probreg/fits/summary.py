@@ -6,7 +6,7 @@ This module is imported on use, because a `Summary` is a pandas DataFrame.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -134,7 +134,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Options) -> Summary:
         index = ("", name) if fit.model.likelihood.outcomes else name
         table.loc[index, :] = [row.get(c, np.nan) for c in columns]
     if fit.method.makes_chains:
-        for name, values in cast(Any, fit).once(mixing_measures).items():
+        for name, values in fit.once(mixing_measures).items():
             table[name] = values
     if is_posterior:
         above = np.asarray(probability_positive(fit)).T.ravel()

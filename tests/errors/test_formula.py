@@ -451,15 +451,15 @@ LETTERS = "+".join("abcdefghijklmnopq")
         ),
         (
             f"({LETTERS})**5",
-            "stands for 50.. products of columns or more, and at most 5000",
+            "50.. products .*5000",
         ),
         (
             f"(({LETTERS})**3)**3",
-            r"stands for 5\d\d\d products of columns or more, and at most 5000",
+            r"5\d\d\d products .*5000",
         ),
         (
             LETTERS.replace("+", "*"),
-            "stands for 5001 products of columns or more, and at most 5000",
+            "5001 products .*5000",
         ),
         (
             "bs(x, df=900)*bs(t, df=900)",
@@ -467,7 +467,7 @@ LETTERS = "+".join("abcdefghijklmnopq")
         ),
         (
             "+".join(f"x{i}" for i in range(20001)),
-            "stands for 20001 terms or more, and at most 20000",
+            "20001 terms .*20000",
         ),
         (
             f"{'(' * 5000}x{')' * 5000}",

@@ -354,6 +354,16 @@ def test_a_rootogram_shows_the_expected_number_of_rows_of_each_count():
     np.testing.assert_allclose(ax.lines[0].get_ydata() ** 2, expected, rtol=1e-9)
 
 
+def test_chains_show_single_parameters_of_a_factor():
+    rows = {"g": [*"abcdefghijklmnop"] * 2, "y": np.arange(32.0) % 7}
+    model = pr.Model.from_formula("y ~ g", rows, prior=pr.Normal(1.0))
+    with warnings.catch_warnings(action="ignore"):
+        fit = pr.fit(model, pr.NUTS(draws=20, tune=50, chains=2))
+    titles = [ax.get_title() for ax in plot.rank(fit).axes]
+    assert len(titles) == 12
+    assert titles[:2] == ["Intercept", "g[b]"]
+
+
 @pytest.mark.slow
 def test_chains_and_replicates_are_refused_where_there_are_none():
     for draw in (plot.trace, plot.rank, plot.energy):

@@ -7,6 +7,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after import (
     dispersion as dispersion,
     draws as draws,
+    existence as existence,
     functional_form as functional_form,
     group_effects as group_effects,
     influence as influence,
@@ -21,10 +22,9 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.influence import influence_measures as influence_measures
 from probreg.diagnostics.after.prior import power_scaling as power_scaling
-from probreg.diagnostics.findings import Finding, Findings, Verdict
+from probreg.diagnostics.findings import Findings
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import residuals as residuals
-from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
 
 
@@ -39,7 +39,7 @@ def diagnose(
 
     `check(model)` answers other questions: whether columns, responses and priors allow a good fit at all. Findings are in
     order of severity, each with a remedy and the picture to look at. It prints the findings that need attention and the
-    number of diagnostics that passed. For a fit without rows in memory the finding "rows" lists the missing diagnostics.
+    number of diagnostics that passed. A fit without rows in memory has the finding "rows".
 
     Parameters
     ----------
@@ -67,21 +67,9 @@ def diagnose(
     >>> found.worst.name, [f.check for f in found.at_least(found.worst)]
     ('NOTE', ['cook', 'dfbetas'])
     """
-    design = fit.model.design
-    refuse_sampling(design.weight_kind, "the diagnostics of a fit")
+    refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
     findings = []
-    if fit.solution.status is Status.NO_MAXIMUM:
-        sentence = "the likelihood has no maximum, so that no diagnostic applies"
-        remedy = "see check(model)"
-        findings.append(
-            Finding("existence", Verdict.PROBLEM, sentence, remedy, title="Existence")
-        )
-    if not design.n:
-        sentence = f"no diagnostics of single rows: {design.rows_absent}"
-        findings.append(
-            Finding("rows", Verdict.NOTE, sentence, design.remedy, title="Sample size")
-        )
     for diagnostic in DIAGNOSTICS.values():
         results = diagnostic().run(fit)
         if skipped or results[0].applies:

@@ -95,8 +95,8 @@ def dispersion(fit: Fit) -> Dispersion:
         raise NotApplicable(
             f"the mean of {likelihood.named} response does not determine its variance"
         )
-    pieces = fit.once(arrays_of_fit)
     require_counts(fit)
+    pieces = fit.once(arrays_of_fit)
     if isinstance(likelihood, CountLikelihood):
         return count_dispersion(fit)
     unit = "row" if isinstance(likelihood, OfTrials) else "set of equal rows"

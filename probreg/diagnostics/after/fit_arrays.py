@@ -133,7 +133,7 @@ class FitArrays:
 
 
 def arrays_of_fit(fit: Fit) -> FitArrays:
-    """Return the arrays of a fit. NotApplicable for a fit that has none; `fit.once(local)` computes them once."""
+    """Return the arrays of a fit. NotApplicable for a fit that has none; `fit.once(arrays_of_fit)` computes them once."""
     model = fit.model
     design = model.design
     design.need_rows("a number for each row")

@@ -387,10 +387,9 @@ def loo_pit(fit: Fit) -> Array:
         log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
     rows = observation_rows(model)[0]
-    correction = log_ratio
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _BLOCK)
     ends = [
-        _left_out(model, model.design.take(rows[part]), beta, parameters, correction)
+        _left_out(model, model.design.take(rows[part]), beta, parameters, log_ratio)
         for part in parts
     ]
     lower, upper = (np.concatenate(e) for e in zip(*ends))
@@ -406,7 +405,7 @@ def _left_out(
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
-    assert isinstance(likelihood, UnivariateLikelihood)  # as in `applies`
+    assert isinstance(likelihood, UnivariateLikelihood)
     eta = plus_offset(rows.X @ beta, rows.offset)
     parameters = likelihood.at_rows(parameters, rows.precision)
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)

@@ -49,8 +49,10 @@ def parse_method(text: str) -> Method:
 
 
 def _parse_value(node: ast.expr) -> Any:
-    """A number, True, False, or the text itself."""
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+    """A number, a truth value in any case, or the text itself."""
+    if not isinstance(node, ast.Name):
+        return ast.literal_eval(node)
+    return {"true": True, "false": False}.get(node.id, node.id)
 
 
 def _suggest(name: str, candidates: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """Pictures of Markov chains and of data replicated from a posterior, drawn by arviz-plots."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,17 +136,28 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 def _chains(fit: Fit) -> Any:
-    """Return the groups of a fit, with the first parameters of its posterior by name."""
+    """Return the groups of a fit, with the first parameters of its posterior, each as a variable of its own."""
+    import xarray as xr
+
     if not fit.method.makes_chains:
         raise Incompatible(
             f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )
     tree = fit.inference_data()
-    posterior = tree["posterior"].to_dataset()
-    sizes = [v[0, 0].size for v in posterior.values()]
-    first = [k for k, n in zip(posterior, np.cumsum(sizes)) if n <= MOST]
-    tree["posterior"] = posterior[first or [*posterior][:1]]
+    parameters = _single_parameters(tree["posterior"].to_dataset())
+    tree["posterior"] = xr.Dataset(dict(islice(parameters, MOST)))
     return tree
+
+
+def _single_parameters(posterior: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each entry (chain, draw) of the variables, named by its labels."""
+    for name, values in posterior.items():
+        dims = values.dims[2:]
+        for place in np.ndindex(values.shape[2:]):
+            entry = values[(..., *place)]
+            labels = ", ".join(str(entry[dim].item()) for dim in dims)
+            title = f"{name}[{labels}]" if dims else name
+            yield title, entry.drop_vars(dims)
 
 
 def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure":

@@ -122,32 +122,41 @@ def _posterior_draws(fit: Fit) -> Array:
 
 def _draw_densities(ax: Any, prior: Array, likelihood: Array, posterior: Array) -> None:
     """Draw the densities of three samples; limits contain likelihood and posterior, and as much of the prior as keeps these visible."""
-    from arviz_stats.base import array_stats
-
     series = {"prior": prior, "likelihood": likelihood, "posterior": posterior}
     drawn = {k: v for k, v in series.items() if np.isfinite(v).all() and np.ptp(v) > 0}
     if not drawn:
         message(ax, "no estimate and no spread to draw")
         return
+    limits = {k: np.quantile(v, [0.001, 0.999]) for k, v in drawn.items()}
+    wide = limits.pop("prior", None)
+    low, high = wide if not limits else (np.inf, -np.inf)
+    for ends in limits.values():
+        low = min(low, ends[0])
+        high = max(high, ends[1])
+    if limits and wide is not None:
+        width = high - low
+        low = min(low, max(wide[0], low - 1.5 * width))
+        high = max(high, min(wide[1], high + 1.5 * width))
+    x = np.linspace(low, high, 401)
     for number, name in ((2, "prior"), (1, "likelihood"), (0, "posterior")):
         if name in drawn:
-            x, y, _ = array_stats.kde(drawn[name])
+            y = _density(drawn[name], x)
             look = mark(number) | {"marker": None}
             width = 2.2 if name == "posterior" else 1.5
             ax.plot(x, y / y.max(), label=name, linewidth=width, **look)
-    limits = {k: np.quantile(v, [0.001, 0.999]) for k, v in drawn.items()}
-    wide = limits.pop("prior", None)
-    if limits:
-        low = min(v[0] for v in limits.values())
-        high = max(v[1] for v in limits.values())
-        if wide is not None:
-            width = high - low
-            low = min(low, max(wide[0], low - 1.5 * width))
-            high = max(high, min(wide[1], high + 1.5 * width))
-        ax.set_xlim(low, high)
-    if ax.get_xlim()[0] <= 0 <= ax.get_xlim()[1]:
+    ax.set_xlim(low, high)
+    if low <= 0 <= high:
         ax.axvline(0.0, **REFERENCE)
     ax.set_ylim(0, 1.06)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     few_ticks(ax)
+
+
+def _density(sample: Array, x: Array) -> Array:
+    """Return the kernel density of a sample at x, with Silverman's bandwidth from the quartiles if the tails are heavy."""
+    from scipy.stats import gaussian_kde, iqr
+
+    sd = sample.std()
+    spread = min(sd, iqr(sample) / 1.349) or sd
+    return gaussian_kde(sample, 0.9 * spread / sd * len(sample) ** -0.2)(x)
