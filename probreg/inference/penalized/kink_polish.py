@@ -25,22 +25,21 @@ States = NDArray[
     np.int8
 ]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
-# relative to the box, or to the data: rounding that may contradict a state
+# relative to the width of the box for a, and to the data for r: a row this little beyond its state keeps it
 SLIGHT = 1e-12
-FINE = (
-    4 * EPS
-)  # relative to the data, and to the bound of X'a: equations solved to this are not refined
+# relative to the data, and to the bound of X'a: the error at which equations are not refined further
+FINE = 4 * EPS
 
 
 class Solved(NamedTuple):
     """A solution: b (p,), dual weights a (n,), the number of steps, whether it was
-    polished, and its certificate if it is known."""
+    polished, and its certificate."""
 
     b: Array
     a: Array
     steps: int
     polished: bool
-    certificate: Certificate | None = None
+    certificate: Certificate
 
 
 def active_set(problem: KinkProblem, b: Array, a: Array) -> States:

@@ -39,7 +39,6 @@ from probreg.inference.penalized.piecewise_linear import (
     loss_of_rows,
     with_certificate,
 )  # fmt: skip
-from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.linalg.lazy_array import LazyArray
 from probreg.model.found import FoundValue
@@ -143,24 +142,13 @@ class SupportVectors(InteriorPoint):
         for any units of the inputs."""
         design = model.design
         y = minus_offset(design.observed, design.offset)
-        P, (term,) = (
-            np.diag(model.joint.informative.astype(float)),
-            design.recipe.processes.values(),
-        )
-        K = None
-        if (
-            term.basis.kind == "exact" and term.basis.size == design.n
-        ):  # then X X' has no rounding error to correct
-            x = design.inputs[term.key]
-            K = term.basis.kernel.matrix(RowPairs(x, x))
-        loss = loss_of_rows(model, unit)
+        prior_precision = np.diag(model.joint.informative.astype(float))
         return solve_piecewise_linear(
             design.X,
             y,
-            loss,
-            P,
-            np.zeros(len(P)),
-            K=K,
+            loss_of_rows(model, unit),
+            prior_precision,
+            np.zeros(len(prior_precision)),
             tol=self.tol,
             max_steps=self.max_steps,
         )
