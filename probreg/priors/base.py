@@ -257,6 +257,8 @@ class ProximalPrior(Prior):
     Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupLaplace`.
     """
 
+    location: PerColumn
+
     @property
     @abstractmethod
     def convex(self) -> bool:
@@ -266,9 +268,29 @@ class ProximalPrior(Prior):
     def kinks(self, q: int) -> Kinks:
         """-log p of a block of q columns, at unit 1."""
 
-    @abstractmethod
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """Lower and upper end of the subdifferential of -log p over each entry of a block (q, m), the others held."""
+        q = len(beta)
+        kinks = self.kinks(q)
+        power = kinks.exponent
+        r = beta - np.broadcast_to(self.location, q)[:, None]
+        metric = kinks.metric[:, None] / unit
+        z = metric * r
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # d|z|^e / dz = sign(z) e |z|^(e - 1), at 0 anything up to the slope at the smallest number
+            slope = np.sign(z) * power * np.abs(z) ** (power - 1.0)
+            steepest = power * np.finfo(float).tiny ** (power - 1.0)
+        if power < 1.0:  # a cusp
+            steepest = np.inf
+        low, high = (np.where(z == 0, end, slope) for end in (-steepest, steepest))
+        for g in kinks.groups:
+            # d|z_g| = z_g / |z_g|, and the unit ball at the kink, which reaches from -1 to 1 over each entry
+            length = np.linalg.norm(z[g], axis=0)
+            slope = z[g] / np.where(length > 0, length, 1.0)
+            low[g] = np.where(length > 0, slope, -1.0)
+            high[g] = np.where(length > 0, slope, 1.0)
+        ridge = kinks.ridge[:, None] / unit**2 * r
+        return metric * low + ridge, metric * high + ridge
 
     def remove_common_shift(self, scores: Array) -> Array | None:
         """Return scores - c for scores (..., q, K) of K classes, c the number of each column at which -log p is least.

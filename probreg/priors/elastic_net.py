@@ -66,12 +66,6 @@ class AbsoluteAndSquare(ProximalLocationScale):
         shift = self.ratio * tau
         return 0.5 * np.exp(log_ndtr(-r / tau - shift) - log_ndtr(-shift))
 
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        pull = (1.0 - self.ratio) * r
-        return pull + self.ratio * np.where(
-            r > 0, 1.0, -1.0
-        ), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
-
     def remove_common_shift(self, scores: Array) -> Array:
         return remove_least_shift(
             scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2

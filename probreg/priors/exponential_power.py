@@ -17,11 +17,6 @@ from probreg.priors.base import (
 from probreg.priors.location_scale import ProximalLocationScale
 from probreg.special import gammaincc, gammaln
 
-_TINY = np.finfo(
-    float
-).tiny  # where a root is smaller it is 0, and the slope anything up to the one here
-
-
 Power = Annotated[float, Number(0.0, 2.0, (2.0,), "a number above 0 and at most 2")]
 
 
@@ -88,16 +83,6 @@ class ExponentialPower(ProximalLocationScale):
     def standard_tail(self, r: float) -> float:
         # |r|^q ~ Gamma(1/q, 1).
         return 0.5 * gammaincc(1.0 / self.q, r**self.q)
-
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # d|r|^q / dr = sign(r) q |r|^(q - 1)
-            slope = np.sign(r) * self.q * np.abs(r) ** (self.q - 1.0)
-        if self.q < 1:
-            at_zero = np.inf
-        else:
-            at_zero = self.q * _TINY ** (self.q - 1.0)
-        return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
 
     def uniforms(self, name: str, dims: tuple[str, ...]) -> Any:
         """r as v^(1/q) u in the PyMC model that is open, u ~ Uniform(-1, 1) and v ~ Gamma(1 + 1/q): a scale mixture of uniforms,

@@ -173,22 +173,6 @@ class GroupLaplace(AffinePrior, ProximalPrior):
         groups = tuple(g for g in self.members(q) if len(g) > 1)
         return Kinks(metric, np.zeros(q), groups=groups)
 
-    def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center = self.on_columns(self.location, len(beta))
-        s = self.on_columns(self.scales, len(beta)) * unit
-        r = (beta - center) / s
-        low = np.empty(beta.shape)
-        high = low.copy()
-        for g in self.members(len(beta)):
-            # d|r_g| = r_g / |r_g|, and the unit ball at the kink, which reaches from -1 to 1 over each entry.
-            length = np.linalg.norm(r[g], axis=0)
-            slope = r[g] / np.where(length > 0, length, 1.0)
-            low[g], high[g] = (
-                np.where(length > 0, slope, -1.0),
-                np.where(length > 0, slope, 1.0),
-            )
-        return low / s, high / s
-
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         q = max([self.size or 1, *(j + 1 for g in self.groups or () for j in g)])  # type: ignore[operator]
         groups = self.members(q)

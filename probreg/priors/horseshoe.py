@@ -1,7 +1,7 @@
 """The horseshoe: most coefficients near zero, a few left alone."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from probreg.priors.base import (
     Generator,
     PositivePerColumn,
     Prior,
-    PriorData,
     Shape,
 )
 from probreg.priors.latent import HierarchicalPrior, Hyper
+from probreg.priors.location_scale import AffinePrior
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
 from probreg.special import LOG_2PI, logsumexp
@@ -27,7 +27,7 @@ _MOST = 2_000_000  # numbers held at once
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Horseshoe(HierarchicalPrior):
+class Horseshoe(HierarchicalPrior, AffinePrior):
     """The regularised horseshoe beta_j = scale_j b_j, b_j ~ N(0, c^2 s_j^2 / (c^2 + s_j^2)), s_j = tau lambda_j.
 
     lambda_j ~ HalfCauchy(1) and tau ~ HalfCauchy(tau0). Small coefficients are pulled to zero by tau; large ones escape
@@ -69,26 +69,8 @@ class Horseshoe(HierarchicalPrior):
     scaled: Flag = False
 
     name = "horseshoe"
-
-    @property
-    def size(self) -> int | None:
-        if isinstance(self.scale, tuple):
-            return len(self.scale)
-        return None
-
-    @property
-    def data_dependent(self) -> bool:
-        return self.scaled
-
-    def prepare(self, rows: PriorData) -> Prior:
-        if not self.scaled:
-            return self
-        unit = rows.scale_unit(sigma_units=self.sigma_units)
-        return replace(self, scale=tuple(np.asarray(self.scale) * unit), scaled=False)
-
-    def times(self, factor: float) -> Prior:
-        scaled: Any = np.asarray(self.scale) * factor
-        return replace(self, scale=scaled)
+    location = 0.0
+    penalty_weight = Prior.penalty_weight
 
     @property
     def base(self) -> Prior:  # type: ignore[override]
@@ -114,38 +96,18 @@ class Horseshoe(HierarchicalPrior):
         )
         return self.base.times(factor)
 
-    def sample(
-        self,
-        rng: Generator,
-        shape: Shape,
-        unit: Array | float = 1.0,
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         tau = self.tau * np.abs(rng.standard_cauchy((*shape[:-2], 1, 1)))
         local = np.abs(rng.standard_cauchy(shape))
-        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), shape[-2])[:, None]
-        return (
-            scale
-            * unit
-            * self.spread(tau=tau, **{"lambda": local})
-            * rng.standard_normal(shape)
-        )
+        spread = self.spread(tau=tau, **{"lambda": local})
+        return np.asarray(spread * rng.standard_normal(shape))
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        unit = np.asarray(unit, dtype=float)
-        scale = (
-            np.broadcast_to(np.asarray(self.scale, dtype=float), beta.shape[-2])[
-                :, None
-            ]
-            * unit[..., None, None]
-        )
-        lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
-        size = np.broadcast_to(np.abs(beta) / scale, (*lead, *beta.shape[-2:])).reshape(
-            -1, beta.shape[-2] * beta.shape[-1]
-        )
-        log_scale = np.broadcast_to(np.log(scale), (*lead, *beta.shape[-2:])).sum(
-            (-1, -2)
-        )
-        return _log_prob_of_sizes(size, self.tau, self.slab).reshape(lead) - log_scale
+        r, log_s = self.standardise(beta, unit)
+        size = np.abs(r).reshape(-1, r.shape[-2] * r.shape[-1])
+        log_probs = _log_prob_of_sizes(size, self.tau, self.slab)
+        log_scale = np.broadcast_to(log_s, r.shape).sum((-1, -2))
+        return log_probs.reshape(r.shape[:-2]) - log_scale
 
 
 def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:

@@ -263,18 +263,8 @@ class ProximalLocationScale(LocationScale, ProximalPrior):
     def standard_kinks(self) -> tuple[float, float, float]:
         """a, b and e of -log p(r) = a |r|^e + b r^2 / 2 + constant."""
 
-    @abstractmethod
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        """Ends of the subdifferential of -log p, elementwise."""
-
     def kinks(self, q: int) -> Kinks:
         absolute, square, exponent = self.standard_kinks
         # a |r|^e = |a^(1/e) (beta - location) / s|^e
         s = np.broadcast_to(self.scales, q)
         return Kinks(absolute ** (1.0 / exponent) / s, square / s**2, exponent)
-
-    def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center = self.on_columns(self.location, len(beta))
-        s = self.on_columns(self.scales, len(beta)) * unit
-        low, high = self.standard_subgradient((beta - center) / s)
-        return low / s, high / s
