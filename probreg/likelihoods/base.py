@@ -58,20 +58,6 @@ Level = str | int | float | bool
 Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
 
-def refuse_levels(
-    kind: str, *, event: Level | None, reference: Level | None = None
-) -> None:
-    """Raise DataError for an argument that has no meaning for this likelihood."""
-    for word, value, owner in (
-        ("event", event, "Bernoulli"),
-        ("reference", reference, "Categorical"),
-    ):
-        if value is not None:
-            raise DataError(
-                f"{word}={value!r} was given, but {with_article(kind)} response has no {word}; that is for {owner}"
-            )
-
-
 class ValueGradHessian(NamedTuple):
     """log p(y_i) and its first and (negative) second derivatives over (eta_i, log aux), row by row."""
 
@@ -111,6 +97,8 @@ class Likelihood(ABC):
     # from where a search ended (`probreg.inference.modes.existence`). False if it falls along
     # every direction that changes eta. True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
+    # the argument that chooses one level of the response: "event", "reference", or none
+    chosen_level: ClassVar[str] = ""
     # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
     binary: ClassVar[bool] = False
     # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
@@ -132,11 +120,19 @@ class Likelihood(ABC):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow.
+        """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow."""
+        chosen = {"event": event, "reference": reference}
+        for word, owner in (("event", "Bernoulli"), ("reference", "Categorical")):
+            if chosen[word] is not None and word != self.chosen_level:
+                raise DataError(
+                    f"{word}={chosen[word]!r} was given, but {with_article(type(self).__name__)} response has no {word}; that is for {owner}"
+                )
+        return self._bind(values, levels, chosen.get(self.chosen_level))
 
-        By default the response has no levels, and `check_response` checks its values.
-        """
-        refuse_levels(type(self).__name__, event=event, reference=reference)
+    def _bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
+    ) -> Self:
+        """Return the likelihood with the levels of this response; by default it has none, and `check_response` checks its values."""
         self.check_response(values)
         return self
 
@@ -429,6 +425,11 @@ class OfClasses(Likelihood):
     def absent_outcomes(self, y: Array) -> Array:
         """(K,) bool: classes that occur in no row of y."""
         return self.tally(y).sum(0) == 0
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        """The reason why an intercept without a prior has no estimate where these classes occur in no row."""
+        name = self.classes[int(np.argmax(absent))]
+        return f"class {name} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the scale of log odds"
 
 
 def class_probabilities(mean: Array) -> Array:

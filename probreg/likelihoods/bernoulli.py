@@ -8,13 +8,7 @@ import numpy as np
 
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
-from probreg.likelihoods.base import (
-    LIKELIHOODS,
-    Array,
-    Level,
-    Likelihood,
-    refuse_levels,
-)
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
 from probreg.likelihoods.binomial import Binomial, LogitLikelihood
 from probreg.likelihoods.response import (
     codes,
@@ -64,21 +58,16 @@ class Bernoulli(LogitLikelihood):
     name = "bernoulli"
     support = np.arange(2.0)
     binary = True
+    chosen_level = "event"
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, product=_product
     )
 
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
+    def _bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
-        refuse_levels("Bernoulli", event=None, reference=reference)
         found_levels = response_levels(
-            values, levels, stated=self._stated_levels(), other=event
+            values, levels, stated=self._stated_levels(), other=chosen
         )
         if levels is not None or any(
             isinstance(v, float) for v in found_levels
@@ -101,7 +90,7 @@ class Bernoulli(LogitLikelihood):
                 f"a Bernoulli response has two levels; this one has {len(found_levels)} levels ({shown}). For more than two use Categorical."
             )
         first, last = found_levels
-        if event is not None and one_of(found_levels, event, "event") == first:
+        if chosen is not None and one_of(found_levels, chosen, "event") == first:
             first, last = last, first
         return replace(self, levels=(first, last))
 
@@ -117,12 +106,6 @@ class Bernoulli(LogitLikelihood):
     @property
     def classes(self) -> tuple[str, ...]:
         return str(self.levels[0]), str(self.levels[1])
-
-    def infinite_intercept(self, absent: Array, rows: int) -> str:
-        return (
-            f"a Bernoulli response has two levels; this one is constant ({self.levels[int(absent[0])]!r}): "
-            f"{self.mean_name('y')} is estimated as {int(absent[0])}, at infinity on the logit scale"
-        )
 
     def tally(self, y: Array) -> Array:
         return np.stack([1.0 - np.asarray(y), y], -1)

@@ -18,7 +18,6 @@ from probreg.likelihoods.base import (
     OfClasses,
     OfTrials,
     Recession,
-    refuse_levels,
     require_trials,
 )
 from probreg.likelihoods.links import LOGIT
@@ -91,19 +90,9 @@ class Binomial(LogitLikelihood, OfTrials):
     support = np.arange(500.0)
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
+    def _bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
-        if event is not None:
-            raise DataError(
-                f"event={event!r} was given, but p(k, n) says what is counted: for the other one, p(n - k, n)"
-            )
-        refuse_levels("Binomial", event=None, reference=reference)
         zero_one = np.ndim(values) == 1 and self.trials is None
         bound = replace(self, trials=1) if zero_one else self
         bound.encode(values)
@@ -157,12 +146,6 @@ class Binomial(LogitLikelihood, OfTrials):
         k = self.drawn(y)
         n = np.asarray(y)[..., 1]
         return np.stack([n - k, k], -1)
-
-    def infinite_intercept(self, absent: Array, rows: int) -> str:
-        return (
-            f"{'no' if absent[1] else 'every'} trial of {rows} rows is a success: the probability is estimated as "
-            f"{int(not absent[1])}, at infinity on the logit scale"
-        )
 
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials

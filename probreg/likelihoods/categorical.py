@@ -7,13 +7,7 @@ import numpy as np
 
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
-from probreg.likelihoods.base import (
-    LIKELIHOODS,
-    Array,
-    Level,
-    Likelihood,
-    refuse_levels,
-)
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
@@ -61,22 +55,16 @@ class Categorical(SoftmaxLikelihood):
     name = "categorical"
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
+    def _bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
-        refuse_levels("Categorical", event=event)
         refuse_fractions(
             values,
             "a categorical response holds class labels; ",
             "For real numbers use Gaussian.",
         )
         present = response_levels(
-            values, levels, stated=self._stated_levels(), other=reference
+            values, levels, stated=self._stated_levels(), other=chosen
         )
         if len(present) < 2:
             raise DataError(
@@ -87,7 +75,7 @@ class Categorical(SoftmaxLikelihood):
             raise DataError(
                 f"a categorical response with {len(present)} classes in {len(values)} rows: are these identifiers or numbers?"
             )
-        return self._of_levels(present, reference)
+        return self._of_levels(present, chosen)
 
     def encode(self, values: Array) -> Array:
         return codes(values, self.levels)

@@ -12,7 +12,6 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     OfTrials,
-    refuse_levels,
     require_trials,
 )
 from probreg.likelihoods.response import whole_counts
@@ -70,15 +69,9 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     support = np.arange(500.0)
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def prepare(
-        self,
-        values: Array,
-        *,
-        levels: tuple[Level, ...] | None,
-        event: Level | None,
-        reference: Level | None,
+    def _bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
-        refuse_levels("Multinomial", event=event)
         y = _counts(values)
         if y.shape[1] < 2:
             raise DataError(
@@ -89,7 +82,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
             raise DataError(
                 f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, names))}"
             )
-        return self._of_levels(names, reference)
+        return self._of_levels(names, chosen)
 
     def encode(self, values: Array) -> Array:
         y = _counts(values)
