@@ -19,10 +19,7 @@ from .comparison.effects import (
     slopes as slopes,
 )
 from .comparison.hypotheses import hypothesis as hypothesis
-from .comparison.interval_panel import (
-    Interval as Interval,
-    interval_panel as interval_panel,
-)
+from .comparison.interval_panel import interval_panel as interval_panel
 from .comparison.interval_panel.coverage import coverage as coverage
 from .comparison.prior_sensitivity import prior_sensitivity as prior_sensitivity
 from .comparison.prior_weight import prior_weight as prior_weight

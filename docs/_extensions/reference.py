@@ -48,7 +48,7 @@ TOP = {
         "Fits side by side, and what a reader asks of them.",
         {
             "Fits side by side": ["compare", "Comparison", "compare_models", "explain"],
-            "Intervals": ["interval_panel", "coverage", "Interval"],
+            "Intervals": ["interval_panel", "coverage"],
             "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis"],
             "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
             "For a reader": ["table", "report"],

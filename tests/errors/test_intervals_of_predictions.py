@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import gennorm, laplace, norm, poisson, t as student
 
 import probreg as pr
-from probreg.comparison.interval_panel import Interval, coverage, interval_panel
+from probreg.comparison.interval_panel import coverage, interval_panel
 from probreg.diagnostics.conformal import Split, conformal
 from probreg.likelihoods import Quantile
 from probreg.model.predictive import Predictive
@@ -317,13 +317,6 @@ def test_intervals_that_no_data_set_can_have():
     fit = yes_no()
     with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
         coverage(fit.model, fit, kinds=["t"], reps=2)
-    with pytest.raises(pr.Incompatible, match="odd: "):
-        coverage(
-            fit.model,
-            fit,
-            kinds={"odd": Interval("wald", method="closed_form")},
-            reps=2,
-        )
 
 
 def test_a_simulation_needs_rows_that_can_be_drawn(tmp_path):

@@ -1,13 +1,10 @@
-"""Every interval of one quantity side by side, the reasons for differences, and the coverage of each."""
+"""Every interval of one quantity side by side, and the coverage of each."""
 
 from probreg.comparison.interval_panel.coverage import (
     Coverage as Coverage,
     coverage as coverage,
 )
-from probreg.comparison.interval_panel.kinds import (
-    INTERVALS as INTERVALS,
-    Interval as Interval,
-)
+from probreg.comparison.interval_panel.kinds import INTERVALS as INTERVALS
 from probreg.comparison.interval_panel.panel import (
     IntervalPanel as IntervalPanel,
     interval_panel as interval_panel,

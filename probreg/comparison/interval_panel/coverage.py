@@ -17,7 +17,11 @@ from probreg.arguments.scalars import (
     Workers,
     check_arguments,
 )
-from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
+from probreg.comparison.interval_panel.kinds import (
+    check_kinds,
+    interval_ends,
+    method_of,
+)
 from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.bias_variance.truth import Truth, with_known_aux
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -31,9 +35,7 @@ from probreg.tables import PrintsTable, Table
 from probreg.tables.formats import format_digits
 
 Array = np.ndarray
-Ends = Mapping[
-    str, tuple[Array, Array] | str
-]  # by kind: lower and upper, or why there are none
+Ends = Mapping[str, Array | str]  # by kind: lower and upper, or why there are none
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +77,7 @@ class _Job(NamedTuple):
     model: Model
     beta: Array  # (p, m)
     aux: Mapping[str, float]
-    kinds: Mapping[str, Interval]
+    kinds: list[str]
     prob: float
     n: int | None
 
@@ -85,7 +87,7 @@ def coverage(
     model: Model,
     truth: Fit | Mapping[str, float],
     *,
-    kinds: Iterable[str] | Mapping[str, Interval] | None = None,
+    kinds: Iterable[str] | None = None,
     reps: Count = 500,
     n: Count | None = None,
     prob: Probability = 0.95,
@@ -105,7 +107,7 @@ def coverage(
         A model.
     truth : Fit or mapping from str to float
         A Fit (its estimate) or values by name: coefficients as in `fit.parameter_names`, and sigma.
-    kinds : iterable of str, or mapping, optional
+    kinds : iterable of str, optional
         As in `interval_panel`; by default t (or wald), HC3, profile and score.
     reps : int
         Number of data sets.
@@ -144,11 +146,11 @@ def coverage(
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
         kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]
-    intervals = parse_kinds(kinds)
-    for name, interval in intervals.items():
-        reason = METHODS.resolve(interval.method_for(model)).obstacle(model)
+    names_of_kinds = check_kinds(kinds)
+    for kind in names_of_kinds:
+        reason = METHODS.resolve(method_of(kind, model)).obstacle(model)
         if reason:
-            raise Incompatible(f"{name}: {reason}")
+            raise Incompatible(f"{kind}: {reason}")
     beta, aux = _true(model, truth)
     design = model.design
     design.need_rows("a simulation of responses")
@@ -157,7 +159,7 @@ def coverage(
             np.repeat(np.arange(design.n), design.weights.astype(int))
         )
         design = replace(repeated, weights=None)
-    job = _Job(replace(model, design=design), beta, aux, intervals, prob, n)
+    job = _Job(replace(model, design=design), beta, aux, names_of_kinds, prob, n)
     with one_blas_thread():
         ends = each_of(
             partial(_once, job),
@@ -170,7 +172,7 @@ def coverage(
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     found = {}
     failures = {}
-    for kind in intervals:
+    for kind in names_of_kinds:
         found[kind] = [e[kind] for e in ends if not isinstance(e[kind], str)]
         causes = Counter([str(e[kind]) for e in ends if isinstance(e[kind], str)])
         if causes:
@@ -219,26 +221,26 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     data = replace(simulated, design=replace(design, y=y, kept=None))
     fits: dict[Any, Fit | str] = {}
     seed = int(rng.integers(2**31))
-    ends: dict[str, tuple[Array, Array] | str] = {}
-    for name, interval in job.kinds.items():
-        method = interval.method_for(data)
+    ends: dict[str, Array | str] = {}
+    for kind in job.kinds:
+        method = method_of(kind, data)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
         estimate = fits[method]
         if isinstance(estimate, str):
-            ends[name] = estimate
+            ends[kind] = estimate
             continue
         status = estimate.solution.status
         try:
-            lower, upper = interval.of(estimate, job.prob)
+            interval = interval_ends(estimate, kind, job.prob)
         except Incompatible:
             raise  # true of every data set: the question is wrong
         except ProbregError as error:
-            ends[name] = _CAUSES.get(status, type(error).__name__)
+            ends[kind] = _CAUSES.get(status, type(error).__name__)
             continue
-        ends[name] = lower, upper
-        if np.isnan([lower, upper]).any():
-            ends[name] = _CAUSES.get(status, "no value")
+        ends[kind] = interval
+        if np.isnan(interval).any():
+            ends[kind] = _CAUSES.get(status, "no value")
     return ends
 
 
@@ -267,21 +269,20 @@ def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -
     names = list(truth)
     value = np.array(list(truth.values()))
     for kind, pairs in ends.items():
-        low, high = np.array(pairs, float).reshape(-1, 2, len(names)).swapaxes(0, 1)
+        ends_of_kind = np.array(pairs, float).reshape(-1, 2, len(names))
+        low, high = [
+            pd.DataFrame(end, columns=names) for end in ends_of_kind.swapaxes(0, 1)
+        ]
         count = len(low)
-        frame = pd.DataFrame(
-            {
-                "covered": pd.DataFrame(
-                    (low <= value) & (value <= high), columns=names
-                ).mean(),
-                "above": pd.DataFrame(value > high, columns=names).mean(),
-                "below": pd.DataFrame(value < low, columns=names).mean(),
-                "width": pd.DataFrame(high - low, columns=names).median(),
-                "count": count,
-            }
-        )
-        mcse = np.sqrt(frame["covered"] * (1.0 - frame["covered"]) / count)
-        frame.insert(1, "mcse", mcse)
-        frames[kind] = frame.rename_axis("coef")
+        covered = ((low <= value) & (value <= high)).mean()
+        columns = {
+            "covered": covered,
+            "mcse": np.sqrt(covered * (1.0 - covered) / count),
+            "above": (high < value).mean(),
+            "below": (low > value).mean(),
+            "width": (high - low).median(),
+            "count": count,
+        }
+        frames[kind] = pd.DataFrame(columns).rename_axis("coef")
     table = pd.concat(frames, names=["kind"]).swaplevel()
     return table.loc[[(name, kind) for name in names for kind in ends]]

@@ -8,7 +8,11 @@ import numpy as np
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.arguments.types import DataFrame
-from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
+from probreg.comparison.interval_panel.kinds import (
+    INTERVALS,
+    check_kinds,
+    interval_ends,
+)
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
@@ -46,7 +50,7 @@ def interval_panel(
     coef: str,
     *,
     prob: Probability = 0.95,
-    kinds: Iterable[str] | Mapping[str, Interval] | None = None,
+    kinds: Iterable[str] = INTERVALS,
 ) -> IntervalPanel:
     """Return every available interval of each fit for one coefficient.
 
@@ -60,8 +64,8 @@ def interval_panel(
         A name of `fit.parameter_names` ("x", or "x: b" for class b).
     prob : float
         Probability of every interval, between 0 and 1.
-    kinds : iterable of str, or mapping, optional
-        Names of `INTERVALS` (all of them by default) or a mapping of names to `Interval(kind, covariance)`.
+    kinds : iterable of str
+        Names of `INTERVALS`.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def interval_panel(
             f"interval_panel: coef is the name of a coefficient, not {with_article(type(coef).__name__)}"
         )
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "interval_panel")
-    intervals = parse_kinds(kinds)
+    names_of_kinds = check_kinds(kinds)
     rows = {}
     for name, fit in several.items():
         names = fit.parameter_names
@@ -97,17 +101,16 @@ def interval_panel(
             )
         j = names.index(coef)
         estimate = float(fit.coef.values.ravel()[j])
-        for kind, interval in intervals.items():
+        for kind in names_of_kinds:
             lower = upper = np.nan
             reason = ""
             try:
-                lower, upper = (float(end[j]) for end in interval.of(fit, prob))
+                lower, upper = interval_ends(fit, kind, prob)[:, j]
             except ProbregError as error:
                 reason = str(error)
             if not reason and np.isnan(lower + upper):
                 reason = "no estimate of it exists"
-            width = np.float64(upper) - lower
-            rows[name, kind] = estimate, lower, upper, width, reason
+            rows[name, kind] = estimate, lower, upper, upper - lower, reason
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["estimate", "lower", "upper", "width", "reason"]
     )
