@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from probreg.data import Block, Design
+from probreg.data import Block
 from probreg.data.blocks.block import join_blocks
 from probreg.inference.base import Array, Status, sigma_note
 from probreg.inference.modes.closed_form import (
@@ -45,30 +45,6 @@ from probreg.linalg.vec import map_of_columns
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import LocalModel, Model
 from probreg.priors import Flat, GaussianPrior, ProximalPrior
-
-_MORE = 500  # rows that join the sample in a round
-
-
-class RowGains(NamedTuple):
-    """Rows along a direction: how many gain likelihood, how many lose it, and the
-    largest losses with their rows."""
-
-    gaining: int
-    losing: int
-    loss: Array
-    rows: Block
-
-    def worse(self, other: "RowGains") -> "RowGains":
-        """Return the sum of both counts and the largest losses of both."""
-        loss = np.concatenate([self.loss, other.loss])
-        largest = np.argsort(-loss, kind="stable")[:_MORE]
-        rows = join_blocks([self.rows, other.rows]).part(largest)
-        return RowGains(
-            self.gaining + other.gaining,
-            self.losing + other.losing,
-            loss[largest],
-            rows,
-        )
 
 
 def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
@@ -97,22 +73,35 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                 ),
             )
         smallest = zero * float((np.abs(result.direction) * size).max())
-        gains_of_block = partial(
-            along, likelihood=likelihood, direction=result.direction, smallest=smallest
+        n_gaining, losing = design.sum_over_rows(
+            partial(
+                split_rows,
+                likelihood=likelihood,
+                direction=result.direction,
+                smallest=smallest,
+            ),
+            _join_splits,
         )
-        gains = design.sum_over_rows(gains_of_block, RowGains.worse)
-        if not gains.losing:
-            kind: Literal["complete", "quasi"] = (
-                "complete" if gains.gaining == design.count else "quasi"
-            )
+        if not losing.rows:
+            kind: Literal["complete", "quasi"] = "quasi"
+            if n_gaining == design.count:
+                kind = "complete"
             note = important_note(
                 Topic.CONVERGENCE,
                 "separation was found in {n} of {total} rows and holds in all; its coefficients are those of the {n} rows",
                 n=part.n,
                 total=design.count,
             )
-            return replace(result, kind=kind, rows=gains.gaining), (note,)
-        part = _extend_sample(part, gains.rows)
+            return replace(result, kind=kind, rows=n_gaining), (note,)
+        joined = join_blocks([part.block, losing._replace(weights=None)])
+        # weights do not affect separation
+        part = replace(
+            part,
+            X=np.ascontiguousarray(joined.X),
+            y=joined.y,
+            offset=joined.offset,
+            weights=np.ones(joined.rows),
+        )
         result = separation(replace(model, design=part))
     note = important_note(
         Topic.CONVERGENCE,
@@ -121,39 +110,36 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
     return Separation.without_separation(model), (note,)
 
 
-def along(
+RowSplit = tuple[
+    int, Block
+]  # how many rows gain likelihood, and some rows that lose it
+
+
+def split_rows(
     block: Block, *, likelihood: MayDiverge, direction: Array, smallest: float
-) -> RowGains:
-    """Return the gains of the rows of a block along a direction (p, m) of the
-    coefficients.
+) -> RowSplit:
+    """Split the rows of a block by whether they gain or lose likelihood along a
+    direction (p, m) of the coefficients.
 
     A linear predictor gains or loses if it moves by more than `smallest`.
     """
     cone = likelihood.recession(block.y)
     # c_r'(x_r D) >= 0 if the likelihood does not decrease along D.
     gain = np.einsum("rm,rm->r", cone.directions, block.X[cone.rows] @ direction)
-    loss = np.where(cone.equal, np.abs(gain), -gain)
-    gaining = np.unique(cone.rows[(gain > smallest) & ~cone.equal])
-    worst = np.zeros(block.rows)
-    np.maximum.at(worst, cone.rows, loss)
-    losing = np.flatnonzero(worst > smallest)
-    largest = losing[np.argsort(-worst[losing], kind="stable")[:_MORE]]
-    return RowGains(len(gaining), len(losing), worst[largest], block.part(largest))
+    loses = np.where(cone.equal, np.abs(gain), -gain) > smallest
+    gains = ~cone.equal & (gain > smallest)
+    losing = np.unique(cone.rows[loses])
+    return len(np.unique(cone.rows[gains])), _join_losing(block.part(losing))
 
 
-def _extend_sample(part: Design, rows: Block) -> Design:
-    """Return the sample with more rows; their weights do not affect separation."""
-    weights = np.ones(part.n + rows.rows)
-    joined = join_blocks(
-        [Block(part.X, part.observed, None, part.offset), rows._replace(weights=None)]
-    )
-    return replace(
-        part,
-        X=np.ascontiguousarray(joined.X),
-        y=joined.y,
-        offset=joined.offset,
-        weights=weights,
-    )
+def _join_splits(a: RowSplit, b: RowSplit) -> RowSplit:
+    return a[0] + b[0], _join_losing(a[1], b[1])
+
+
+def _join_losing(*blocks: Block) -> Block:
+    """Return the rows that join the sample in a round."""
+    max_rows = 500
+    return join_blocks(blocks).part(slice(0, max_rows))
 
 
 FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists

@@ -17,7 +17,9 @@ directions, because any multiple of it may be added. A level without its own coe
 free) has -a_g = 0, which is a row of zeros with equality.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +54,26 @@ def maximise_linear(gain: Array, normals: Array) -> Array:
         f"on {len(gain)} coefficients stopped with: {result.message.rstrip('.')}. "
         "Rescale the columns, or use a prior on them."
     )
+
+
+def maximise_in_cone(
+    gain: Array, size: float, normals: Array, find_violated: Callable[[Array], Array]
+) -> Array | None:
+    """Return argmax gain'v in a cone and the box [-1, 1]; None if the maximum is zero
+    relative to `size`.
+
+    `normals` are some constraints, and `find_violated` returns others that v violates.
+    A subset allows more directions than all constraints, so that a maximum of zero over
+    it is a certificate for all.
+    """
+    while True:
+        v = maximise_linear(gain, np.unique(normals.round(14), axis=0))
+        if gain @ v <= SLACK * max(size, 1.0):
+            return None
+        violated = find_violated(v)
+        if not len(violated):
+            return v
+        normals = np.vstack([normals, violated])
 
 
 _TINY = 1e-12  # norm of a difference of two rows of orthonormal columns, below which they are equal
@@ -94,35 +116,27 @@ class LevelCone(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LevelDirections:
-    """The cone's solution: strict constraints, a direction along which they gain, and
-    the directions left by the others."""
+    """The cone's solution: strict constraints, and the directions left by the others."""
 
     strict: Array  # (R,) bool
-    a: Array  # (K,) of a direction
-    b: Array  # (k,)
     free: Array  # (K,) bool: levels without a row at equality
     a_span: Array  # (K, d): the directions that keep every other row at equality
     b_span: Array  # (k, d)
 
 
 def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
-    """Return a direction along which every constraint that can be strict is strict, and
-    the span left by the others."""
-    R, k = cone.X.shape
-    strict = np.zeros(R, dtype=bool)
-    a = np.zeros(levels)
-    b = np.zeros(k)
+    """Return the constraints that some direction makes strict, and the span left by the
+    others."""
+    strict = np.zeros(len(cone.codes), dtype=bool)
     while not strict.all():
         open_rows = np.flatnonzero(~strict)
         part = cone.part(open_rows)
-        solution = _one_sided(part, levels)
-        if solution is None:
-            solution = _between(part, levels)
-        if solution is None:
+        gains = _rows_of_one_sided_levels(part)
+        if not gains.any():
+            gains = _rows_that_gain(part)
+        if not gains.any():
             break
-        fresh, a_new, b_new = solution
-        a, b = _extend_direction(cone, strict, (a, b), (a_new, b_new))
-        strict[open_rows[fresh]] = True
+        strict[open_rows[gains]] = True
     equal_part = cone.part(np.flatnonzero(~strict))
     free = np.ones(levels, dtype=bool)
     free[equal_part.codes] = False
@@ -133,72 +147,45 @@ def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
     a_span = np.zeros((levels, b_span.shape[1]))
     if len(equal_part.codes):
         a_span[equal_part.codes[equal_part.starts]] = -_means(equal_part) @ b_span
-    return LevelDirections(strict, a, b, free, a_span, b_span)
+    return LevelDirections(strict, free, a_span, b_span)
 
 
-def _one_sided(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
-    """Return the rows of levels bounded from one side only, and the direction in which
-    these diverge; None if there are none."""
-    below = part.sums(part.below.astype(int)) > 0
-    above = part.sums(part.above.astype(int)) > 0
-    fresh = part.repeat_by_level(below != above)
-    if not fresh.any():
-        return None
-    a = np.zeros(levels)
-    a[part.codes[part.starts]] = below.astype(float) - above
-    return fresh, a, np.zeros(part.X.shape[1])
+def _rows_of_one_sided_levels(part: LevelCone) -> Array:
+    """Mark the rows of levels that are bounded from one side only."""
+    has_below = part.sums(part.below.astype(int)) > 0
+    has_above = part.sums(part.above.astype(int)) > 0
+    return part.repeat_by_level(has_below != has_above)
 
 
-def _between(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
-    """Return rows that some b makes strict, with a and b, or None; here every level is
-    bounded from both sides."""
+def _rows_that_gain(part: LevelCone) -> Array:
+    """Mark the rows that some b makes strict; here every level is bounded from both
+    sides."""
+    none = np.zeros(len(part.codes), dtype=bool)
     U = _within(part)
-    if len(U):
-        F = triangular(U)
-    else:
-        F = np.zeros((0, part.X.shape[1]))
-    kept_columns = list(rank_of(F).kept) if F.size else []
+    if not U.size:
+        return none
+    kept_columns = list(rank_of(triangular(U)).kept)
     if not kept_columns:
-        return None
+        return none
     inverse = inverse_upper(triangular(U[:, kept_columns])).astype(float)
-    Q = U[:, kept_columns] @ inverse
-    delta = _climb(part._replace(X=Q))
-    if delta is None:
-        return None
-    value = Q @ delta
+    part = part._replace(X=U[:, kept_columns] @ inverse)
+    gain, size = _sum_of_distances(part)
+    start = np.zeros((0, len(kept_columns)))
+    b = maximise_in_cone(gain, size, start, partial(_violated_pairs, part))
+    if b is None:
+        return none
+    value = part.X @ b
     low = np.maximum.reduceat(np.where(part.above, value, -np.inf), part.starts)
     high = np.minimum.reduceat(np.where(part.below, value, np.inf), part.starts)
     # -a_g is halfway between its bounds, which are equal if rows stay at equality
-    middle = 0.5 * (low + high)
-    margin = part.sign * (value - part.repeat_by_level(middle))
-    fresh = (
-        margin
-        > STRICT
-        * np.maximum(
-            np.linalg.norm(
-                Q - part.repeat_by_level(_means(part._replace(X=Q))), axis=1
-            ),
-            _TINY,
-        )
-    ) & ~part.equal
-    if not fresh.any():
-        return None
-    a = np.zeros(levels)
-    b = np.zeros(part.X.shape[1])
-    b[kept_columns] = inverse @ delta
-    # U are the rows less the means of their level: a_g + x b = a_g + mean_g b + u b
-    a[part.codes[part.starts]] = -middle - _means(part) @ b
-    return fresh, a, b
+    margin = part.sign * (value - part.repeat_by_level(0.5 * (low + high)))
+    length = np.linalg.norm(part.X - part.repeat_by_level(_means(part)), axis=1)
+    return (margin > STRICT * np.maximum(length, _TINY)) & ~part.equal
 
 
-def _climb(part: LevelCone) -> Array | None:
-    """Return the b in the cone and the box [-1, 1] that maximises the sum of distances
-    of rows from the other side of their level.
-
-    None if the maximum is zero.
-
-    A subset of the pairs allows more directions than all do, so that a maximum of zero over it is a certificate for all.
-    """
+def _sum_of_distances(part: LevelCone) -> tuple[Array, float]:
+    """Return g with g'b the sum of distances of rows from the other side of their
+    level, and the sum of its sizes."""
     gains = np.zeros_like(part.X)
     for these, opposite in ((part.below, part.above), (part.above, part.below)):
         count = part.sums(opposite.astype(float))
@@ -208,17 +195,7 @@ def _climb(part: LevelCone) -> Array | None:
         gains += np.where(
             (these & ~part.equal)[:, None], part.sign[:, None] * _unit(distance), 0.0
         )
-    gain = gains.sum(0)
-    size = float(np.linalg.norm(gains, axis=1).sum())
-    normals = np.zeros((0, part.X.shape[1]))
-    while True:
-        b = maximise_linear(gain, normals)
-        if gain @ b <= SLACK * max(size, 1.0):
-            return None
-        pairs = _violated_pairs(part, b)
-        if not len(pairs):
-            return b
-        normals = np.vstack([normals, pairs])
+    return gains.sum(0), float(np.linalg.norm(gains, axis=1).sum())
 
 
 def _violated_pairs(part: LevelCone, b: Array) -> Array:
@@ -241,24 +218,6 @@ def _violated_pairs(part: LevelCone, b: Array) -> Array:
         if length > _TINY and pair @ b < -SLACK * length:
             pairs.append(pair / length)
     return np.array(pairs).reshape(-1, part.X.shape[1])
-
-
-def _extend_direction(
-    cone: LevelCone, strict: Array, old: tuple[Array, Array], new: tuple[Array, Array]
-) -> tuple[Array, Array]:
-    """Return the new direction plus the multiple of the old one for which its rows
-    still gain."""
-    if not strict.any():
-        return new
-    strict_part = cone.part(np.flatnonzero(strict))
-    before, after = (
-        strict_part.sign * (a[strict_part.codes] + strict_part.X @ b)
-        for a, b in (old, new)
-    )
-    much = 1.0 + float(np.max(-after / before, initial=0.0))
-    a, b = (much * x + y for x, y in zip(old, new))
-    size = max(float(np.abs(a).max()), float(np.abs(b).max(initial=0.0)))
-    return a / size, b / size
 
 
 def _means(part: LevelCone) -> Array:

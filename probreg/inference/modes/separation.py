@@ -24,12 +24,14 @@ from scipy.linalg import qr
 from probreg.data.design import Design
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.level_moments import within_levels
 from probreg.data.unwritten import LazyColumns
 from probreg.inference.modes.level_separation import (
     SLACK,
     STRICT,
     LevelDirections,
     level_directions,
+    maximise_in_cone,
     maximise_linear,
     null_space_of,
     sorted_cone,
@@ -121,6 +123,8 @@ class Cone:
         loose = ~equal
         while inside.size and loose.any():
             step = self._climb(loose)
+            if step is None:
+                break
             fresh = loose & (self.margins(step) > STRICT)
             if not fresh.any():
                 break
@@ -129,44 +133,32 @@ class Cone:
             loose = loose & ~fresh
         return direction, strict
 
-    def _climb(self, loose: Array) -> Array:
+    def _climb(self, loose: Array) -> Array | None:
         """Return the direction of the cone within the box [-1, 1] that maximises the
-        sum of the margins marked in
-        `loose`.
-
-        Violated constraints join the programme. A subset of the constraints allows more
-        directions than all of them, so a
-        maximum of zero over the subset is a certificate for all rows.
-        """
+        sum of the margins marked in `loose`; None if it is zero."""
         at_once = 1000  # constraints that join the linear programme in a round
         rec = self.recession
         inside = self.inside
         start = np.flatnonzero(~rec.equal)
-        used = start[
-            np.linspace(
-                0, len(start) - 1, min(len(start), at_once + 10 * inside.shape[1])
-            ).astype(int)
-        ]
+        n_start = min(len(start), at_once + 10 * inside.shape[1])
+        start = start[np.linspace(0, len(start) - 1, n_start).astype(int)]
         # sum over loose r of c_r'(q_r delta) = gain'v with vec delta = inside v.
-        gain = (
-            inside.T
-            @ (
-                self.Q[rec.rows[loose]].T
-                @ (rec.directions * self._unit[:, None])[loose]
-            ).ravel()
-        )
-        while True:
-            step = inside @ maximise_linear(
-                gain, np.unique((self.normals(used) @ inside).round(14), axis=0)
+        scaled = rec.directions * self._unit[:, None]
+        gain = inside.T @ (self.Q[rec.rows[loose]].T @ scaled[loose]).ravel()
+
+        def find_violated(v: Array) -> Array:
+            margins = self.margins((inside @ v).reshape(self.shape))
+            violated = np.flatnonzero(~rec.equal & (margins < -SLACK))
+            return (
+                self.normals(violated[np.argsort(margins[violated])[:at_once]]) @ inside
             )
-            delta = step.reshape(self.shape)
-            if gain @ (inside.T @ step) <= SLACK * loose.sum():
-                return np.zeros(self.shape)
-            margins = np.where(rec.equal, 0.0, self.margins(delta))
-            violated = np.setdiff1d(np.flatnonzero(margins < -SLACK), used)
-            if not len(violated):
-                return delta
-            used = np.r_[used, violated[np.argsort(margins[violated])[:at_once]]]
+
+        v = maximise_in_cone(
+            gain, float(loose.sum()), self.normals(start) @ inside, find_violated
+        )
+        if v is None:
+            return None
+        return (inside @ v).reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +171,7 @@ class Separation:
     its recession directions.
     `not_estimable` (p, D) marks the reported coefficients, D per column, without a
     finite estimate; `columns` lists their columns and `labels` each of them;
-    `direction` (p, m), or None,
+    `direction` (p, m), or None with levels as codes,
     is one along which the likelihood never decreases; `rows` counts the rows with an
     increasing log-likelihood.
     """
@@ -284,10 +276,10 @@ def _separation_of_cone(
     recession: Recession,
     strict: Array,
     not_estimable: Array,
-    direction: Array,
+    direction: Array | None,
 ) -> Separation:
     """Return the separation of a cone with strict constraints along a direction (p,
-    m)."""
+    m), if it is known."""
     names = model.design.columns
     labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
@@ -342,66 +334,52 @@ def _separation_of_levels(
     if not strict.any():
         return Separation.without_separation(model)
     shift = basis.shift[border] / basis.scale[border]
-    missing, direction, held = _raw_directions(
-        directions,
-        (lead_columns, border, i),
-        basis.scale[border],
-        shift,
-        model.shape[0],
+    missing, held = _raw_coefficients(
+        directions, (lead_columns, border, i), shift, model.shape[0]
     )
-    result = _separation_of_cone(model, recession, strict, missing, direction)
+    result = _separation_of_cone(model, recession, strict, missing, None)
     return replace(result, held=held)
 
 
 def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
     """Whether no column is a combination of the other columns and of the indicators of
     the levels."""
-    group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
-    lead_groups = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
-    count = np.bincount(group, minlength=lead.groups + 1)
-    mean = lead_groups.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
-    if not intercept:
-        mean[0] = 0.0
-    if U.shape[1]:
-        return bool(
-            (count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped
-        )
-    return bool(count[1:].all())
+    if intercept:  # the reference is a level too
+        group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
+        lead = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
+    V = np.column_stack([U, np.zeros(len(U))])
+    within = within_levels(lead, V, None, np.zeros(lead.groups))
+    is_level = within.weight[int(intercept) :] > 0
+    return bool(is_level.all() and not rank_of(within.factor[:-1, :-1]).dropped)
 
 
-def _raw_directions(
+def _raw_coefficients(
     directions: LevelDirections,
     places: tuple[Array, Array, int | None],
-    scale: Array,
     shift: Array,
     p: int,
-) -> tuple[Array, Array, Array]:
-    """Return the raw coefficients (p, 1) without an estimate, a direction (p, 1) of
-    these, and the coefficients (p,) to fix, from levels and standardised columns.
+) -> tuple[Array, Array]:
+    """Return the raw coefficients (p, 1) without an estimate, and the coefficients (p,)
+    to fix, from levels and standardised columns.
 
     The fixed ones are one for each direction along which the limit of the likelihood is
     constant: each free level, the intercept for a free reference, and pivots.
     """
     lead, border, i = places
-    found = directions
-    direction = np.zeros((p, 1))
-    V = np.zeros((p, found.a_span.shape[1]))  # in standard deviations of the columns
+    a_span = directions.a_span
+    V = np.zeros((p, a_span.shape[1]))  # in standard deviations of the columns
     size = np.ones(p)
     fixed = np.zeros(p, dtype=bool)
-    direction[border, 0] = found.b / scale
-    V[border] = found.b_span
-    direction[lead, 0] = found.a[1:]
-    V[lead] = found.a_span[1:]
+    V[border] = directions.b_span
+    V[lead] = a_span[1:]
     size[lead] += np.linalg.norm(V[lead], axis=1)
-    fixed[lead] = found.free[1:]
+    fixed[lead] = directions.free[1:]
     if i is not None:
         # the coefficient of a level is a_g - a_0, the intercept a_0 - sum_j shift_j b_j
-        direction[lead] -= found.a[0]
-        V[lead] -= found.a_span[0]
-        direction[i] = found.a[0] - shift @ found.b
-        V[i] = found.a_span[0] - shift @ found.b_span
+        V[lead] -= a_span[0]
+        V[i] = a_span[0] - shift @ directions.b_span
         size[i] += np.abs(shift).sum()
-        fixed[i] = found.free[0]
+        fixed[i] = directions.free[0]
     missing = fixed | (np.linalg.norm(V, axis=1) > 1e-8 * size)
     if i is not None and fixed[i]:
         missing[lead] = True
@@ -411,7 +389,7 @@ def _raw_directions(
     V[fixed] = 0.0
     if V.size:
         fixed[qr(V.T, mode="r", pivoting=True)[1][: V.shape[1]]] = True
-    return missing[:, None], direction, fixed
+    return missing[:, None], fixed
 
 
 def frame_with_shifts(model: Model, absorbs: bool) -> Frame:
