@@ -132,11 +132,6 @@ def functions(X: np.ndarray, y: np.ndarray) -> None:
     learners = {
         OURS: online.kernel(online.lms(0.2), k),
         "kernel_rls": online.kernel(online.rls(precision=1.0), k),
-        "aggregate of three": online.aggregate(
-            [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)],
-            low=-40.0,
-            high=40.0,
-        ),
     }
     fast = online.Record(compiled=True)
     calls: dict[str, Callable[[], Any]] = {

@@ -20,7 +20,7 @@ heard = X @ room + 0.1 * rng.standard_normal(n)
 # The step that makes the bound least, for what is known beforehand: rows no longer than r, a room no louder than 2.
 r = float(np.sqrt((X**2).sum(axis=1).max()))
 learners = {
-    "LMS, step by theory": online.lms("theory", x_norm=r, u_norm=2.0, u_loss=0.01 * n),
+    "LMS, step by theory": online.lms(online.additive_step(r, 2.0, 0.01 * n)),
     "implicit step": online.implicit_lms(0.05),
     "normalised LMS": online.nlms(0.2),
     "recursive least squares": online.rls(precision=1.0),

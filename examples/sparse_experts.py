@@ -33,7 +33,7 @@ def learners(p: int, slack: float) -> tuple[online.Gradient, online.Gradient]:
     norm, size = slack * np.abs(relevant).sum(), slack * float(np.linalg.norm(relevant))
     step = online.multiplicative_step(2 * norm, np.log(2 * p), lowest)
     return online.lms(
-        "theory", x_norm=np.sqrt(p), u_norm=size, u_loss=lowest
+        online.additive_step(np.sqrt(p), size, lowest)
     ), online.eg_pm(step, norm=norm)
 
 

@@ -63,7 +63,7 @@ def follow(path: Path) -> tuple[online.Run, float]:
 # Beforehand: no row is longer than sqrt(6), the weights no larger than 2, the noise has a spread of about 0.3.
 blocks = 30
 learner = online.lms(
-    "theory", x_norm=np.sqrt(len(names)), u_norm=2.0, u_loss=0.09 * blocks * BLOCK
+    online.additive_step(np.sqrt(len(names)), 2.0, 0.09 * blocks * BLOCK)
 )
 online.run(
     learner, *block(0, 1000)

@@ -3,6 +3,7 @@
 from probreg.online.guarantee import (
     Assumption as Assumption,
     Guarantee as Guarantee,
+    additive_step as additive_step,
     multiplicative_step as multiplicative_step,
 )
 from probreg.online.learner import (
@@ -25,7 +26,6 @@ from probreg.online.losses import (
 )
 from probreg.online.recipes import (
     LEARNERS as LEARNERS,
-    aggregate as aggregate,
     batch_perceptron as batch_perceptron,
     descent as descent,
     eg as eg,
@@ -62,7 +62,6 @@ from probreg.online.updates import (
     State as State,
     constant as constant,
     inverse_sqrt as inverse_sqrt,
-    inverse_time as inverse_time,
 )
 from probreg.registry import public_names as _public_names
 

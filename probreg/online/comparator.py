@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import rel_entr, softmax
+from scipy.special import expit, rel_entr, softmax
 
 from probreg.linalg import merge
-from probreg.online.losses import Loss
 from probreg.online.updates import Array, Geometry
 
 
@@ -72,14 +71,14 @@ def _descend(
     return u
 
 
-def least_loss(X: Array, y: Array, loss: Loss, geometry: Geometry) -> Array:
+def least_logistic(X: Array, y: Array, geometry: Geometry) -> Array:
     """Return the u with the least logistic loss over rows."""
 
     def objective(u: Array) -> tuple[float, Array]:
         # L_u = sum_i log(1 + exp eta_i) - y_i eta_i; its gradient is X'(mean - y).
         eta = X @ u
         value = float(np.sum(np.logaddexp(0, eta) - y * eta))
-        return value, X.T @ (loss.mean(eta) - y)
+        return value, X.T @ (expit(eta) - y)
 
     if geometry.size == np.inf:
         from scipy.optimize import minimize

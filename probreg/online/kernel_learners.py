@@ -35,16 +35,12 @@ class KernelLearner(Learner):
     """A learner of functions: its predictions, and k(x, x) in the place of ||x||^2."""
 
     kernel: CovarianceFunction
-    linear: ClassVar[bool] = False
     grows: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def flat(self) -> Learner:
         """The learner of columns with the same steps, to which the theorems apply."""
-
-    def compiles(self) -> bool:
-        return True
 
     def width(self, state: State) -> int:
         return state.memory["anchors"].shape[1]

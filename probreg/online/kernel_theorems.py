@@ -1,4 +1,4 @@
-"""Guarantees of learners of functions and of aggregates.
+"""Guarantees of learners of functions.
 
 A run on rows x with the kernel k is one on columns: with Phi Phi' = K over the rows of the run, u'phi(x) is the f = sum_i b_i k(x_i, .)
 with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
@@ -8,17 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-import probreg.online.comparator as best
 from probreg.errors import Incompatible
 from probreg.kernels.pairs import RowPairs
-from probreg.online.experts import Aggregate
-from probreg.online.guarantee import Assumption, Guarantee
+from probreg.online.guarantee import Guarantee
 from probreg.online.kernel_learners import KernelLearner
 from probreg.online.rounds import Rounds
 from probreg.online.theorems import (
     descent_theorem,
-    reachable_assumption,
-    sampling_assumptions,
     theorem_guarantee,
     theorem_of,
 )
@@ -31,8 +27,6 @@ def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
     For a learner of functions `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows; that of a run that
     continues another is None, because its f may need other rows.
     """
-    if isinstance(path.learner, Aggregate):
-        return aggregate_theorem(path, comparator)
     if not isinstance(path.learner, KernelLearner):
         return theorem_guarantee(path, comparator)
     flat, Phi = on_columns(path)
@@ -86,32 +80,3 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
         data=(Phi, y),
     )
     return flat, Phi
-
-
-def aggregate_theorem(path: Rounds, u: Array | None) -> Guarantee:
-    """L <= sum_i u_i L_i + d(u, w_1) / rate, u on the simplex: the mixture loses -log(sum_i w_i exp(-rate l_i)) / rate at least
-    as much as the forecast, and that adds up."""
-    learner = path.learner
-    assert isinstance(learner, Aggregate)
-    start = path.start.w
-    losses = path.losses_of_learners()
-    if u is None:
-        prior = np.log(np.maximum(start, 1e-300)) / learner.rate
-        u = np.eye(len(start))[np.argmin(losses - prior)]
-    reachable = reachable_assumption(u)
-    bound = float(u @ losses) + best.relative_entropy(u, start) / learner.rate
-    not_fixed = Assumption(
-        "the learners do not change, only their weights", None, False
-    )
-    return Guarantee(
-        "aggregating algorithm",
-        "Vovk 1998",
-        "cumulative squared loss",
-        path.loss,
-        bound,
-        path.totals.rounds,
-        (reachable,),
-        u,
-        float(u @ losses),
-        sampling=(not_fixed, *sampling_assumptions(path)),
-    )

@@ -49,8 +49,8 @@ class Learner(ABC):
 
     loss: Loss
     conservative: ClassVar[bool] = False  # whether it moves after mistakes only
-    linear: ClassVar[bool] = True  # whether it predicts w'x, with one weight per column
-    grows: ClassVar[bool] = False  # whether rounds can add weights, as for functions
+    # whether rounds can add weights, as for functions; otherwise it predicts w'x, with one weight per column
+    grows: ClassVar[bool] = False
 
     @property
     def title(self) -> str:
@@ -108,14 +108,6 @@ class Learner(ABC):
         """Return ||x||^2 of rows (n, p), in the space of the steps."""
         return np.einsum("ij,ij->i", X, X)
 
-    def compiles(self) -> bool:
-        """Return whether `block` uses compiled loops."""
-        return self.loss.code >= 0
-
-    def admits(self, y: Array) -> np.ndarray:
-        """Return which values of y are valid for the loss."""
-        return self.loss.labels.valid(y)
-
 
 def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array:
     """Return x as an array after the checks of a step."""
@@ -130,7 +122,7 @@ def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array
         raise DataError(
             f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row"
         )
-    if not learner.admits(np.array([y], dtype=float))[0]:
+    if not learner.loss.labels.valid(np.array([y], dtype=float))[0]:
         raise DataError(
             f"round {state.t + 1}: y is {y:g}, but this learner needs {learner.loss.labels.advice}"
         )

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from probreg.arguments.scalars import (
     NonNegative,
@@ -147,12 +146,6 @@ class Loss:
         if self.labels is BINARY:
             return int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0)))
         return 0
-
-    def mean(self, f: Array) -> Array:
-        """Return the forecast of y for predictions f: a probability for the logistic loss, else f."""
-        if self.name == "logistic":
-            return np.asarray(expit(f))
-        return np.asarray(f)
 
 
 SQUARED = Loss("squared", _squared_loss, derivative=2.0, code=0)

@@ -1,12 +1,10 @@
 """Named algorithms of the literature: each is a loss, a geometry and a rate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from probreg.arguments import scalars
-from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.errors import Incompatible
 from probreg.kernels.base import CovarianceFunction
-from probreg.online.experts import Aggregate
-from probreg.online.guarantee import additive_step
 from probreg.online.kernel_learners import KernelGradient, KernelLearner, KernelRLS
 from probreg.online.learner import Gradient, Learner
 from probreg.online.losses import LOGISTIC, PERCEPTRON, SQUARED, Loss
@@ -30,25 +28,13 @@ def _as_rate(step: Step) -> Rate:
 
 
 @scalars.check_arguments
-def lms(
-    step: Step | str = 0.01,
-    *,
-    x_norm: scalars.Positive | None = None,
-    u_norm: scalars.Positive = 1.0,
-    u_loss: scalars.NonNegative | None = None,
-) -> Gradient:
+def lms(step: Step = 0.01) -> Gradient:
     """Least mean squares: w += -step (w'x - y) x.
 
     Parameters
     ----------
-    step : float or Rate or "theory"
-        Positive; "theory" takes the one that minimises the bound L_u / (1 - step r^2) + ||u||^2 / step.
-    x_norm : float, optional
-        The bound r on ||x||, which "theory" needs.
-    u_norm : float
-        The norm of a comparator u.
-    u_loss : float, optional
-        The loss L_u of a comparator over the rounds.
+    step : float or Rate
+        Positive; `additive_step` minimises the bound L_u / (1 - step r^2) + ||u||^2 / step.
 
     Returns
     -------
@@ -61,16 +47,10 @@ def lms(
 
     Examples
     --------
-    >>> learner = lms("theory", x_norm=1.0, u_norm=2.0, u_loss=4.0)
-    >>> learner.rate.step
+    >>> from probreg.online import additive_step
+    >>> lms(additive_step(1.0, 2.0, 4.0)).rate.step
     0.5
     """
-    if isinstance(step, str):
-        if step != "theory":
-            raise DataError(f"step={step!r}: expected a number, a Rate or 'theory'")
-        if x_norm is None:
-            raise DataError("step='theory' needs x_norm=, a bound on ||x||")
-        step = additive_step(x_norm, u_norm, u_loss)
     return Gradient(SQUARED, _as_rate(step))
 
 
@@ -365,75 +345,19 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
     return KernelGradient(base, kernel)
 
 
-@scalars.check_arguments
-def aggregate(
-    learners: Sequence[Learner],
-    *,
-    low: scalars.Real = 0.0,
-    high: scalars.Real = 1.0,
-) -> Aggregate:
-    """One forecast from those of N learners. Its squared loss exceeds the best one by at most (high - low)^2 log(N) / 2.
-
-    Each learner learns from every row. See `Aggregate`.
-
-    Parameters
-    ----------
-    learners : sequence of Learner
-        Two or more. The forecast of a logistic one is its probability.
-    low : float
-        The least value of y, known before the rows. A forecast below is moved to it.
-    high : float
-        The largest value of y. A forecast above is moved to it.
-
-    Returns
-    -------
-    Aggregate
-        The learner.
-
-    References
-    ----------
-    Vovk 1998; Cesa-Bianchi & Lugosi 2006, section 3.6.
-
-    Examples
-    --------
-    >>> from probreg.online import lms, run
-    >>> both = aggregate([lms(0.1), lms(0.5)])
-    >>> path = run(both, [[1.0], [1.0], [1.0]], [1.0, 1.0, 1.0])
-    >>> path.guarantee().comparator, path.regret().value < 0.5 * 0.7
-    (array([0., 1.]), True)
-    """
-    if not isinstance(learners, list | tuple):
-        raise DataError(
-            f"learners is {type(learners).__name__}: expected a list of learners"
-        )
-    return Aggregate(tuple(learners), low, high)
-
-
-class Recipes(dict[str, Callable[..., Learner]]):
-    """Learners by name; an unknown name raises an error with the list of names."""
-
-    def __missing__(self, name: str) -> Callable[..., Learner]:
-        raise ProbregError(
-            f"unknown learner {name!r}. There are: {', '.join(sorted(self))}"
-        )
-
-
-LEARNERS = Recipes(
-    {
-        recipe.__name__: recipe
-        for recipe in (
-            lms,
-            implicit_lms,
-            nlms,
-            rls,
-            eg,
-            eg_pm,
-            perceptron,
-            batch_perceptron,
-            logistic,
-            descent,
-            kernel,
-            aggregate,
-        )
-    }
-)
+LEARNERS: dict[str, Callable[..., Learner]] = {
+    recipe.__name__: recipe
+    for recipe in (
+        lms,
+        implicit_lms,
+        nlms,
+        rls,
+        eg,
+        eg_pm,
+        perceptron,
+        batch_perceptron,
+        logistic,
+        descent,
+        kernel,
+    )
+}

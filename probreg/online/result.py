@@ -149,7 +149,7 @@ class Run(Rounds):
             entry = "coefficient b_i of f = sum_i b_i k(x_i, .) per row"
         else:
             shape = self.weights.shape[1:]
-            entry = f"weight per {'column' if self.learner.linear else 'learner'}"
+            entry = "weight per column"
         if u.shape != shape:
             raise DataError(
                 f"comparator has shape {u.shape}: expected one {entry}, {shape}"
@@ -161,7 +161,7 @@ class Run(Rounds):
 
         These are the best weights that the learner can reach: on the simplex for EG, in its ball for a projected learner.
         Exact for the squared loss of any stream; other losses need arrays. A learner of functions needs a comparator, the
-        b_i of f = sum_i b_i k(x_i, .) at its rows; for an aggregate it is the best of its learners.
+        b_i of f = sum_i b_i k(x_i, .) at its rows.
 
         >>> from probreg.online import lms, run
         >>> round(run(lms(0.5), [[1.0], [1.0]], [1.0, 2.0]).regret().value, 6)

@@ -11,7 +11,6 @@ import probreg.online.comparator as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.linalg import triangular
-from probreg.online.experts import Aggregate
 from probreg.online.kernel_learners import KernelLearner
 from probreg.online.learner import Learner
 from probreg.online.updates import Array, Euclid, State
@@ -110,23 +109,14 @@ class Rounds:
             raise DataError(
                 f"u has shape {u.shape}: expected one weight per column, {self.weights.shape[1:]}"
             )
-        if isinstance(learner, Aggregate):  # sum_i u_i L_i
-            return float(u @ self.losses_of_learners())
         if learner.loss.name == "squared":
             return float(np.sum((self.moments @ np.r_[u, -1.0]) ** 2))
         X, y = self.rows()
         return float(learner.loss.values(X @ u, y).sum()) * self.totals.rounds / len(y)
 
-    def losses_of_learners(self) -> Array:
-        """Return the losses L_i of the learners of an aggregate over the rounds."""
-        return self.state.memory["losses"] - self.start.memory["losses"]
-
     def best(self) -> Array:
         """Return the fixed weights with the least loss over the same rounds."""
         loss = self.learner.loss
-        if isinstance(self.learner, Aggregate):
-            losses = self.losses_of_learners()
-            return np.eye(len(losses))[np.argmin(losses)]
         if self.learner.grows:
             raise Incompatible(
                 "no best function: without a bound on its norm, a function fits every row; pass a comparator, or use guarantee()"
@@ -135,7 +125,7 @@ class Rounds:
         if loss.name == "squared":
             return hindsight.least_squares(self.moments, geometry)
         if loss.name == "logistic":
-            return hindsight.least_loss(*self.rows(), loss, geometry)
+            return hindsight.least_logistic(*self.rows(), geometry)
         raise Incompatible(
             f"the best fixed weights are not available for the {loss.name} loss: pass a comparator"
         )

@@ -91,10 +91,6 @@ class RLS(Learner):
         T = inverse_upper(R)
         return T @ T.T
 
-    def rss(self, state: State) -> float:
-        """Return the minimum of the criterion: the residual sum of squares plus the penalty."""
-        return float(state.memory["factor"][-1, -1] ** 2)
-
 
 def _solve_triangle(F: Array) -> Array:
     """Return w from R w = z of F = [R z; 0 .]; a weight that the rows do not determine is 0."""

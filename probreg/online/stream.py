@@ -166,7 +166,8 @@ class Recorder:
         compiled = record.compiled
         if compiled is None:
             compiled = not small
-        self.compiled = compiled and learner.compiles()
+        # a custom loss has no compiled loop
+        self.compiled = compiled and (learner.grows or learner.loss.code >= 0)
         self.predictions: list[Array] = []
         self.losses: list[Array] = []
         self.sum = np.zeros_like(start.w)
@@ -187,7 +188,7 @@ class Recorder:
                 f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {width}",
                 self.state,
             )
-        valid = self.learner.admits(b)
+        valid = self.learner.loss.labels.valid(b)
         stop = len(b) if valid.all() else int(np.argmin(valid))
         n_steps = self._learn(A[:stop], b[:stop]) if stop else 0
         if n_steps < len(b):
@@ -206,7 +207,7 @@ class Recorder:
                 f"{row}: {place}; drop or repair that row, then continue from the error's `state`, the state before it",
                 self.state,
             )
-        if not self.learner.admits(np.array([y]))[0]:
+        if not self.learner.loss.labels.valid(np.array([y]))[0]:
             advice = self.learner.loss.labels.advice
             raise StreamError(
                 f"{row}: y is {y:g}, but this learner needs {advice}", self.state
@@ -270,7 +271,7 @@ class Recorder:
         if self.rows:
             self.predictions.append(arrays.prediction)
             self.losses.append(arrays.loss)
-        is_squared = self.learner.loss.name == "squared" and self.learner.linear
+        is_squared = self.learner.loss.name == "squared" and not self.learner.grows
         if isinstance(self.source, RowStream) and is_squared:
             F = triangular(A, b).astype(float)
             self.factor = F if self.factor is None else merge(self.factor, F)

@@ -45,7 +45,7 @@ class Rate:
     power : float
         Not negative; 0 is a constant step.
     kind : int
-        One of the four above.
+        One of the three above.
     eps : float
         Not negative.
 
@@ -106,28 +106,6 @@ def constant(step: scalars.Positive) -> Rate:
     0.1
     """
     return Rate(step)
-
-
-@scalars.check_arguments
-def inverse_time(step: scalars.Positive) -> Rate:
-    """The rate step / t: for strongly convex losses, and to average noise away.
-
-    Parameters
-    ----------
-    step : float
-        Positive.
-
-    Returns
-    -------
-    Rate
-        For a learner's `step`.
-
-    Examples
-    --------
-    >>> inverse_time(1.0).at(4, 1.0)
-    0.25
-    """
-    return Rate(step, power=1.0)
 
 
 @scalars.check_arguments

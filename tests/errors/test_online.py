@@ -170,11 +170,8 @@ def test_streams_cannot_do_what_needs_their_rows(data):
     "make",
     [
         lambda: online.lms(0.0),
-        lambda: online.lms("best"),
-        lambda: online.lms("theory"),
         lambda: online.rls(1.1),
         lambda: online.Euclid(-1.0),
-        lambda: online.LEARNERS["lsm"],
     ],
 )
 def test_settings_without_a_meaning_are_refused(make):

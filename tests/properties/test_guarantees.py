@@ -37,7 +37,6 @@ PENDING = online.State(np.zeros(P), 0, {"pending": np.ones(P)})
 ELSEWHERE = online.State(np.ones(P) / P, 0, {"theta": np.array([5.0, 0.0, 0.0])})
 FAR, U = np.array([9.0, 0.0, 0.0]), np.array([1.0, -1.0, 0.5])
 K = RBF(1.0)
-MIXED = online.aggregate([online.lms(0.1), online.lms(0.2)], low=-20, high=20)
 # theorem and violation -> learner, kind of response, the state it starts from, comparator, words of what is not met
 PLANTED: dict[
     str, tuple[online.Learner, str, online.State | None, np.ndarray | None, str]
@@ -137,13 +136,6 @@ PLANTED: dict[
         None,
         None,
         "step k(x, x) < 1",
-    ),
-    "aggregate, u": (
-        MIXED,
-        "real",
-        None,
-        np.array([0.7, 0.7]),
-        "u in the set the learner can reach",
     ),
     "descent, slope": (
         online.descent(broken(True), 0.1),

@@ -17,7 +17,7 @@ HELD = online.Euclid(radius=0.7)
 K = RBF(1.3)
 CASES: dict[str, tuple[online.Learner, str]] = {
     "lms": (online.lms(0.07), "real"),
-    "lms falling": (online.lms(online.inverse_time(0.3)), "real"),
+    "lms falling": (online.lms(online.Rate(0.3, power=1.0)), "real"),
     "implicit_lms": (online.implicit_lms(0.7), "real"),
     "nlms": (online.nlms(0.6, eps=0.2), "real"),
     "rls": (online.rls(precision=0.3), "real"),
@@ -36,16 +36,6 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "kernel lms": (online.kernel(online.lms(0.4), K), "real"),
     "kernel perceptron": (online.kernel(online.perceptron(0.6), K), "sign"),
     "kernel rls": (online.kernel(online.rls(precision=0.3), K), "real"),
-    "aggregate": (
-        online.aggregate(
-            [online.lms(0.05), online.kernel(online.lms(0.4), K)], low=-9, high=9
-        ),
-        "real",
-    ),
-    "aggregate of a logistic learner": (
-        online.aggregate([online.logistic(0.4), online.lms(0.02)]),
-        "binary",
-    ),
 }
 # recipes beside the package's own: with their defaults, on real responses
 CASES |= {
@@ -110,8 +100,6 @@ def test_kernels_repeat_the_pure_steps(name: str, rng: np.random.Generator):
         atol=1e-12 * np.abs(slow.weights).max(initial=0.0),
     )
     for key, value in slow.state.memory.items():
-        if key == "states":
-            continue
         np.testing.assert_allclose(
             fast.state.memory[key], value, rtol=1e-11, atol=1e-12
         )
@@ -123,7 +111,7 @@ def test_a_step_changes_nothing_it_was_given(name: str, rng: np.random.Generator
     learner, kind = CASES[name]
     X, y = rows(rng, kind)
     state = online.run(learner, X, y).state
-    arrays = [a for k, a in state.memory.items() if k != "states"]
+    arrays = list(state.memory.values())
     before = [state.w.copy(), *(a.copy() for a in arrays)]
     learner.step(state, X[0], y[0])
     online.run(learner, X, y, state=state, record=online.Record(compiled=True))
@@ -180,12 +168,11 @@ def test_weights_are_kept_when_they_were_held(name: str, rng: np.random.Generato
     learner, kind = CASES[name]
     X, y = rows(rng, kind)
     path = online.run(learner, X, y, record=online.Record(every=1, compiled=False))
-    if "aggregate" not in name:
-        each = [
-            learner.predict(replace(path.state, w=w), x)
-            for w, x in zip(path.weights[:-1], X, strict=True)
-        ]
-        np.testing.assert_allclose(path.predictions, each, atol=1e-12)
+    each = [
+        learner.predict(replace(path.state, w=w), x)
+        for w, x in zip(path.weights[:-1], X, strict=True)
+    ]
+    np.testing.assert_allclose(path.predictions, each, atol=1e-12)
     np.testing.assert_allclose(
         path.average(), path.weights[:-1].mean(axis=0), atol=1e-13
     )
@@ -421,7 +408,7 @@ def test_averaged_weights_keep_the_online_to_batch_bound(rng: np.random.Generato
 
 def test_theory_picks_the_step_of_the_least_bound(rng: np.random.Generator):
     r, size, K = 1.7, 2.2, 3.1
-    best = online.lms("theory", x_norm=r, u_norm=size, u_loss=K).rate.step
+    best = online.additive_step(r, size, K)
     bound = lambda s: K / (1 - s * r**2) + size**2 / s
     assert bound(best) == pytest.approx((np.sqrt(K) + size * r) ** 2)
     assert all(bound(best) <= bound(best * c) for c in (0.9, 0.99, 1.01, 1.1))

@@ -1,4 +1,4 @@
-"""Laws of learners of functions and of aggregation: the columns of a kernel, budgets, Gaussian processes, bounds on any stream."""
+"""Laws of learners of functions: the columns of a kernel, budgets, Gaussian processes, bounds on any stream."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ BASES = {
     "lms": (online.lms(0.05), "real"),
     "nlms": (online.nlms(0.6, eps=0.2), "real"),
     "implicit": (online.implicit_lms(0.7), "real"),
-    "falling": (online.lms(online.inverse_time(0.1)), "real"),
+    "falling": (online.lms(online.Rate(0.1, power=1.0)), "real"),
     "perceptron": (online.perceptron(0.6), "sign"),
     "hinge": (online.descent(online.hinge(), 0.1), "sign"),
     "logistic": (online.logistic(0.4), "binary"),
@@ -177,45 +177,6 @@ def test_mistakes_of_a_kernel_perceptron_never_exceed_the_bound(
         assert least.holds
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(300, marks=pytest.mark.slow)])
-def test_an_aggregate_is_nearly_as_good_as_its_best_learner(
-    count: int, rng: np.random.Generator
-):
-    for X, y in streams(rng, count):
-        low, high = float(y.min()) - 1e-9, float(y.max()) + float(rng.uniform(0.1, 2))
-        step = float(rng.uniform(0.1, 1.9)) / (1 + float((X**2).sum(axis=1).max()))
-        learners = [
-            online.lms(step),
-            online.kernel(online.lms(0.4), RBF(1.0)),
-            online.rls(precision=1.0),
-        ]
-        both = online.aggregate(learners, low=low, high=high)
-        path = online.run(both, X, y, record=QUICK)
-        promise = kept(path)
-        assert path.regret().value <= (high - low) ** 2 * np.log(3) / 2 + 1e-9
-        kept(path, rng.dirichlet(np.ones(3)))
-        alone = online.run(learners[1], X, y, record=QUICK)
-        own = np.sum((np.clip(alone.predictions, low, high) - y) ** 2)
-        assert path.loss_of([0, 1, 0]) == pytest.approx(own, rel=1e-9, abs=1e-12)
-        assert promise.comparator_loss <= own + 1e-9
-
-
-def test_the_forecast_is_within_the_mixture_at_both_ends(rng: np.random.Generator):
-    """(p - y)^2 <= g(y) for y = low, high, all that the proof needs; at twice the rate no forecast could do it."""
-    learner = online.aggregate(
-        [online.lms(0.1), online.lms(0.2), online.lms(0.3)], low=-1, high=3
-    )
-    F, w = rng.uniform(-1, 3, (1000, 3)), rng.dirichlet(np.ones(3), 1000)
-    p = learner.mix_forecasts(w, F)
-    assert ((p >= -1) & (p <= 3)).all()
-    for y in (-1, 3):
-        g = (
-            -np.log(np.sum(w * np.exp(-learner.rate * (F - y) ** 2), axis=1))
-            / learner.rate
-        )
-        assert ((p - y) ** 2 <= g + 1e-12).all()
-
-
 def test_the_first_rows_count_as_often_as_they_come(rng: np.random.Generator):
     """Passes, a state to go on from, and anchors that are met again."""
     X, y = rows(rng, "real", 25)
@@ -263,12 +224,6 @@ REFUSED = {
     "base is KernelRLS": lambda: online.kernel(
         online.kernel(online.rls(precision=1.0), RBF()), RBF()
     ),
-    "low=2, high=1": lambda: online.aggregate(
-        [online.lms(), online.lms()], low=2, high=1
-    ),
-    "learners has 1 entry": lambda: online.aggregate([online.lms()]),
-    r"learners\[1\] is str": lambda: online.aggregate([online.lms(), "lms"]),
-    "learners is Gradient": lambda: online.aggregate(online.lms()),
 }
 
 
@@ -294,14 +249,6 @@ def test_rows_and_forecasts_that_cannot_be_used_are_named(
     np.testing.assert_array_equal(met.value.state.w, before.state.w)
     with pytest.raises(DataError, match=r"X has shape \(2,\): expected \(n, 3\)"):
         learner.predict(before.state, [1.0, 2.0])
-    pool = online.aggregate([online.lms(0.1), online.lms(0.2)])
-    with pytest.raises(
-        online.StreamError,
-        match=r"row 2: y is 1\.5, but this learner needs numbers from 0 to 1",
-    ):
-        online.run(pool, X[:3], [0.5, 0.5, 1.5], record=record)
-    with pytest.raises(Incompatible, match="the learners do not change"):
-        _ = online.run(pool, X[:3], [0.5, 0.5, 0.5]).guarantee().risk
 
 
 def test_the_best_of_all_functions_is_no_comparator_and_streams_keep_no_rows(

@@ -74,26 +74,6 @@ def test_kernel_least_squares_on_four_rows(compiled: bool):
         np.testing.assert_allclose(same.w, alpha, atol=2e-12)
 
 
-def test_rates_and_prices_of_aggregation():
-    """Range 3 and four learners: rate 2/9 and regret at most 9 log(4) / 2."""
-    learners = [online.lms(s) for s in (0.05, 0.1, 0.2, 0.4)]
-    learner = online.aggregate(learners, low=-1.0, high=2.0)
-    promise = online.run(learner, X / 4, Y).guarantee()
-    assert learner.rate == pytest.approx(2 / 9, rel=1e-15)
-    assert promise.bound - promise.comparator_loss == pytest.approx(
-        4.5 * np.log(4), rel=1e-12
-    )
-    # two forecasts 0 and 1 of weights 1/4 and 3/4, y in [0, 1]: g(0) = -log(1/4 + 3/4 exp(-2)) / 2 and g(1) = -log(1/4 exp(-2) + 3/4) / 2
-    p = online.aggregate(learners[:2]).mix_forecasts(
-        np.array([0.25, 0.75]), np.array([0.0, 1.0])
-    )
-    low, high = (
-        -np.log(0.25 + 0.75 * np.exp(-2)) / 2,
-        -np.log(0.25 * np.exp(-2) + 0.75) / 2,
-    )
-    assert p == pytest.approx((1 - (high - low)) / 2, rel=1e-14)
-
-
 @pytest.mark.slow
 def test_the_bound_that_is_often_printed_is_false(rng: np.random.Generator):
     """With step / (1 - step r^2) in the place of 1 / (1 - step r^2) noise alone breaks it."""
