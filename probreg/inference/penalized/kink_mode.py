@@ -110,11 +110,12 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
             certificate = problem.certify(b, a)
             # a violation of at most 1e-13 is rounding
             exact = settled and certificate.violation <= 1e-13
-            if exact or certificate.violation < smallest:
-                best = Solved(b, a, inside.steps, exact, certificate)
-                smallest = certificate.violation
+            solved = Solved(b, a, inside.steps, exact, certificate)
             if exact:
-                return best
+                return solved
+            if certificate.violation < smallest:
+                best = solved
+                smallest = certificate.violation
     if best is None:
         raise DataError(
             "X, y and P span too many orders of magnitude for double precision: rescale them"
