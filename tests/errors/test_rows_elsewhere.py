@@ -501,7 +501,7 @@ def test_a_diagnosis_says_what_was_not_asked(there: Fits, place: str) -> None:
 
 
 def test_diagnostics_that_are_skipped_say_why(there: Fits, place: str) -> None:
-    (found,) = pr.diagnose(there.mode, skipped=True)["leverage"]
+    (found,) = pr.diagnose(there.mode, skipped=True)["reset"]
     words_of(place, found.sentence)
 
 

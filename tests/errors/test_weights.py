@@ -194,8 +194,6 @@ def test_a_row_that_alone_decides_is_named_by_hc3_where_it_stands():
     with pytest.raises(pr.DataError, match="row 4 has leverage 1"):
         fit.covariance("HC3")
     assert np.isnan(pr.influence_measures(fit)["cook"].values[4])
-    said = {f.check: f for f in pr.diagnose(fit)}
-    assert said["leverage"].sentence.startswith("row 4 has leverage 1 ")
     for name in ("cook", "dfbetas"):
         alone = [f for f in pr.diagnose(fit) if f.check == name and f.rows == (4,)]
         assert alone, name

@@ -121,30 +121,6 @@ def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
     assert len(_lines(alone)) <= 5
 
 
-def test_levels_of_one_factor_are_one_finding():
-    g = np.r_[np.repeat("a", 90), [f"b{i}" for i in range(10)]]
-    found = pr.check(
-        pr.Model.from_formula(
-            "y ~ g", {"y": np.arange(100) % 2, "g": g}, likelihood="bernoulli"
-        )
-    )["cells"]
-    levels = ", ".join(f"g[T.b{i}]" for i in range(10))
-    assert [f.sentence for f in found] == [
-        f"g has 10 levels with only one observation: {levels}",
-        f"g has 10 levels without observations of some y: {levels}",
-    ]
-    twice = {
-        "y": Z[:50],
-        "g": np.resize(list("abcde"), 50),
-        "h": np.resize(list("ABCDE"), 50),
-    }
-    (rank,) = pr.check(pr.Model.from_formula("y ~ g + h", twice))["rank"]
-    assert (
-        rank.sentence
-        == "h: 4 of its columns are combinations of g: their coefficients are not identified"
-    )
-
-
 def test_diagnose_reports_that_no_estimate_exists():
     y = (Z > 0).astype(float)
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
@@ -194,16 +170,8 @@ def test_no_print_of_sixty_coefficients_is_longer_than_40_lines(name, many):
 
 
 def test_findings_of_many_problems_are_folded():
-    g = [
-        np.r_[np.repeat("a", 90), [f"{name}{i}" for i in range(10)]]
-        for name in "bcdefghijklmnopqrstuvw"
-    ]
-    table = {"y": RNG.normal(size=100)} | {
-        f"g{i}": np.roll(column, 3 * i) for i, column in enumerate(g)
-    }
-    found = pr.check(
-        pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table)
-    )
+    X = 1e6 + 0.1 * RNG.normal(size=(100, 20))  # nearly constant columns
+    found = pr.check(pr.Model.from_arrays(X, Z))
     assert len([f for f in found if f.verdict]) > 15
     assert len(repr(found).splitlines()) <= LINES
     assert any(line.startswith("… ") for line in _lines(found))

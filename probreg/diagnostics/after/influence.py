@@ -24,14 +24,6 @@ from probreg.diagnostics.after.fit_arrays import (
     arrays_of_fit,
     simulated_p_value,
 )
-from probreg.diagnostics.before.columns import (
-    ALONE,
-    HALF,
-    HIGH,
-    TIMES,
-    design_leverage,
-    report_far_rows,
-)
 from probreg.diagnostics.before.sample import two_values
 from probreg.diagnostics.findings import (
     SIGNIFICANT,
@@ -210,45 +202,6 @@ def dfbetas(data_sets: FitArrays, fit: Fit) -> Array:
     variance = np.einsum("qk,skl,ql->sq", C, influence.covariance, C, optimize=True)
     with np.errstate(all="ignore"):  # a column that was dropped has no error
         return shift / (np.sqrt(variance)[:, None] * influence.sigma[..., None])
-
-
-@DIAGNOSTICS.register
-class LeverageDiagnostic(Diagnostic):
-    """Reports rows with a leverage of at least 0.5 and four times the mean that also have a large leverage in the design.
-
-    The leverage includes the information of each row and the prior (see `influence_measures`). A large count has a large
-    leverage because of its precision, which is no fault.
-
-    >>> import probreg as pr
-    >>> fit = pr.fit(pr.Model.from_arrays([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 9.0], range(10)))
-    >>> LeverageDiagnostic().run(fit)[0].rows
-    (9,)
-    """
-
-    name = "leverage"
-    title = "Leverage"
-    when = "flat or normal priors"
-    picture = "plot.diagnose"
-
-    def find(self, fit: Fit) -> list[Finding]:
-        pieces = fit.once(arrays_of_fit)
-        w = pieces.w
-        h = pieces.influence.leverage[0] / fit.model.shape[1]
-        names = fit.model.design.row_names
-        in_design = design_leverage(fit.model)
-        mean = float(w @ in_design / w.sum())
-        is_far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
-        mean = float(w @ h / w.sum())
-        far = report_far_rows(
-            self, h, np.where(is_far, w, 0.0), fit.model, minimum=HALF, mean=mean
-        )
-        if far[0].rows:
-            return far
-        top = int(np.argmax(np.where(w > 0, h, -1.0)))
-        sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
-        if h[top] >= HALF:
-            sentence += ", because of its precision and not its columns"
-        return self.report(sentence)
 
 
 @DIAGNOSTICS.register

@@ -25,7 +25,7 @@ from probreg.model.model import Model
 
 @check_arguments
 def check(model: Model, *, verbose: Flag = False) -> Findings:
-    """Check a model and its data before a fit: collinear columns, separation, scales, sparse cells, far rows.
+    """Check a model and its data before a fit: collinear columns, separation, scales, few events, far rows.
 
     `diagnose(fit)` answers other questions: whether the assumptions of the model agree with the data at its estimates.
     Findings are in order of severity. It prints the findings that need attention and the number of checks that passed.

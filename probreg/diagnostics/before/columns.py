@@ -1,6 +1,6 @@
 """Scales of the columns under their priors, and the leverage of the rows in the design."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.collinearity import surplus
-from probreg.diagnostics.findings import Finder, Finding, NotApplicable, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 from probreg.priors.joint import first_of
@@ -177,11 +177,6 @@ def _is_indicator(X: Array, j: int) -> bool:
     return bool(np.all((x == 0) | (x == 1)))
 
 
-# Huber (1981) calls leverages from 0.2 on risky; with few rows all are, so a multiple of their mean is required too.
-HALF, HIGH, TIMES = 0.5, 0.2, 4.0
-ALONE = 1.0 - 1e-10  # the row is fitted exactly, whatever its response
-
-
 @CHECKS.register
 class DesignLeverageCheck(Check):
     """Reports rows with a leverage h = x'(X'X)^-1 x of at least 0.2 and four times the mean; from 0.5 on the row's
@@ -196,12 +191,33 @@ class DesignLeverageCheck(Check):
     title = "Leverage in the design"
 
     def find(self, model: Model) -> list[Finding]:
+        alone = 1.0 - 1e-10  # the row is fitted exactly, whatever its response
+        # risky by Huber (1981); with few rows all leverages are, so a multiple of their mean is required too
+        high = 0.2
         refuse_coded_levels(model)
         design = model.design
         if surplus(model) is not None:
             raise NotApplicable("more columns than rows")
         w = full_weights(design.weights, design.n)
-        return report_far_rows(self, design_leverage(model), w, model)
+        h = design_leverage(model)
+        mean = float(w @ h / w.sum())
+        if mean >= alone:
+            return self.report(
+                "every row has leverage 1: as many coefficients as observations"
+            )
+        is_far = (h >= max(high, 4.0 * mean)) | (h >= alone)
+        order = [i for i in np.argsort(-h) if w[i] > 0 and is_far[i]]
+        if not order:
+            largest = h[w > 0].max(initial=0)
+            return self.report(f"largest leverage {largest:.3g} (mean {mean:.2g})")
+        names = design.row_names[order].tolist()
+        top = h[order[0]]
+        sentence = f"row {names[0]} has leverage {top:.3g} (mean {mean:.2g})"
+        if len(order) > 1:
+            sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
+        remedy = "check the row, and report the fit without it too"
+        verdict = Verdict.WARNING if top >= 0.5 else Verdict.NOTE
+        return self.report(sentence, verdict, remedy, rows=names)
 
 
 def design_leverage(model: Model) -> Array:
@@ -227,32 +243,3 @@ def design_leverage(model: Model) -> Array:
     if design.weight_kind != "frequency":
         U = weighted
     return ((U @ np.linalg.inv(np.linalg.qr(weighted, mode="r"))) ** 2).sum(1)
-
-
-def report_far_rows(
-    check: Finder[Any],
-    h: Array,
-    w: Array,
-    model: Model,
-    *,
-    minimum: float = HIGH,
-    mean: float | None = None,
-) -> list[Finding]:
-    """Return the finding of rows of positive weight with a leverage h (n,) of at least `minimum` and four times the mean."""
-    mean = float(w @ h / w.sum()) if mean is None else mean
-    if mean >= ALONE:
-        sentence = "every row has leverage 1: as many coefficients as observations"
-        return check.report(sentence)
-    is_far = (h >= max(minimum, TIMES * mean)) | (h >= ALONE)
-    order = [i for i in np.argsort(-h) if w[i] > 0 and is_far[i]]
-    if not order:
-        largest = h[w > 0].max(initial=0)
-        return check.report(f"largest leverage {largest:.3g} (mean {mean:.2g})")
-    names = model.design.row_names[order].tolist()
-    top = h[order[0]]
-    sentence = f"row {names[0]} has leverage {top:.3g} (mean {mean:.2g})"
-    if len(order) > 1:
-        sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
-    remedy = "check the row, and report the fit without it too"
-    verdict = Verdict.WARNING if top >= HALF else Verdict.NOTE
-    return check.report(sentence, verdict, remedy, rows=names)
