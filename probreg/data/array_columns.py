@@ -22,7 +22,6 @@ from probreg.data.checked_arrays import (
 from probreg.data.design import ColumnRecipe, Design
 from probreg.data.formula.columns import read_columns
 from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import BasisTerm
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
@@ -47,14 +46,6 @@ class ArrayColumns(ColumnRecipe):
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:
         return {self.process.key: self.process} if self.process else {}
-
-    @property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        return tuple(term.described for term in self.processes.values())
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        return tuple(term.short for term in self.processes.values() if term.learned)
 
     @property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:

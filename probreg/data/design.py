@@ -46,10 +46,11 @@ class ColumnRecipe(ABC):
     Without terms of its own it has plain columns, and no response, offset or weights at new rows.
     """
 
-    @property
+    @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions, processes and varying effects, by the names of their columns."""
-        return ()
+        terms = (self.smooths, self.processes, self.grouped)
+        return tuple(t.described for by_key in terms for t in by_key.values())
 
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:
@@ -79,7 +80,8 @@ class ColumnRecipe(ABC):
     @property
     def learned(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows."""
-        return ()
+        processes = (term.short for term in self.processes.values() if term.learned)
+        return (*self.smooths, *processes)
 
     if TYPE_CHECKING:
 

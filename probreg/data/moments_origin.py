@@ -16,7 +16,6 @@ from probreg.system.disk import read_plain, write_whole
 
 FORMAT = "probreg moments 1"
 _SEAL = b',\n "sha256": "%s"\n}'  # the last member of the JSON: the digest of all bytes before it
-GROUPED = "grouped"  # key of the state of a term of varying effects
 _ARRAY = "array"  # key of a JSON table that represents an array
 
 
@@ -51,9 +50,7 @@ class Origin:
     def with_groups(self, states: Mapping[str, Any], columns: Sequence[str]) -> Self:
         """Return the origin with other states of terms with varying effects, by term, and the names of all columns."""
         recipe = self.saved_recipe()
-        recipe["state"]["transforms"] |= {
-            key: {GROUPED: dict(state)} for key, state in states.items()
-        }
+        recipe["state"]["transforms"] |= states
         recipe["columns"] = list(columns)
         return replace(
             self, recipe=json.dumps(recipe, default=_encode_array, sort_keys=True)
@@ -96,8 +93,8 @@ def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the states of the terms of a formula with varying effects."""
     if recipe.get("kind") != "formula":
         return []
-    transforms = recipe["state"]["transforms"].values()
-    return [state[GROUPED] for state in transforms if GROUPED in state]
+    states = recipe["state"]["transforms"].values()
+    return [state for state in states if state.get("kind") == "grouped"]
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------

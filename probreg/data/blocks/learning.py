@@ -31,14 +31,14 @@ from probreg.data.formula.columns import (
     missing_values,
 )
 from probreg.data.formula.evaluate import (
+    Level,
+    Memory,
     is_truth,
     read_coding,
     refuse_unstreamed,
 )
 from probreg.data.formula.formula import numbers_as_text, parse_with
 from probreg.data.formula.layout import (
-    Level,
-    Memory,
     factor_levels,
     level_column,
     plain_level,
@@ -448,7 +448,7 @@ class Scan:
         max_levels = 10_000  # of one column: each is a column of X
         self.rows += len(table.rows)
         columns = {
-            text: level_column(factor, table, {})
+            text: level_column(factor, table, Memory())
             for text, factor in self.factors.items()
         }
         # other kinds of grouping columns raise an error with their combinations

@@ -5,31 +5,28 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import DataTable, kind_of
-from probreg.data.formula.layout import Memory, factor_levels, lay_out, plain_level
-from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
+from probreg.data.formula.evaluate import Memory
+from probreg.data.formula.layout import factor_levels, lay_out, plain_level
+from probreg.data.terms.grouped import GroupedTerm, joined_levels
 from probreg.errors import DataError
 from probreg.formula.terms import Bar
 
 Array = np.ndarray
-KIND = "grouped"  # key of the state of a term
 
 
 def read_bar(bar: Bar, table: DataTable, memory: Memory) -> Array:
     """Return the inputs of the term (n, 1 + K), which learns its groups from the rows unless `memory` has them."""
-    Z, effects = lay_out(bar.effects, table, memory)
+    Z, effects, _ = lay_out(bar.effects, table, memory)
     labels = group_labels(bar.group, table)
-    if bar.key not in memory.transforms:
+    if bar.key not in memory.terms:
         # groups of more rows than these may already be known
         levels = memory.groups.get(bar.group) or levels_of_groups(bar.group, table)
         refuse_single(bar.key, levels)
-        term = GroupedTerm(bar.key, bar.by, effects, levels, bar.correlated, bar.group)
-        memory.transforms[bar.key] = {KIND: term.to_state()}
-    return term_of_bar(bar, memory).inputs_of(labels, Z)
-
-
-def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
-    """Return the term of a bar as learned from the training rows."""
-    return grouped_of(memory.transforms[bar.key][KIND], bar.key)
+        memory.terms[bar.key] = GroupedTerm(
+            bar.key, bar.by, effects, levels, bar.correlated, bar.group
+        )
+    term: Any = memory.terms[bar.key]
+    return term.inputs_of(labels, Z)
 
 
 def group_labels(group: tuple[str, ...], table: DataTable) -> Array:

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
-from probreg.data.terms.process import learned_process, refuse_holding
-from probreg.data.terms.term import learned_term, term_of
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.data.terms.process import ProcessTerm, learned_process, refuse_holding
+from probreg.data.terms.term import SmoothTerm, learned_term
 from probreg.errors import DataError
 from probreg.formula.expression import (
     ARITHMETIC,
@@ -33,6 +34,27 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
 }
 
 
+Level = str | int | float | bool
+Term = SmoothTerm | ProcessTerm | GroupedTerm
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The learned state of the factors: of each transform, the levels of each category, and the terms with a basis, by text.
+
+    `groups` are the known groups of rows elsewhere, by the columns that define them. While `learning`, a factor without state learns it
+    from the rows.
+    """
+
+    transforms: State = field(default_factory=dict)
+    levels: dict[str, list[Level]] = field(default_factory=dict)
+    terms: dict[str, Term] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[str, ...]] = field(
+        default_factory=dict, compare=False
+    )
+    learning: bool = field(default=True, compare=False)
+
+
 def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
     """Return whether an expression has Boolean values: a comparison, or a Boolean column, also within I(...) and C(...)."""
     node: ast.AST = expression.tree
@@ -47,17 +69,17 @@ def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
 def evaluate_expression(
     expression: Expression,
     table: DataTable,
-    state: State,
+    memory: Memory,
     *,
     centred: bool = True,
 ) -> Any:
     """Return the values of an expression at the rows of a table: an array (n,), or the result of a basis or a coding.
 
-    A transform without learned values in `state` learns them from these rows. Cubic splines are `centred` if other columns span the
+    A transform or a term that is not in `memory` learns from these rows. Cubic splines are `centred` if other columns span the
     constant.
     """
     with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state, centred).value(expression.tree)
+        return _Evaluation(expression, table, memory, centred).value(expression.tree)
 
 
 def refuse_unstreamed(expression: Expression) -> None:
@@ -65,16 +87,6 @@ def refuse_unstreamed(expression: Expression) -> None:
     call = expression.alone
     if call is not None and expression.function == "gp":
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
-
-
-def expression_inputs(
-    expression: Expression, table: DataTable, state: State
-) -> np.ndarray:
-    """Return the inputs (n, d) of the smooth function or process in an expression, at the rows of a table."""
-    call = expression.alone
-    assert call is not None  # the caller has asked
-    with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state).inputs(call)
 
 
 def read_coding(call: ast.Call) -> tuple[LevelCoding, dict[str, Any]]:
@@ -103,7 +115,7 @@ class _Evaluation:
 
     of: Expression
     table: DataTable
-    state: State
+    memory: Memory
     centred: bool = True
 
     def value(self, node: ast.AST) -> Any:
@@ -207,7 +219,7 @@ class _Evaluation:
         # without the constraint, the columns sum to 1, like the intercept
         if name in ("cr", "cc") and self.centred:
             words = {"constraints": "center"} | words
-        state = self.state.setdefault(key, {})
+        state = self.memory.transforms.setdefault(key, {})
         counts = self.table.counts
         if counts is None:
             counts = np.ones(len(values))
@@ -231,40 +243,44 @@ class _Evaluation:
     def _standalone(self, call: ast.Call, name: str) -> FactorColumns:
         """Return the columns of a smooth function or a process, at its kept basis."""
         key = self.of.written(call)
-        x = self.inputs(call)
+        x = self._inputs(call)
         rows = self.table.rows
-        by = self.of.by
-        column = None if by is None else self.table.columns[by]
-        if key not in self.state:
-            parts = tuple(map(self.of.written, call.args))
+        by = None if self.of.by is None else self.table.columns[self.of.by]
+        term: Any = self.memory.terms.get(key)
+        if term is None:
+            inputs = tuple(map(self.of.written, call.args))
             words = {
                 w.arg: ast.literal_eval(w.value)
                 for w in call.keywords
                 if w.arg and w.arg != "by"
             }
-            names = {"key": key, "short": f"{name}({', '.join(parts)})"}
+            names = {"key": key, "short": f"{name}({', '.join(inputs)})"}
             counts = self.table.counts
             if name in SMOOTHS:
-                self.state[key] = learned_term(
-                    name, x, column, words, **names, counts=counts
-                )
+                term = learned_term(name, x, by, words, **names, counts=counts)
             else:
-                process = learned_process(
+                term = learned_process(
                     x,
                     words,
                     **names,
-                    inputs=parts,
+                    inputs=inputs,
                     rows=rows,
                     streamed=self.table.streamed,
                     counts=counts,
                 )
-                self.state[key] = {"process": process}
-        if name not in SMOOTHS:
-            process = self.state[key]["process"]
-            return FactorColumns.number_columns(process.columns_at(x, rows))
-        return FactorColumns(*term_of(self.state[key]).columns_at(x, column, rows))
+            self.memory.terms[key] = term
+        if isinstance(term, ProcessTerm):
+            columns = term.columns_at(x, rows)
+            return replace(FactorColumns.number_columns(columns), inputs=x)
+        names_in_brackets = tuple(
+            column[len(key) + 1 : -1]
+            for function in term.functions
+            for column in function.columns
+        )
+        columns = term.columns_at(x, by, rows)
+        return FactorColumns(names_in_brackets, columns, inputs=x)
 
-    def inputs(self, call: ast.Call) -> np.ndarray:
+    def _inputs(self, call: ast.Call) -> np.ndarray:
         """Return the inputs of a smooth function or a process (n, d): one column for each of its arguments."""
         key = self.of.written(call)
         n = len(self.table.rows)

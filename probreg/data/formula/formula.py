@@ -11,8 +11,8 @@ from probreg.data.blocks.block import by_kind
 from probreg.data.checked_arrays import check_intercept, weights_without_empty_trials
 from probreg.data.design import AbsentRows, Design
 from probreg.data.formula.columns import DataTable, kind_of, read_table
+from probreg.data.formula.evaluate import Memory
 from probreg.data.formula.layout import (
-    Memory,
     factor_levels,
     numeric,
 )

@@ -151,7 +151,7 @@ def term_functions(design: Design) -> tuple[TermFunction, ...]:
         if not present.issuperset(terms[key].columns):
             continue
         term = recipe.processes.get(key) or recipe.smooths[key]
-        for block in terms[key].functions:
+        for block in getattr(term, "functions", (terms[key],)):
             functions.append(
                 TermFunction(
                     block,

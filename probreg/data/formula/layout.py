@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -24,8 +24,14 @@ from probreg.data.formula.contrasts import (
     LevelCoding,
     code_terms,
 )
-from probreg.data.formula.evaluate import evaluate_expression, is_truth, read_coding
-from probreg.data.formula.transforms import FactorColumns, State
+from probreg.data.formula.evaluate import (
+    Level,
+    Memory,
+    evaluate_expression,
+    is_truth,
+    read_coding,
+)
+from probreg.data.formula.transforms import FactorColumns
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
@@ -34,27 +40,10 @@ from probreg.formula.expression import Expression
 from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
 
-Level = str | int | float | bool
 MANY_LEVELS = 20  # text that differs in every row of more rows than this consists of row names or misread numbers
 _NOT_OF_NUMBERS = re.compile(
     r"[%,'\s\0$€£¥]"
 )  # signs that people and spreadsheets write within numbers
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The learned state of the factors: the state of each transform and the levels of each category, by text.
-
-    `groups` are the known groups of rows elsewhere, by the columns that define them. While `learning`, a factor without state learns it
-    from the rows.
-    """
-
-    transforms: State = field(default_factory=dict)
-    levels: dict[str, list[Level]] = field(default_factory=dict)
-    groups: dict[tuple[str, ...], tuple[str, ...]] = field(
-        default_factory=dict, compare=False
-    )
-    learning: bool = field(default=True, compare=False)
 
 
 def lay_out(
@@ -63,8 +52,8 @@ def lay_out(
     memory: Memory,
     *,
     codes: bool = False,
-) -> tuple[Any, tuple[str, ...]]:
-    """Return the matrix (n, p) of the terms and its columns.
+) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
+    """Return the matrix (n, p) of the terms, its columns, and the inputs (n, d) of each smooth function and process, by term.
 
     Factors of many levels stay codes if `codes`.
     """
@@ -103,12 +92,13 @@ def lay_out(
     refuse_repeated(tuple(names), parts)
     for name, values in head:
         refuse_not_finite(values, term=name, variables=(), table=table)
-    X = np.empty((n, len(head)))
+    X: Any = np.empty((n, len(head)))
     for j, (_, values) in enumerate(head):
         X[:, j] = values
     if tail:
-        return LazyColumns(X, tuple(tail), tuple(firsts)), tuple(names)
-    return X, tuple(names)
+        X = LazyColumns(X, tuple(tail), tuple(firsts))
+    inputs = {t: f.full.inputs for t, f in factors.items() if f.full.inputs is not None}
+    return X, tuple(names), inputs
 
 
 def _multiply_columns(
@@ -142,7 +132,7 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
 
 def numeric(expression: Expression, table: DataTable, memory: Memory) -> np.ndarray:
     """Return the finite numbers (n,) of an expression that must be one column: an offset or a transformed response."""
-    result = evaluate_expression(expression, table, memory.transforms)
+    result = evaluate_expression(expression, table, memory)
     if isinstance(result, FactorColumns):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(
@@ -195,7 +185,7 @@ def _read_factor(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
     contrast, options = (LevelCoding(), {}) if coding is None else read_coding(coding)
-    column = level_column(expression, table, memory.transforms)
+    column = level_column(expression, table, memory)
     if text not in memory.levels:
         memory.levels[text] = training_levels(
             text, column, options.get("levels"), table, coded=coding is not None
@@ -218,7 +208,7 @@ def _read_numbers(
     memory: Memory,
     centred: bool,
 ) -> CodedFactor:
-    values = evaluate_expression(expression, table, memory.transforms, centred=centred)
+    values = evaluate_expression(expression, table, memory, centred=centred)
     if not isinstance(values, FactorColumns):
         column = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
         values = FactorColumns((None,), column[:, None])
@@ -275,7 +265,7 @@ def _not_a_predictor(name: str, table: DataTable, kind: str) -> DataError:
 # ---- levels of categories ---------------------------------------------------------------------------------------------
 
 
-def level_column(expression: Expression, table: DataTable, state: State) -> Any:
+def level_column(expression: Expression, table: DataTable, memory: Memory) -> Any:
     """Return the values that `C(...)` codes: the column unchanged, or the values of an expression."""
     call = expression.coding_call
     if call is None:
@@ -286,7 +276,7 @@ def level_column(expression: Expression, table: DataTable, state: State) -> Any:
     if name is not None:
         return table.columns[name]
     values = np.broadcast_to(
-        evaluate_expression(inner, table, state),
+        evaluate_expression(inner, table, memory),
         table.rows.shape[:1],
     )
     if is_truth(inner, table.columns):

@@ -5,7 +5,7 @@ by hand, so a file can contain wrong numbers but never code.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -14,20 +14,19 @@ import numpy as np
 
 from probreg.data.checked_arrays import is_array
 from probreg.data.design import ColumnRecipe
-from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
+from probreg.data.formula.bars import group_labels, read_bar
 from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
-from probreg.data.formula.evaluate import expression_inputs
+from probreg.data.formula.evaluate import Memory
 from probreg.data.formula.layout import (
-    Memory,
     counts_at,
     lay_out,
     numeric,
     refuse_repeated,
 )
 from probreg.data.rows import refuse_infinite, refuse_missing, require
-from probreg.data.terms.grouped import GroupedTerm
+from probreg.data.terms.grouped import GroupedTerm, grouped_of
 from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.terms.term import SmoothTerm, smooth_of
 from probreg.data.unwritten import beside_groups
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
@@ -88,20 +87,6 @@ class Recipe(ColumnRecipe):
         return X, inputs
 
     @cached_property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        """The smooth functions among its terms, followed by the processes, by the names of their columns."""
-        return (
-            *(term.described(key) for key, term in self.smooths.items()),
-            *(term.described for term in self.processes.values()),
-            *(term.described for term in self.grouped.values()),
-        )
-
-    @cached_property
-    def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms with effects that vary by a group, by the term as written."""
-        return {bar.key: term_of_bar(bar, self.memory) for bar in self.layout.bars}
-
-    @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
         """The variables that only define the group of a row."""
         parts = self.layout
@@ -116,24 +101,10 @@ class Recipe(ColumnRecipe):
         table = _new_rows(data, self.variables)
         return {bar.key: group_labels(bar.group, table) for bar in self.layout.bars}
 
-    @cached_property
-    def smooths(self) -> Mapping[str, SmoothTerm]:
-        """The smooth functions among its terms, by the term as written."""
-        keys = [key for key in self.input_names if key not in self.processes]
-        return {key: term_of(self.memory.transforms[key]) for key in keys}
-
     @property
     def learned(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows through knots, means or anchors."""
-        held = [
-            key
-            for key in self.memory.transforms
-            if key not in self.processes and key not in self.grouped
-        ]
-        return (
-            *held,
-            *(term.short for term in self.processes.values() if term.learned),
-        )
+        return (*self.memory.transforms, *super().learned)
 
     @cached_property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:
@@ -161,12 +132,22 @@ class Recipe(ColumnRecipe):
     @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes among its terms, by the term as written."""
-        held = {
-            key: state.get("process") for key, state in self.memory.transforms.items()
-        }
-        return {
-            key: term for key, term in held.items() if isinstance(term, ProcessTerm)
-        }
+        return self._terms_of(ProcessTerm)
+
+    @cached_property
+    def smooths(self) -> Mapping[str, SmoothTerm]:
+        """The smooth functions among its terms, by the term as written."""
+        return self._terms_of(SmoothTerm)
+
+    @cached_property
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms with effects that vary by a group, by the term as written."""
+        return self._terms_of(GroupedTerm)
+
+    def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
+        keys = (*self.input_names, *(bar.key for bar in self.layout.bars))
+        terms = {key: self.memory.terms[key] for key in keys}
+        return {key: term for key, term in terms.items() if isinstance(term, kind)}
 
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
@@ -180,8 +161,7 @@ class Recipe(ColumnRecipe):
             *new.columns,
             *self.columns[start + len(old.columns) :],
         )
-        transforms = {**self.memory.transforms, key: {"process": new}}
-        memory = replace(self.memory, transforms=transforms)
+        memory = replace(self.memory, terms={**self.memory.terms, key: new})
         return replace(self, columns=columns, memory=memory)
 
     def offset_at(self, data: Any) -> np.ndarray | None:
@@ -258,16 +238,11 @@ def make_columns(
 
     Columns of bars are unwritten if `lazy`, and factors of many levels stay codes if `codes`.
     """
-    X, columns = lay_out(parts, table, memory, codes=codes)
-    inputs = {
-        e.written(): expression_inputs(e, table, memory.transforms)
-        for e in parts.factors.values()
-        if e.alone
-    }
+    X, columns, inputs = lay_out(parts, table, memory, codes=codes)
     if not parts.bars:
         return X, columns, inputs
     inputs |= {bar.key: read_bar(bar, table, memory) for bar in parts.bars}
-    terms = [term_of_bar(bar, memory) for bar in parts.bars]
+    terms: list[Any] = [memory.terms[bar.key] for bar in parts.bars]
     columns = (*columns, *(c for term in terms for c in term.columns))
     refuse_repeated(columns, parts)
     X = beside_groups(X, [(term, inputs[term.key]) for term in terms], lazy=lazy)
@@ -312,22 +287,26 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> DataTable:
 
 
 def _state_to_json(memory: Memory) -> dict[str, Any]:
-    """Return a memory as JSON-able data; processes are written out, because their bases contain arrays."""
-    transforms = {}
-    for key, entry in memory.transforms.items():
-        process = entry.get("process")
-        written = process.to_state() if isinstance(process, ProcessTerm) else entry
-        transforms[key] = copy.deepcopy(dict(written))
-    return {"transforms": transforms, "levels": copy.deepcopy(memory.levels)}
+    """Return a memory as JSON-able data."""
+    terms = {key: term.to_state() for key, term in memory.terms.items()}
+    return {
+        "transforms": copy.deepcopy({**memory.transforms, **terms}),
+        "levels": copy.deepcopy(memory.levels),
+    }
 
 
 def _state_from_json(state: Mapping[str, Any]) -> Memory:
     """Return the memory that `_state_to_json` wrote."""
-    transforms = {
-        key: {"process": process_of(entry, key)}
-        if entry.get("kind") == "process"
-        else entry
-        for key, entry in copy.deepcopy(state["transforms"]).items()
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "smooth": smooth_of,
+        "process": process_of,
+        "grouped": grouped_of,
     }
     levels = {key: list(v) for key, v in state["levels"].items()}
-    return Memory(transforms, levels, learning=False)
+    memory = Memory(levels=levels, learning=False)
+    for key, entry in copy.deepcopy(state["transforms"]).items():
+        if "kind" in entry:
+            memory.terms[key] = readers[entry["kind"]](entry, key)
+        else:
+            memory.transforms[key] = entry
+    return memory

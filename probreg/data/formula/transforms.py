@@ -22,13 +22,14 @@ class FactorColumns:
     """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
 
     `names` are written in brackets after the factor, except None for a single column. With `constant`, the first column can be dropped
-    if the model has an intercept.
+    if the model has an intercept. `inputs` (n, d) are those of a smooth function or a process.
     """
 
     names: tuple[str | None, ...]
     values: Array
     codes: Array | None = None
     constant: bool = False
+    inputs: Array | None = None
 
     @classmethod
     def number_columns(cls, values: Array) -> "FactorColumns":

@@ -109,6 +109,7 @@ class GroupedTerm:
     def to_state(self) -> dict[str, Any]:
         """Return the term as plain data."""
         return {
+            "kind": "grouped",
             "group": self.group,
             "effects": list(self.effects),
             "levels": list(self.levels),

@@ -1,11 +1,9 @@
-"""A smooth function as a term of a formula: its basis, for all rows or for each level of a factor, its column names and blocks.
-
-A term follows from plain data (its state), which recipes and files contain.
-"""
+"""A smooth function as a term of a formula: its basis, for all rows or for each level of a factor, its column names and blocks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,19 +29,17 @@ _MATRICES = ("knots", "transform")
 
 @dataclass(frozen=True)
 class BasisTerm:
-    """The columns of one term by name: columns with a flat prior, and blocks of columns that share a scale.
+    """The columns of one term, or of one of its functions, by name: columns with a flat prior, and blocks that share a scale.
 
-    `short` is the term without its options, which priors may use as its name. `levels` are the levels of `by=`, each with a function
-    of its own.
+    `short` is the term without its options, which priors may use as its name. `labels` of the blocks are the term, with a
+    distinguishing part if there are several. `levels` are the levels of `by=`, each with a function of its own.
     """
 
     name: str
     short: str
     flat: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...]
-    labels: tuple[
-        str, ...
-    ]  # labels of the blocks: the term, with a distinguishing part if there are several
+    labels: tuple[str, ...]
     levels: tuple[str, ...] = ()
 
     @cached_property
@@ -51,70 +47,43 @@ class BasisTerm:
         """All columns of the term."""
         return (*self.flat, *(c for block in self.blocks for c in block))
 
-    @property
-    def functions(self) -> tuple["BasisTerm", ...]:
-        """Return the term itself, or one term for each level of `by=`, named `s(x, by=g)[a]`."""
-        if not self.levels:
-            return (self,)
-        F = len(self.flat) // len(self.levels)
-        B = len(self.blocks) // len(self.levels)
-        return tuple(
-            BasisTerm(
-                f"{self.name}[{level}]",
-                f"{self.short}[{level}]",
-                self.flat[i * F : (i + 1) * F],
-                self.blocks[i * B : (i + 1) * B],
-                self.labels[i * B : (i + 1) * B],
-            )
-            for i, level in enumerate(self.levels)
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class SmoothTerm:
-    """A basis and its multiplier: none, a number, or the indicators of levels, each with a separate function."""
+    """A basis and its multiplier: none, a number, or the indicators of levels, each with a separate function.
 
+    `key` is the term as written, `short` the term without its options, and `by` is "", "number" or "levels".
+    """
+
+    key: str
+    short: str
     basis: SmoothBasis
-    short: str  # the term without its options
-    by: str = ""  # "", "number" or "levels"
-    levels: tuple[Any, ...] = ()
+    by: str = ""
+    levels: tuple[str, ...] = ()
 
-    def columns_at(
-        self, x: Array, by: Any = None, rows: Any = None
-    ) -> tuple[tuple[str, ...], Array]:
-        """Return the names of the columns and the columns (n, q), at points x (n, d) and the values of `by`."""
-        columns = self.basis.columns_at(x)
+    def columns_at(self, x: Array, by: Any = None, rows: Any = None) -> Array:
+        """Return the columns (n, q), level by level, at points x (n, d) of rows labelled `rows` and the values of `by`."""
+        columns = self.function_at(x)
+        kind = "" if by is None else kind_of(by)
         if self.by == "number":
-            kind = kind_of(by)
             if kind not in ("number", "truth"):
                 raise DataError(
                     f"by= held numbers when the model was fitted and holds {kind} now, {by[0]!r} at row {rows[0]}"
                 )
-            values = np.asarray(by, dtype=float)
-            columns = np.column_stack([np.ones(len(x)), columns]) * values[:, None]
-        if self.by == "levels":
-            levels = np.asarray(by, dtype=object)
-            if (
-                set(self.levels) == {"False", "True"}
-                and kind_of(by) == "number"
-                and np.isin(by, (0, 1)).all()
-            ):
-                levels = levels.astype(bool).astype(object)
-            bad = np.flatnonzero(
-                ~np.isin(levels.astype(str), [str(level) for level in self.levels])
+            return columns * np.asarray(by, dtype=float)[:, None]
+        if self.by == "":
+            return columns
+        values = np.asarray(by, dtype=object)
+        if set(self.levels) == {"False", "True"} and kind == "number":
+            values = np.array([{0: False, 1: True}.get(v, v) for v in values])
+        texts = values.astype(str)
+        bad = np.flatnonzero(~np.isin(texts, self.levels))
+        if len(bad):
+            raise DataError(
+                f"by= has the level {values[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
+                f"{', '.join(map(repr, self.levels))}"
             )
-            if len(bad):
-                raise DataError(
-                    f"by= has the level {levels[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
-                    f"{', '.join(map(repr, self.levels))}"
-                )
-            columns = np.hstack(
-                [
-                    columns * (levels.astype(str) == str(level))[:, None]
-                    for level in self.levels
-                ]
-            )
-        return tuple(self._column_labels()), columns
+        return np.hstack([columns * (texts == level)[:, None] for level in self.levels])
 
     def function_at(self, x: Array) -> Array:
         """Return the columns of one function at points x (n, d), in the order [flat, blocks], before multiplication by `by=` numbers."""
@@ -123,59 +92,53 @@ class SmoothTerm:
             return np.column_stack([np.ones(len(x)), columns])
         return columns
 
-    def _column_labels(self) -> list[str]:
-        """Return the labels in brackets after the term: "line" for flat columns, numbers for the columns of a block."""
-        if self.basis.flat == 1:
-            flat = ["line"]
-        else:
-            flat = [f"line {i + 1}" for i in range(self.basis.flat)]
-        several = len(self.basis.blocks) > 1
-        numbers = [
-            f"{b + 1}.{i + 1}" if several else f"{i + 1}"
-            for b, q in enumerate(self.basis.blocks)
-            for i in range(q)
-        ]
-        if self.by == "number":
-            return ["level", *flat, *numbers]
-        if self.by == "levels":
-            return [
-                f"{level}, {name}"
-                for level in self.levels
-                for name in (*flat, *numbers)
-            ]
-        return [*flat, *numbers]
+    @cached_property
+    def functions(self) -> tuple[BasisTerm, ...]:
+        """The names of the columns of its function, or of the function of each level of `by=`, named `s(x, by=g)[a]`."""
+        return tuple(map(self._name_function, self.levels or ("",)))
 
-    def described(self, key: str) -> BasisTerm:
-        """The names of its columns as the design has them."""
-        names = [f"{key}[{name}]" for name in self._column_labels()]
-        flat = list[str]()
-        blocks = list[tuple[str, ...]]()
-        first = 0
-        for _ in self.levels or (None,):
-            start = self.basis.flat + (self.by == "number")
-            flat += names[first : first + start]
-            first += start
-            for q in self.basis.blocks:
-                blocks.append(tuple(names[first : first + q]))
-                first += q
-        if len(self.basis.blocks) > 1:
-            numbers = [str(b + 1) for b in range(len(self.basis.blocks))]
-        else:
-            numbers = [""]
-        parts = [
-            ", ".join(filter(None, (str(level), b)))
-            for level in self.levels or ("",)
-            for b in numbers
+    def _name_function(self, level: str) -> BasisTerm:
+        def name(*parts: str, term: str = self.key) -> str:
+            joined = ", ".join(filter(None, (level, *parts)))
+            return f"{term}[{joined}]" if joined else term
+
+        q = self.basis.flat
+        flat = ["line"] if q == 1 else [f"line {i + 1}" for i in range(q)]
+        if self.by == "number":
+            flat = ["level", *flat]
+        sizes = self.basis.blocks
+        numbers = [f"{b + 1}" for b in range(len(sizes))] if len(sizes) > 1 else [""]
+        blocks = [
+            tuple(name(f"{b}.{i + 1}".removeprefix(".")) for i in range(size))
+            for b, size in zip(numbers, sizes)
         ]
-        labels = tuple(f"{key}[{part}]" if part else key for part in parts)
         return BasisTerm(
-            key,
-            self.short,
-            tuple(flat),
+            name(),
+            name(term=self.short),
+            tuple(map(name, flat)),
             tuple(blocks),
-            labels,
-            tuple(map(str, self.levels)),
+            tuple(map(name, numbers)),
         )
+
+    @cached_property
+    def described(self) -> BasisTerm:
+        """The names of all of its columns."""
+        parts = self.functions
+        flat, blocks, labels = (
+            tuple(chain.from_iterable(getattr(part, name) for part in parts))
+            for name in ("flat", "blocks", "labels")
+        )
+        return BasisTerm(self.key, self.short, flat, blocks, labels, self.levels)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the term as plain data."""
+        return {
+            "kind": "smooth",
+            "short": self.short,
+            "basis": _basis_to_json(self.basis),
+            "by": self.by,
+            "levels": list(self.levels),
+        }
 
 
 def learned_term(
@@ -187,8 +150,8 @@ def learned_term(
     key: str,
     short: str,
     counts: Array | None = None,
-) -> dict[str, Any]:
-    """Return the state of a term at training points x (n, d) with `counts` copies of each, and the values of its `by` column."""
+) -> SmoothTerm:
+    """Return the term at training points x (n, d) with `counts` copies of each, and the values of its `by` column."""
     margin_size = 5  # k of each margin of a tensor product
     d = x.shape[1]
     if name == "t2":
@@ -210,33 +173,28 @@ def learned_term(
             basis = PenalisedSpline.of(
                 x, k, cyclic=kind == "cc", name=key, counts=counts
             )
-    state: dict[str, Any] = {
-        "basis": _basis_to_json(basis),
-        "short": short,
-        "by": "",
-        "levels": [],
-    }
     if by is None:
-        return state
-    if kind_of(by) == "number":
-        return state | {"by": "number"}
-    if kind_of(by) in ("time", "other"):
+        return SmoothTerm(key, short, basis)
+    kind_of_by = kind_of(by)
+    if kind_of_by == "number":
+        return SmoothTerm(key, short, basis, "number")
+    if kind_of_by in ("time", "other"):
         raise DataError(
             f"{key}: by= holds values such as {by[0]}, and is a number or a category: make it text for a function of each value, or "
             "a number that multiplies one function"
         )
     present = {str(level) for level in by}
-    if kind_of(by) in ("text", "truth"):
-        levels = sorted(present)
-    else:
+    if kind_of_by == "levels":
         levels = [str(level) for level in by.categories if str(level) in present]
-    return state | {"by": "levels", "levels": levels}
+    else:
+        levels = sorted(present)
+    return SmoothTerm(key, short, basis, "levels", tuple(levels))
 
 
-def term_of(state: Mapping[str, Any]) -> SmoothTerm:
-    """Return the term from the state of `learned_term`."""
+def smooth_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
+    """Return the term that `to_state` wrote."""
     basis = _basis_from_json(state["basis"])
-    return SmoothTerm(basis, state["short"], state["by"], tuple(state["levels"]))
+    return SmoothTerm(key, state["short"], basis, state["by"], tuple(state["levels"]))
 
 
 def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
