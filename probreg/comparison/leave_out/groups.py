@@ -12,7 +12,6 @@ Rabe-Hesketh 2019), by quadrature about their posterior.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy
@@ -21,7 +20,7 @@ from scipy.special import logsumexp, ndtri
 
 from probreg.comparison.leave_out.rows import LeftOut, normal_given_scales
 from probreg.data import Frame
-from probreg.data.rows import minus_offset, plus_offset
+from probreg.data.rows import full_weights, minus_offset, plus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
@@ -32,6 +31,7 @@ from probreg.inference.covariance import (
     ParameterCovariance,
     root_of_curvature,
 )
+from probreg.inference.penalized.degrees import prior_given
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
 from probreg.model.hyperparameters import hyper_at
@@ -162,69 +162,38 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     model = fit.model
     draws = fit.solution.posterior.flat
     d = model.design
-    root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
+    root = np.sqrt(full_weights(d.precision, d.n))
     X = d.X * root[:, None]
     G = X.T @ X
     c = X.T @ (root * minus_offset(d.observed, d.offset))
-    S = len(draws["beta"])
+    hierarchical = [
+        i
+        for i, b in enumerate(model.joint.blocks)
+        if isinstance(b.prior, HierarchicalPrior)
+    ]
     scale_draws = 1000  # draws of the scales that are weighted
-    for s in _spread_numbers(S, scale_draws):
+    for s in _spread_numbers(len(draws["beta"]), scale_draws):
         scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
-        sigma = float(
-            model.noise({a: scalars[a] for a in model.unknown} | dict(model.fixed))
-        )
-        M, flat, centre = _prior_root(model, scalars, sigma)
-        # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
-        H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
-        K = root_of_curvature(H)
-        if K is None:
+        sigma = float(model.noise({a: scalars[a] for a in model.unknown}))
+        hyper = {
+            i: hyper_at(model.joint, model.design, i, scalars) for i in hierarchical
+        }
+        prior = prior_given(model.joint, hyper, [])
+        P = prior.precision(sigma)
+        # beta | y ~ N(V (X'Wy / sigma^2 + P b), V), V = (X'WX / sigma^2 + P)^-1
+        root = root_of_curvature(G / sigma**2 + P)
+        if root is None:
             raise NotConverged(
                 "the coefficients given the scales of a draw are not identified: give flat columns a prior"
             )
-        root = M @ K
-        yield (
-            centre + root @ (root.T @ (c - G @ centre)) / sigma**2,
-            DenseCovariance(Frame.of_raw(len(M)), 1, root=root),
-            sigma,
-        )
+        mean = root @ (root.T @ (c / sigma**2 + P @ prior.center))
+        V = DenseCovariance(Frame.of_raw(len(P)), 1, root=root)
+        yield mean, V, sigma
 
 
 def _spread_numbers(count: int, most: int) -> Array:
     """Return at most so many of the numbers from 0 to count - 1, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
-
-
-def _prior_root(
-    model: Model, scalars: Mapping[str, float], sigma: float
-) -> tuple[Array, Array, Array]:
-    """Return M (p, p), a mask of flat coordinates, and the centre at the scales of a draw."""
-    p = model.shape[0]
-    M = np.eye(p)
-    flat = np.ones(p, dtype=bool)
-    centre = np.zeros(p)
-    for i, b in enumerate(model.joint.blocks):
-        columns = list(b.columns)
-        q = len(columns)
-        prior: Any = b.prior
-        if isinstance(prior, HierarchicalPrior):
-            hyper = {}
-            if prior.hyper:
-                hyper = hyper_at(model.joint, model.design, i, scalars)
-            prior = prior.given(**hyper)
-        sd = prior.independent(q)
-        group_root = prior.root_of_groups({})
-        if group_root is not None:
-            L = np.kron(np.eye(q // len(group_root)), group_root)
-        elif sd is None:
-            L = np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
-        elif np.isfinite(sd).all():
-            L = np.diag(sd)
-        else:
-            continue
-        M[np.ix_(columns, columns)] = L * (sigma if b.prior.sigma_units else 1.0)
-        flat[columns] = False
-        centre[columns] = prior.center(q)
-    return M, flat, centre
 
 
 # ---- other likelihoods: effects of the group integrated out at draws of the rest -------------------------------------------
