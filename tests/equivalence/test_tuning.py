@@ -13,10 +13,10 @@ from probreg.comparison.leave_out.modes import (
     modes_without_rows,
     newton_step_without_rows,
 )
-from probreg.comparison.tuning import CRITERIA, PSIS, folds_of, path, tune
+from probreg.comparison.tuning import CRITERIA, folds_of, path, tune
 from probreg.comparison.tuning.criteria import LOSSES, mean_and_error
-from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
+from probreg.comparison.tuning.held_out import held_out_losses
 from probreg.inference import mode_path
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.penalized.paths import rescale_model
@@ -313,24 +313,6 @@ def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
                 exact, rel=1e-6
             )  # two searches
     assert same > 30
-
-
-def test_the_posterior_left_out_by_importance_sampling_is_the_closed_form():
-    model = model_of(pr.Normal(0.4, sigma_units=True))
-    sampled = tune(model, PSIS("conjugate"), scales=[0.5, 1.0])
-    along = path(model, [0.5, 1.0])
-    fits = {str(s): along.fit_at(s, "conjugate") for s in (0.5, 1.0)}
-    exact = pr.compare_models(fits).table.loc[["0.5", "1.0"]]
-    assert set(exact["loo"]) == {"closed form"}
-    # 4000 draws: about 0.1 nats of Monte Carlo error in the sum over 40 observations
-    np.testing.assert_allclose(
-        sampled.table["score"], -exact["elpd_loo"] / 40, atol=0.2 / 40
-    )
-    np.testing.assert_allclose(sampled.table["se"], exact["se_loo"] / 40, rtol=0.05)
-    assert "PSIS over the draws of conjugate" in sampled.description
-    assert sampled.table["elpd_loo"].iloc[0] == pytest.approx(
-        -40 * sampled.table["score"].iloc[0]
-    )
 
 
 # ---- folds -------------------------------------------------------------------------------------------------------------
@@ -672,9 +654,7 @@ def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_pr
     assert made.scale == made.table["score"].idxmin() == made.best
     assert {"score", "se", "df", "sigma"} <= set(made.table.columns)
     assert np.isfinite(made.table["score"]).all()
-    assert np.isfinite(made.table["se"]).all() == (
-        made.criterion.holds_out or by == "psis"
-    )
+    assert np.isfinite(made.table["se"]).all() == made.criterion.holds_out
     beta = np.full((4, 1), 0.2)
     expected = path(model, [1.0]).model_at(made.scale).log_prior(beta, sigma=1.0)
     assert float(made.model.log_prior(beta, sigma=1.0)) == pytest.approx(
@@ -780,7 +760,6 @@ def test_what_cannot_be_is_refused_in_words():
             pr.Incompatible,
             "a kink has neither",
         ),
-        (lambda: tune(model, PSIS("newton")), pr.Incompatible, "newton finds a mode"),
         (
             lambda: tune(model, "cross"),
             pr.ProbregError,

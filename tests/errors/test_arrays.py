@@ -10,7 +10,7 @@ import pytest
 import probreg as pr
 from probreg import online, scores
 from probreg.arguments.arrays import as_array, floats
-from probreg.comparison.tuning.cross_validation import _folds_from_labels
+from probreg.comparison.tuning.held_out import _folds_from_labels
 from probreg.errors import DataError
 
 N, BAD = 8, 3

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.tuning.leave_one_out import PSIS
 from probreg.data import ArrayColumns
 from probreg.diagnostics.after.functional_form import reset
 from probreg.diagnostics.before import (
@@ -305,7 +304,6 @@ ROOMS: dict[str, Answer] = {
     "slopes, other rows": lambda a: numbers(
         pr.slopes(a.mode, "x", data=unseen()).table
     ),
-    "tune by psis": lambda a: chosen(a, PSIS(pr.LaplaceApproximation(**FEW))),
 }
 for name in ("cv", "loo", "aic", "bic", "evidence"):
     ROOMS[f"tune by {name}"] = lambda a, name=name: chosen(a, name)
@@ -449,7 +447,7 @@ def test_the_answer_is_that_of_rows_in_memory_or_says_why_there_is_none(
 NEEDS_ROWS = (
     "predict at the rows", "covariance cluster", "covariance HAC", "interval profile", "interval score", "eta", "to_pymc",
     "design_leverage", "check", "influence_measures", "residuals", "reset", "conformal", "coverage", "simulate", "sbc", "predictions",
-    "bias_variance", "interval_panel at a row", "tune by cv", "tune by loo", "tune by psis", "fit bootstrap", "fit sgd", "save",
+    "bias_variance", "interval_panel at a row", "tune by cv", "tune by loo", "fit bootstrap", "fit sgd", "save",
 )  # fmt: skip
 NEEDS_SUMS = (
     "covariance observed", "covariance expected", "covariance sampling", "covariance HC0", "covariance HC1", "covariance HC2",

@@ -1,25 +1,24 @@
 """The scale of a prior: modes along a grid of scales, and the scale that a criterion chooses.
 
 `path(model)` follows the mode from the prior's centre to maximum likelihood as one factor multiplies every scale of the
-model's prior; `tune(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC, BIC or the posterior's
-leave-one-out, and reports the minimised criterion. The prior is bound to all rows once, also if it is stated on standardised
+model's prior; `tune(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC or BIC,
+and reports the minimised criterion. The prior is bound to all rows once, also if it is stated on standardised
 columns, and is the same density in every fold. Criteria are registered: one class each.
 """
 
 from probreg.comparison.tuning.criteria import (
+    AIC as AIC,
+    BIC as BIC,
     CRITERIA as CRITERIA,
+    GCV as GCV,
     Assessment as Assessment,
     Criterion as Criterion,
 )
-from probreg.comparison.tuning.cross_validation import (
-    CrossValidation as CrossValidation,
-    folds_of as folds_of,
-)
 from probreg.comparison.tuning.evidence import EvidenceCriterion as EvidenceCriterion
-from probreg.comparison.tuning.information import AIC as AIC, BIC as BIC, GCV as GCV
-from probreg.comparison.tuning.leave_one_out import (
-    PSIS as PSIS,
+from probreg.comparison.tuning.held_out import (
+    CrossValidation as CrossValidation,
     LeaveOneOut as LeaveOneOut,
+    folds_of as folds_of,
 )
 from probreg.comparison.tuning.scale_path import (
     RegularisationPath as RegularisationPath,

@@ -125,7 +125,7 @@ class EvidenceCriterion(Criterion):
             isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth
         ):
             return None
-        return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
+        return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv or loo"
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         model = path.base

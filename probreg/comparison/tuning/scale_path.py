@@ -16,9 +16,14 @@ from probreg.arguments.scalars import (
     read_argument,
 )
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
-from probreg.comparison.tuning.criteria import Array, all_aux_at, found_modes, modes
+from probreg.comparison.tuning.criteria import (
+    Array,
+    all_aux_at,
+    criteria,
+    found_modes,
+    modes,
+)
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
-from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit

@@ -97,8 +97,7 @@ def tune(
         A model.
     by : str or Criterion
         "cv", "loo" (in closed form for Gaussian models with normal priors, else by one Newton step, with a note),
-        "gcv", "evidence", "aic", "bic", "psis" (leave-one-out of the posterior), or a Criterion with its settings such as
-        `PSIS(method="nuts")`.
+        "gcv", "evidence", "aic", "bic", or a registered Criterion.
     scales : sequence of float, optional
         The factors to try.
     folds : int or array (n,)
@@ -147,7 +146,7 @@ def tune(
             "them, and compare models by compare_models(fits, leave_out=...)"
         )
     criterion = CRITERIA.resolve(by)
-    if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
+    if rule == "1se" and not criterion.holds_out:
         raise DataError(
             f"{criterion.name} has no standard error, so no one-standard-error rule",
             remedy=Remedy("rule", "min"),
@@ -170,12 +169,8 @@ def tune(
             reason = f"zero_one counts wrong classes, and {likelihood.named} response has none"
         if reason is not None:
             raise Incompatible(reason)
-        judged = solution
-        if criterion.of_modes and solution.seen is not None:
-            judged = solution.seen
-        assessment = criterion.assess(
-            judged, Request(score, folds, groups, seed, model)
-        )
+        request = Request(score, folds, groups, seed, model)
+        assessment = criterion.assess(solution.seen or solution, request)
     if not np.isfinite(assessment.score).any():
         raise NotConverged(
             f"{criterion.name} has a score at no scale: {solution.status[-1].value}"

@@ -1,4 +1,4 @@
-"""K-fold cross-validation of the mode: each fold is predicted from the others, at every scale."""
+"""Cross-validation over folds and leave-one-out of the mode: rows are predicted from the other rows, at every scale."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,6 +6,15 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
+from probreg.comparison.leave_out.modes import (
+    RowModes,
+    has_closed_form,
+    modes_without_rows,
+    refit_without_rows,
+    relative_move,
+    ridge_without_rows,
+    rows_in_doubt,
+)
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
@@ -23,7 +32,7 @@ from probreg.comparison.tuning.criteria import (
 )
 from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
-from probreg.errors import DataError, such_rows
+from probreg.errors import DataError, Incompatible, such_rows
 from probreg.inference import PathSolution
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
@@ -214,3 +223,105 @@ class CrossValidation(Criterion):
         if model.design.weights is not None:
             note += "; a row of weight w counts as w observations and goes to one fold as a whole"
         return Assessment(score, description, se, parts=parts, notes=(note,))
+
+
+# ---- leave-one-out: exact for Gaussian models with normal priors, else one Newton step with refits of rows in doubt ----------
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class LeaveOneOut(Criterion):
+    """The mean loss of each observation under the mode without it; its standard error is sd / sqrt(n).
+
+    For squared error of a Gaussian model the mean is PRESS / n (Allen 1974).
+    """
+
+    name = "loo"
+    holds_out = True
+
+    def obstacle(self, model: Model) -> str | None:
+        return model.design.rows_obstacle("loo")
+
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        model = path.base
+        exact: list[RowModes | None] = [None] * len(path.scales)
+        if path.ridge is not None:
+            exact = list(ridge_without_rows(path.ridge, path.scales))
+        results = each_of(
+            lambda i: _losses(path, i, ask.loss, exact[i]), range(len(exact)), "scales"
+        )
+        parts = np.stack([losses for losses, _ in results])
+        refits = sum(count for _, count in results)
+        good = found_modes(path)
+        bad = np.flatnonzero(np.isnan(parts[good]).all(0))
+        if good.any() and len(bad):
+            raise Incompatible(
+                f"loo: without row {model.design.row_name(bad[0])} some coefficient has no estimate ({such_rows(len(bad))}): give its "
+                "column a prior, or use cv with folds that keep such rows together"
+            )
+        weight = full_weights(model.design.weights, model.design.n)
+        score, se = mean_and_error(parts, weight, weight.sum())
+        method, notes = _describe_method(model, refits, parts.size)
+        description = f"the mean leave-one-out {LOSSES[ask.loss]} per observation of the mode, {method}"
+        return Assessment(score, description, se, parts=parts, notes=notes)
+
+
+def _losses(
+    path: PathSolution, i: int, loss: LossName, exact: RowModes | None
+) -> tuple[Array, int]:
+    """Return the loss of each observation at the i-th scale, and how many modes were refitted; `exact` are known modes."""
+    model = path.base
+    if not path.status[i].good:
+        return np.full(model.design.n, np.nan), 0
+    beta = path.beta[i]
+    aux = estimated_aux_at(path, i)
+    at_scale = path.model(i)
+    modes = exact or modes_without_rows(at_scale, beta, aux)
+    likelihood = model.likelihood
+    losses = row_losses(
+        loss, likelihood, model.design, modes.eta, model.fixed | modes.aux
+    )
+    # with more coefficients than rows or a kink, refits are expensive
+    few_rows = model.design.n <= model.shape[0] * model.shape[1]
+    if exact is not None or few_rows or not model.joint.smooth:
+        return losses, 0
+    full_losses = row_losses(
+        loss, likelihood, model.design, model.eta(beta), model.fixed | aux
+    )
+    move = relative_move(model, beta, aux, modes)
+    weight = full_weights(model.design.weights, model.design.n)
+    n = weight.sum()
+    se = float(mean_and_error(losses[None], weight, n)[1][0])
+    allowed = 1e-2  # of the standard error of the score: error of one Newton step
+    rows = rows_in_doubt(losses, full_losses, move, weight, allowed * se * n)
+    if len(rows):
+        frozen = at_scale.with_prior_frozen
+        refits = refit_without_rows(frozen, beta, aux, rows, shared=True)
+        losses[rows] = row_losses(
+            loss,
+            likelihood,
+            model.design.take(rows),
+            refits.eta,
+            model.fixed | refits.aux,
+        )
+    return losses, len(rows)
+
+
+def _describe_method(
+    model: Model, refits: int, losses: int
+) -> tuple[str, tuple[str, ...]]:
+    """Return how the losses were computed, and notes."""
+    notes: tuple[str, ...] = ()
+    if model.design.weights is not None:
+        notes = ("one observation is left out: a row of weight w loses one of its w",)
+    if has_closed_form(model):
+        return "exactly, in closed form", notes
+    method = "approximately, by one Newton step from the mode of all rows"
+    if not model.joint.smooth:
+        method += ", coefficients at a kink fixed there"
+        if model.unknown:
+            method += f", {', '.join(model.unknown)} fixed"
+    if refits:
+        method += ", and by refits where that is in doubt"
+        notes = (*notes, f"{refits} of {losses} leave-one-out losses are of refits")
+    return method, notes
