@@ -256,9 +256,7 @@ class Likelihood(ABC):
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
-        if self.noise_scale is None:
-            return default
-        return aux.get(self.noise_scale, default)
+        return aux.get(self.noise_scale or "", default)
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""

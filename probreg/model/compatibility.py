@@ -334,7 +334,7 @@ def with_precision(
         values = read_column(data, values)
     precision = as_weights(values, design.n, kind)
     result = replace(design, precision=precision, weight_kind=kind)
-    check_precisions(result, likelihood)
+    check_design(result, likelihood)
     if precision is not None and (precision == 0).any():
         raise DataError(
             "a precision of 0 is noise without bound: new rows have precisions above 0"
@@ -359,17 +359,9 @@ def _with_own_precision(design: Design, data: Any) -> Design:
     )
 
 
-def check_precisions(design: Design, likelihood: Likelihood) -> None:
-    """Incompatible for precisions under a likelihood without a noise scale."""
-    if design.weight_kind == "precision" and likelihood.noise_scale is None:
-        raise Incompatible(
-            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. For "
-            "successes of trials use Binomial, for exposure an offset"
-        )
-
-
-def check_names(design: Design, likelihood: Likelihood) -> None:
-    """DataError for a column that has the name of a nuisance parameter, or a name that is no text."""
+def check_design(design: Design, likelihood: Likelihood) -> None:
+    """Raise DataError for a column that has the name of a nuisance parameter or no text as name, and for an offset of another width than
+    the linear predictors; Incompatible for precisions without a noise scale and for an offset of a symmetric softmax."""
     for column in design.columns:
         require_unicode(column)
     shared = set(design.columns) & set(likelihood.nuisance)
@@ -378,22 +370,20 @@ def check_names(design: Design, likelihood: Likelihood) -> None:
         raise DataError(
             f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
         )
-
-
-def check_offset(design: Design, likelihood: Likelihood) -> None:
-    """DataError or Incompatible for an offset that the linear predictors cannot take."""
-    if design.offset is not None and design.offset.shape[1] not in (
-        1,
-        likelihood.width,
-    ):
-        raise DataError(
-            f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
+    if design.weight_kind == "precision" and likelihood.noise_scale is None:
+        raise Incompatible(
+            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. For "
+            "successes of trials use Binomial, for exposure an offset"
         )
-    if (
-        isinstance(likelihood, SoftmaxLikelihood)
-        and likelihood.symmetric
-        and design.offset is not None
-    ):
+
+    if design.offset is None:
+        return
+    width = design.offset.shape[1]
+    if width not in (1, likelihood.width):
+        raise DataError(
+            f"the offset has {width} columns; this likelihood has {likelihood.width} linear predictors"
+        )
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
         raise Incompatible(
             "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
         )

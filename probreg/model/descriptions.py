@@ -16,7 +16,6 @@ from probreg.priors import (
     Prior,
     Reference,
     ScaleMixture,
-    joint,
 )
 from probreg.priors.gaussian_process import ProcessPrior
 from probreg.priors.joint import BlockPrior, columns_called, first_of
@@ -241,30 +240,17 @@ def describe_rows(design: Design) -> str:
 def describe_weak_prior(model: Any) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
     d = model.design
-    outcomes = model.likelihood.predictors_apart
-    scaled_joint = joint(
-        model.prior, d.columns, d.is_intercept, outcomes=outcomes
-    ).blocks  # before they are bound to the rows
-    scales = {
-        model.design.columns[j]: float(s)
-        for before, b in zip(
-            first_of(scaled_joint), first_of(model.joint.blocks), strict=True
-        )
-        if before.prior == WEAK and isinstance(b.prior, Normal)
+    scales = [
+        f"{d.columns[j]} {s:.3g}"
+        for b in first_of(model.joint.blocks)
+        if isinstance(b.prior, Normal) and _as_stated(model, b) == WEAK
         for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
-    }
+    ]
     if not scales:
         return []
-    noisy = model.likelihood.noise_scale is not None
-    scale_words = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_SCALES]]
+    shown = ", ".join(scales[:_SCALES])
     if len(scales) > _SCALES:
-        remainder = f" and {len(scales) - _SCALES} more"
-    else:
-        remainder = ""
-    if noisy:
-        units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
-    else:
-        units = f"{WEAK_FACTOR:g}/sd(x)"
-    return [
-        f"weak prior: normal with scale {units}: {', '.join(scale_words)}{remainder}"
-    ]
+        shown += f" and {len(scales) - _SCALES} more"
+    noisy = model.likelihood.noise_scale is not None
+    unit = f" sd({d.response})" * noisy
+    return [f"weak prior: normal with scale {WEAK_FACTOR:g}{unit}/sd(x): {shown}"]

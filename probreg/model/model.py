@@ -50,10 +50,8 @@ from probreg.likelihoods import (
 from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
+    check_design,
     check_joint,
-    check_names,
-    check_offset,
-    check_precisions,
     of_rows,
     read_checked_aux,
     require_outcomes,
@@ -138,9 +136,7 @@ class Model(FromData):
     def __post_init__(self) -> None:
         check_fields(self, "design", "likelihood", "scales_compared")
         object.__setattr__(self, "aux", read_checked_aux(self.likelihood, self.aux))
-        check_names(self.design, self.likelihood)
-        check_offset(self.design, self.likelihood)
-        check_precisions(self.design, self.likelihood)
+        check_design(self.design, self.likelihood)
         check_joint(self.joint, self.likelihood, self.unknown)
 
     @classmethod
@@ -409,7 +405,7 @@ class Model(FromData):
         """Names of the nuisance parameters that are estimated."""
         return tuple(a for a in self.likelihood.nuisance if a not in self.fixed)
 
-    @property
+    @cached_property
     def fixed(self) -> dict[str, float]:
         """Nuisance parameters held fixed, by name."""
         return {k: float(v) for k, v in self.aux.items() if not isinstance(v, AuxPrior)}
@@ -461,7 +457,7 @@ class Model(FromData):
     @property
     def noise_held(self) -> float | None:
         """The noise scale that is held fixed; None where it is unknown, or there is none."""
-        return self.likelihood.noise(self.fixed, None)
+        return self.fixed.get(self.likelihood.noise_scale or "")
 
     @property
     def noise_unknown(self) -> bool:
@@ -471,7 +467,9 @@ class Model(FromData):
     @property
     def noise_prior(self) -> AuxPrior:
         """The prior of the noise scale, where it is unknown."""
-        return self.aux_prior(self.noise_scale)
+        prior = self.aux.get(self.likelihood.noise_scale or "", _UNSTATED)
+        assert isinstance(prior, AuxPrior)
+        return prior
 
     @property
     def flat(self) -> bool:

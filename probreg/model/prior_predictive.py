@@ -59,38 +59,6 @@ class PriorPredictive:
         default_factory=dict
     )  # (S,) of effects by group, as draws call them
 
-    @property
-    def tree(self) -> Any:
-        """xarray.DataTree with the groups `prior` and, where there are outcomes, `prior_predictive`, as ArviZ reads them."""
-        import xarray as xr
-
-        several = bool(self.likelihood.outcomes)
-        dims = (
-            ("chain", "draw", "coef", "outcome")
-            if several
-            else ("chain", "draw", "coef")
-        )
-        if several:
-            beta = self.beta @ self.likelihood.contrast_matrix.T
-        else:
-            beta = self.beta[..., 0]
-        prior = {"beta": (dims, beta[None])} | {
-            k: (("chain", "draw"), v[None]) for k, v in self.aux.items()
-        }
-        names = {"coef": list(self.columns)} | (
-            {"outcome": list(self.likelihood.outcomes)} if several else {}
-        )
-        groups = {"prior": xr.Dataset(prior, names)}
-        if self.y is not None:
-            if self.y.ndim == 3:
-                classes = {"level": list(map(str, self.likelihood.levels))}
-            else:
-                classes = {}
-            groups["prior_predictive"] = xr.Dataset(
-                {"y": (("chain", "draw", "obs", *classes), self.y[None])}, classes
-            )
-        return xr.DataTree.from_dict(groups)
-
     def __repr__(self) -> str:
         return clean_lines(*self._description)
 

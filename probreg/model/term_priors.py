@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from probreg.data import INTERCEPT, Design
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
@@ -120,13 +122,7 @@ def _default_prior(term: BasisTerm, design: Design) -> Prior:
 
 def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:
     """Return the Gaussian processes with a flat prior of their columns."""
-    if not design.recipe.processes:
-        return ()
-    flat = {
-        c
-        for c, informative in zip(design.columns, joint.informative)
-        if not informative
-    }
+    flat = set(np.array(design.columns)[~joint.informative].tolist())
     return tuple(
         term
         for term in design.recipe.processes.values()
@@ -136,6 +132,8 @@ def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]
 
 def interpolation(design: Design, joint: JointPrior) -> str | None:
     """The sentence where processes under flat priors have as many columns as leave less than two rows over; None elsewhere."""
+    if not design.recipe.processes:
+        return None
     flat = flat_processes(design, joint)
     q = sum(len(term.columns) for term in flat)
     if not flat or q < design.count - 1:

@@ -279,7 +279,7 @@ class ProximalPrior(Prior):
         with np.errstate(divide="ignore", invalid="ignore"):
             # d|z|^e / dz = sign(z) e |z|^(e - 1), at 0 anything up to the slope at the smallest number
             slope = np.sign(z) * power * np.abs(z) ** (power - 1.0)
-            steepest = power * np.finfo(float).tiny ** (power - 1.0)
+            steepest = power * float(np.finfo(float).tiny) ** (power - 1.0)
         if power < 1.0:  # a cusp
             steepest = np.inf
         low, high = (np.where(z == 0, end, slope) for end in (-steepest, steepest))

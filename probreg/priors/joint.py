@@ -229,7 +229,7 @@ class JointPrior:
 
     @cached_property
     def p(self) -> int:
-        return sum(len(b.columns) for b in self.blocks if b.first)
+        return len({j for b in self.blocks for j in b.columns})
 
     @cached_property
     def gaussian(self) -> bool:
@@ -258,19 +258,14 @@ class JointPrior:
     @cached_property
     def informative(self) -> Array:
         """(p,) bool: columns with a prior that is not flat."""
-        return self._by_column(lambda prior: not isinstance(prior, Flat))
+        blocks = [b for b in self.blocks if not isinstance(b.prior, Flat)]
+        return np.isin(np.arange(self.p), [j for b in blocks for j in b.columns])
 
     @cached_property
     def sigma_units(self) -> Array:
         """(p,) bool: columns with a scale in units of sigma."""
-        return self._by_column(lambda prior: prior.sigma_units)
-
-    def _by_column(self, holds: Callable[[Prior], bool]) -> Array:
-        """(p,) bool: whether it holds of the prior of each column."""
-        is_true = np.zeros(self.p, bool)
-        for b in self.blocks:
-            is_true[list(b.columns)] = holds(b.prior)
-        return is_true
+        blocks = [b for b in self.blocks if b.prior.sigma_units]
+        return np.isin(np.arange(self.p), [j for b in blocks for j in b.columns])
 
     @property
     def apart(self) -> bool:
@@ -377,10 +372,13 @@ def joint(
         touched = tuple(int(i) for i in np.flatnonzero(~free | spec.whole))
         chosen = [(spec, touched)] if touched else []
     elif isinstance(spec, Mapping):
-        chosen = [
-            (_a_prior(prior, key), _columns_of(key, columns, shown or columns))
-            for key, prior in spec.items()
-        ]
+        chosen = []
+        for key, prior in spec.items():
+            if not isinstance(prior, Prior):
+                raise DataError(
+                    f"the prior of {key!r} is a Prior, got {_describe_value(prior)}"
+                )
+            chosen.append((prior, _columns_of(key, columns, shown or columns)))
     else:
         raise DataError(
             f"prior is a Prior or a mapping from columns to Priors, got {_describe_value(spec)}"
@@ -392,33 +390,22 @@ def joint(
     for prior, where in chosen:
         if prior.size not in (None, len(where)):
             names = ", ".join(columns[i] for i in where)
-            if isinstance(spec, Prior) and free.any():
-                hint = " (the intercept is free unless named in a mapping)"
-            else:
-                hint = ""
+            hint = " (the intercept is free unless named in a mapping)"
             raise DataError(
-                f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
+                f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint * isinstance(spec, Prior)}"
             )
-    chosen_columns = set(taken)
-    flat_columns = tuple(i for i in range(len(columns)) if i not in chosen_columns)
-    for prior, _ in chosen:
+    flat_columns = tuple(sorted(set(range(len(columns))).difference(taken)))
+    blocks = list[BlockPrior]()
+    if flat_columns:
+        blocks.append(BlockPrior(Flat(), flat_columns, stated=False))
+    for prior, where in chosen:
         if prior.whole and flat_columns:
             raise DataError(
                 f"the {prior.name} prior is one of all columns together: give it alone, not by column"
             )
-    blocks = [
-        block
-        for prior, where in chosen
-        for block in _blocks_of(
-            prior.prepare(rows(where)) if rows else prior, where, outcomes
-        )
-    ]
-    return JointPrior(
-        tuple(
-            ([BlockPrior(Flat(), flat_columns, stated=False)] if flat_columns else [])
-            + blocks
-        )
-    )
+        bound = prior.prepare(rows(where)) if rows else prior
+        blocks += _blocks_of(bound, where, outcomes)
+    return JointPrior(tuple(blocks))
 
 
 def _blocks_of(
@@ -441,14 +428,6 @@ def _blocks_of(
     ]
 
 
-def _a_prior(prior: Any, key: Key) -> Prior:
-    if not isinstance(prior, Prior):
-        raise DataError(
-            f"the prior of {key!r} is a Prior, got {_describe_value(prior)}"
-        )
-    return prior
-
-
 def _describe_value(value: Any) -> str:
     """Describe a value given in place of a prior; for a class of priors, how to make an instance."""
     if isinstance(value, type) and issubclass(value, Prior):
@@ -467,27 +446,25 @@ def _columns_of(
 ) -> tuple[int, ...]:
     if isinstance(key, tuple) and key:
         place = {c: i for i, c in enumerate(columns)}
-        return tuple(
-            i
-            for k in key
-            for i in ((place[k],) if k in place else _columns_of(k, columns, shown))
-        )
+        places = list[int]()
+        for name in key:
+            if name in place:
+                places.append(place[name])
+            else:
+                places += _columns_of(name, columns, shown)
+        return tuple(places)
     if not isinstance(key, str):
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
-    places = columns_called(key, columns)
+    places = list(columns_called(key, columns))
     if not places:
+        hint = f": {', '.join(shown)}"
         similar = _terms_with(key, shown)
-        raise DataError(
-            f"a prior was given for {key!r}, which is not a column"
-            + (
-                f"; did you mean {' or '.join(map(repr, similar))}?"
-                if similar
-                else f": {', '.join(shown)}"
-            )
-        )
-    return places
+        if similar:
+            hint = f"; did you mean {' or '.join(map(repr, similar))}?"
+        raise DataError(f"a prior was given for {key!r}, which is not a column{hint}")
+    return tuple(places)
 
 
 def _terms_with(name: str, shown: Sequence[str]) -> list[str]:

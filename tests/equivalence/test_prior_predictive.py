@@ -99,7 +99,6 @@ def test_outcomes_have_the_variance_of_coefficients_and_noise():
     np.testing.assert_allclose(
         found.mean, np.einsum("nj,sjm->sn", m.design.X, found.beta), rtol=1e-12
     )
-    assert found.tree["prior_predictive"]["y"].shape == (1, 20_000, 50)
     assert "prior predictive outcomes, 20000 draws: 95 % between" in repr(found)
 
 
