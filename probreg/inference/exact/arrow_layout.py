@@ -94,7 +94,7 @@ class ArrowLayout:
         for i in [*leading, *order]:
             g, hyper = groups.with_hyper[i]
             leads = i in leading
-            repeats, size = 1, len(g.columns)
+            repeats, size = len(g.columns), 1
             if i in self.terms:
                 repeats, size = self.terms[i].shape
             count = m * (size if leads else repeats * size)
@@ -108,9 +108,12 @@ class ArrowLayout:
             place = slice(start, start + count)
             if g.predictor is not None:
                 place = slice(start + g.predictor, start + count, m)
-            width = size * g.width(m)
+            if i in self.terms:
+                size *= g.width(m)
+            else:
+                repeats *= g.width(m)
             block = LatentBlock(
-                g, hyper, start, place, repeats, width, i in self.terms, leads
+                g, hyper, start, place, repeats, size, i in self.terms, leads
             )
             self.blocks.append(block)
             first.setdefault(g.columns, block)
@@ -314,7 +317,8 @@ class ArrowLayout:
         if not b.repeated:
             D = unit[:, None] * np.exp(g.log_scales_at(logs))
             slopes = g.log_scales(logs[0]).slopes.T * D[0]
-            return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(slopes, m, 1))
+            value, slopes = (np.repeat(v, m, 1)[..., None, None] for v in (D, slopes))
+            return BlockRoots(b, relative, value, slopes)
         K = b.size // m
         roots = [None if g.prior is None else g.prior.root(row) for row in logs]
         if roots[0] is not None:
@@ -331,7 +335,7 @@ class ArrowLayout:
         if m > 1:
             value = np.kron(value, np.eye(m))
             slopes = np.kron(slopes, np.eye(m))
-        return BlockRoots(b, relative, value, slopes)
+        return BlockRoots(b, relative, value[:, None], slopes[:, None])
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         """Return new starts with vanished scales at a tenth of the others, or at their
@@ -356,7 +360,8 @@ class ArrowLayout:
                     start_again[j] = theta[stay].mean() - np.log(10.0)
                 else:
                     start_again[j] = start[j]
-                slopes = self._root(b, start_again[None, b.hyper], np.ones(1)).slopes
+                root = self._root(b, start_again[None, b.hyper], np.ones(1))
+                slopes = root.slopes[:, 0]
                 k = int(
                     np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
                 )  # the effect in whose row of the root this scale appears

@@ -17,8 +17,7 @@ from probreg.linalg import Arrow, blocks_of
 
 
 class LatentBlock(NamedTuple):
-    """A group of columns with its position; `size` coordinates that repeat, or `size`
-    once with a diagonal root."""
+    """A group of columns with its position: `repeats` times `size` coordinates."""
 
     group: LatentGroup
     hyper: slice  # of theta
@@ -26,25 +25,25 @@ class LatentBlock(NamedTuple):
     place: slice  # among the K leading effects, or among the border columns
     repeats: int
     size: int
-    repeated: bool
+    repeated: bool  # by one root for all groups
     leads: bool  # among the leading effects
 
 
 class BlockRoots(NamedTuple):
-    """The root of a block at S nodes, and its slopes at the first node."""
+    """The roots of a block at S nodes, and their slopes at the first node: R of them,
+    one of each repeat, or R = 1 for all."""
 
     block: LatentBlock
     relative: bool  # in units of sigma, which is included
-    value: Array  # (S, K, K), or the diagonal (S, q)
-    slopes: Array  # (d, K, K) or (d, q)
+    value: Array  # (S, R, K, K)
+    slopes: Array  # (d, R, K, K)
 
     def part(self, x: Parts) -> Array:
-        """The coordinates of the block among x at one node, (repeats, K) or (q,)."""
+        """The coordinates (repeats, K) of the block among x at one node."""
         b = self.block
         if b.leads:
             return x[0][:, b.place, 0]
-        part = x[1][b.place, 0]
-        return part.reshape(b.repeats, b.size) if b.repeated else part
+        return x[1][b.place, 0].reshape(b.repeats, b.size)
 
 
 def inner_products(x: Parts, y: Parts) -> Array:
@@ -68,20 +67,12 @@ class ArrowRoots:
         self.lead = np.zeros((len(roots[0].value), K, K))
         for root in roots:
             if root.block.leads:
-                self.lead[:, root.block.place, root.block.place] = root.value
+                self.lead[:, root.block.place, root.block.place] = root.value[:, 0]
 
     def at(self, nodes: Array) -> "ArrowRoots":
         """The roots at some nodes."""
         roots = [root._replace(value=root.value[nodes]) for root in self.roots]
         return ArrowRoots(roots, self.shape, self.d)
-
-    def right(self, B: Array) -> Array:
-        """B M (S, x, r) of B (x, r) or (S, x, r), over the border columns."""
-        return self._through(B.swapaxes(-1, -2), transpose=True).swapaxes(-1, -2)
-
-    def transposed_right(self, B: Array) -> Array:
-        """B M' (x, r) of B (x, r), at the first node."""
-        return self._through(B.T[None], transpose=False)[0].T
 
     def arrow(self, gram: ArrowGram, noise: Array) -> Arrow:
         """The factor of H at each node, with the curvature W times noise (S,); at one
@@ -94,7 +85,8 @@ class ArrowRoots:
             .swapaxes(-1, -2)
         )
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
-        F = self.right(self.right(gram.rest).swapaxes(-1, -2))
+        half = self.times_border(gram.rest, transpose=True).swapaxes(-1, -2)
+        F = self.times_border(half, transpose=True)
         D *= noise[:, None, None, None]
         F *= noise[:, None, None]
         diagonal = np.arange(K)
@@ -104,51 +96,48 @@ class ArrowRoots:
         if not scipy.sparse.issparse(gram.cross):
             # Lambda'B (S, G, K, r)
             E = gram.cross.transpose(0, 2, 1).reshape(G * r, K) @ self.lead
-            E = E.reshape(S, G, r, K).swapaxes(-1, -2).reshape(S, G * K, r)
-            E = noise[:, None, None, None] * self.right(E).reshape(S, G, K, r)
-            return Arrow(D, E, F)
-        parts = [
-            blocks_of(np.broadcast_to(root.value[0], (b.repeats, b.size, b.size)))
-            if b.repeated
-            else scipy.sparse.diags_array(root.value[0])
-            for root in self.rest
-            for b in [root.block]
-        ]
-        parts.append(scipy.sparse.eye_array(r - self.latent))
-        M = scipy.sparse.csr_array(scipy.sparse.block_diag(parts))
+            E = E.reshape(S, G, r, K).transpose(0, 2, 1, 3).reshape(S, r, G * K)
+            E = self.times_border(E, transpose=True).swapaxes(-1, -2)
+            return Arrow(D, noise[:, None, None, None] * E.reshape(S, G, K, r), F)
+        M = scipy.sparse.block_diag(
+            [
+                *(
+                    blocks_of(
+                        np.broadcast_to(root.value[0], (b.repeats, b.size, b.size))
+                    )
+                    for root in self.rest
+                    for b in [root.block]
+                ),
+                scipy.sparse.eye_array(r - self.latent),
+            ],
+            format="csr",
+        )
         left = blocks_of(np.broadcast_to(self.lead[0].T, (G, K, K)))
         blocks = None
-        if self.rest and self.rest[0].block.repeated:
+        if self.rest:
             blocks = self.rest[0].block.repeats, self.rest[0].block.size
         return Arrow(D[0], float(noise[0]) * (left @ gram.cross @ M), F[0], blocks)
 
     def back(self, a: Array, c: Array) -> Parts:
         """M'a of columns a (G, K, s) and c (r, s), at S nodes."""
-        return np.swapaxes(self.lead, -1, -2)[:, None] @ a, self._through(
-            c, transpose=True
-        )
+        lead = np.swapaxes(self.lead, -1, -2)[:, None] @ a
+        return lead, self.times_border(c, transpose=True)
 
     def forth(self, a: Array, c: Array) -> Parts:
         """M a of columns a (S, G, K, s) and c (S, r, s)."""
-        return self.lead[:, None] @ a, self._through(c, transpose=False)
+        return self.lead[:, None] @ a, self.times_border(c)
 
-    def _through(self, c: Array, *, transpose: bool) -> Array:
+    def times_border(self, c: Array, *, transpose: bool = False) -> Array:
+        """M c, or M'c, (S, r, s) of columns c (r, s) or (S, r, s) of the border."""
         S = len(self.lead)
         product = np.empty((S, *c.shape[-2:]))
         product[:] = c
         for root in self.rest:
             b = root.block
+            value = np.swapaxes(root.value, -1, -2) if transpose else root.value
             part = product[:, b.place]
-            if b.repeated:
-                if transpose:
-                    value = np.swapaxes(root.value, -1, -2)
-                else:
-                    value = root.value
-                product[:, b.place] = (
-                    value[:, None] @ part.reshape(S, b.repeats, b.size, -1)
-                ).reshape(part.shape)
-            else:
-                product[:, b.place] = root.value[:, :, None] * part
+            blocks = value @ part.reshape(S, b.repeats, b.size, -1)
+            product[:, b.place] = blocks.reshape(part.shape)
         return product
 
     # ---- slopes, at one node -----------------------------------------------------------------------------------------
@@ -170,23 +159,21 @@ class ArrowRoots:
         for root in self.roots:
             b = root.block
             parts = [(root.part(o), root.part(i)) for o, i in pairs]
-            if not b.repeated:
-                of_fit = np.sum([o * i for o, i in parts], axis=0)
-                value = np.where(root.value[0] == 0.0, 1.0, root.value[0])
-                of_log_det = (np.diagonal(corner)[b.place] - 1.0) / value
+            of_fit = np.sum([o[:, :, None] * i[:, None] for o, i in parts], axis=0)
+            eye = np.eye(b.size)
+            if b.leads:
+                inverse = lead[None, b.place, b.place] - b.repeats * eye
             else:
-                of_fit = np.sum([o.T @ i for o, i in parts], axis=0)
-                if b.leads:
-                    inverse = lead[b.place, b.place]
-                else:
-                    shape = (b.repeats, b.size, b.repeats, b.size)
-                    blocks = corner[b.place, b.place].reshape(shape)
-                    groups = np.arange(b.repeats)
-                    inverse = blocks[groups, :, groups].sum(0)
-                of_log_det = _solve_root(root, inverse - b.repeats * np.eye(b.size))
-            axes = tuple(range(1, root.slopes.ndim))
-            slopes_of_log_det[b.hyper] = (root.slopes * of_log_det).sum(axes)
-            slopes[b.hyper] = (root.slopes * (of_fit + of_log_det)).sum(axes)
+                shape = (b.repeats, b.size, b.repeats, b.size)
+                groups = np.arange(b.repeats)
+                inverse = corner[b.place, b.place].reshape(shape)[groups, :, groups]
+                inverse = inverse - eye
+            if root.value.shape[1] == 1:
+                of_fit = of_fit.sum(0, keepdims=True)
+                inverse = inverse.sum(0, keepdims=True)
+            of_log_det = _solve_roots(root.value[0], inverse)
+            slopes_of_log_det[b.hyper] = (root.slopes * of_log_det).sum((1, 2, 3))
+            slopes[b.hyper] = (root.slopes * (of_fit + of_log_det)).sum((1, 2, 3))
             if root.relative:
                 relative += float((root.value[0] * (of_fit + of_log_det)).sum())
         return slopes, relative, slopes_of_log_det
@@ -209,10 +196,10 @@ class ArrowRoots:
             if d > self.d and root.relative:
                 changes[self.d] = root.value[0]
             for j, slope in changes.items():
-                if not b.repeated:
-                    behind[b.place, j] = slope * part
-                    continue
-                change = part @ (slope if back else slope.T)
+                if back:
+                    change = (slope * part[:, :, None]).sum(1)
+                else:
+                    change = (slope * part[:, None]).sum(2)
                 if b.leads:
                     lead[:, b.place, j] = change
                 else:
@@ -229,12 +216,11 @@ class ArrowRoots:
         """
         effective = -slopes_of_log_det
         for root in self.roots:
-            b = root.block
-            if b.repeated and np.count_nonzero(root.value[0]) > np.count_nonzero(
-                np.diagonal(root.value[0])
-            ):
-                x = self._met(root, gram)
-                effective[b.hyper] = (x / (1.0 + x)).sum(1)
+            value = root.value[0]
+            on_diagonal = np.count_nonzero(np.diagonal(value, axis1=1, axis2=2))
+            if np.count_nonzero(value) > on_diagonal:
+                x = _information(root, gram)
+                effective[root.block.hyper] = (x / (1.0 + x)).sum(1)
         return effective
 
     def weights_of(self, gram: ArrowGram) -> Array:
@@ -242,33 +228,24 @@ class ArrowRoots:
         information in the data at a scale of 1."""
         weights = np.ones(self.d)
         for root in self.roots:
-            weights[root.block.hyper] = self._met(root, gram).mean(1)
+            weights[root.block.hyper] = _information(root, gram).mean(1)
         return np.where(weights > 0, weights, 1.0)
 
-    def _met(self, root: BlockRoots, gram: ArrowGram) -> Array:
-        """<dL, X'WX dL> of each hyperparameter of a block, (d, G), or (d, q) by
-        coordinate."""
-        b = root.block
-        diagonal = np.diagonal(gram.rest)
-        if not b.repeated:
-            return np.asarray(diagonal[b.place] * np.square(root.slopes))
-        if b.leads:
-            gram_blocks = gram.lead[:, b.place, b.place]
-        else:
-            gram_blocks = diagonal[b.place].reshape(b.repeats, b.size)[
-                :, :, None
-            ] * np.eye(b.size)
-        return np.array(
-            [
-                np.einsum("kx,gkl,lx->g", slope, gram_blocks, slope)
-                for slope in root.slopes
-            ]
-        ).reshape(-1, b.repeats)
+
+def _information(root: BlockRoots, gram: ArrowGram) -> Array:
+    """<dL, X'WX dL> (d, repeats) of each hyperparameter of a block."""
+    b = root.block
+    if b.leads:
+        blocks = gram.lead[:, b.place, b.place]
+    else:
+        diagonal = np.diagonal(gram.rest)[b.place].reshape(b.repeats, b.size)
+        blocks = diagonal[:, :, None] * np.eye(b.size)
+    return np.asarray((root.slopes * (blocks @ root.slopes)).sum((2, 3)))
 
 
-def _solve_root(root: BlockRoots, B: Array) -> Array:
-    """L'^-1 B of the root L at the first node; 0 in the rows of standard deviations of 0."""
-    L = root.value[0]
-    size = np.linalg.norm(L, axis=1, keepdims=True)
+def _solve_roots(L: Array, B: Array) -> Array:
+    """L'^-1 B of roots L (R, K, K); 0 in the rows of standard deviations of 0."""
+    size = np.linalg.norm(L, axis=2, keepdims=True)
     size[size == 0.0] = 1.0
-    return np.asarray(np.linalg.lstsq((L / size).T, B, rcond=1e-14)[0] / size)
+    inverse = np.linalg.pinv(L / size, rcond=1e-14)
+    return np.asarray(inverse.swapaxes(1, 2) @ B / size)

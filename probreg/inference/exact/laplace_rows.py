@@ -66,8 +66,8 @@ class GroupedSums:
         corner = np.zeros((size, size))
         border[:, :k] = (L @ inverse.border).reshape(G * K, k)
         corner[:k, :k] = inverse.corner
-        corner = roots.transposed_right(roots.transposed_right(corner).T)
-        border = roots.transposed_right(border).reshape(G, K, size)
+        corner = roots.times_border(roots.times_border(corner)[0].T)[0]
+        border = roots.times_border(border.T)[0].T.reshape(G, K, size)
         spread = self.rows.spread(Inverse(L @ inverse.own @ L.T, border, corner))
         return self.rows.pull(self.rows.log_det_slopes(self.z, spread))
 

@@ -242,12 +242,11 @@ class LaplaceSurface(EvidenceSurface):
         for root, root_before in zip(roots.roots, before.roots.roots):
             b = root.block
             new, old = root.value[0], root_before.value[0]
-            if not b.repeated:
-                u[1][b.place, 0] *= np.clip(old / np.maximum(new, 1e-300), 0.0, far)
-                continue
-            if np.diagonal(new).min() * far < np.diagonal(old).max():
-                continue
-            part = root.part(u) @ np.linalg.solve(new, old).T
+            largest, smallest = (np.diagonal(v, axis1=1, axis2=2) for v in (old, new))
+            near = smallest.min(1) * far >= largest.max(1)
+            turn = np.where(near[:, None, None], 0.0, np.eye(b.size))
+            turn[near] = np.linalg.solve(new[near], old[near])
+            part = (turn * root.part(u)[:, None]).sum(2)
             if b.leads:
                 u[0][:, b.place, 0] = part
             else:
@@ -441,7 +440,8 @@ class LaplaceSurface(EvidenceSurface):
         S = inverse[:q, :q]
         J = np.zeros((q, mode.roots.d))
         for root in mode.roots.rest:
-            J[root.block.place, root.block.hyper] = (root.slopes / root.value[0]).T
+            slopes = (root.slopes / root.value[0])[..., 0, 0]
+            J[root.block.place, root.block.hyper] = slopes.T
         derivatives = log_scale_derivatives(S, mode.x[1][:q, 0], S, 0.0, 0.0)
         hessian = J.T @ derivatives.ss @ J
         for root in mode.roots.rest:
@@ -541,7 +541,7 @@ class LaplaceSurface(EvidenceSurface):
         A = self.dense_rows.to_raw[: len(J), :q]
         D = np.zeros(q)
         for root in roots.rest:
-            D[root.block.place] = root.value[0]
+            D[root.block.place] = root.value[0, :, 0, 0]
         return (
             float(np.einsum("ij,ik,kj,j->", A, J, A, D * D, optimize=True)) / q or 1.0
         )
