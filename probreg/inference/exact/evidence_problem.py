@@ -536,7 +536,7 @@ class EvidenceProblem:
                 top.at.hessian,
             )
         vanished = np.append(top.vanished, top.at_limit)
-        plain = not self._densities_in_maximum(top)
+        plain = not self._informative_priors(top)
         return FoundScales(
             self.model,
             self.criterion,
@@ -625,18 +625,16 @@ class EvidenceProblem:
             name = "log p(y | scales)"
         else:
             name = "the Laplace approximation of log p(y | scales)"
+        value = f"evidence: {name} = {top.at.evidence:.6g}"
+        priors = self._informative_priors(top)
+        if priors:
+            value += f", which has a maximum of {top.at.value:.6g} together with the log density of the logs of {' and '.join(priors)}"
+        else:
+            value += ", its maximum over the scales"
         # for grouped effects the search started from several points, and from each
         # boundary
-        density_text = self._densities_in_maximum(top)
-        is_local = len(self.groups.priors) > 1 and not self.model.design.recipe.grouped
-        local_text = " (a local maximum)" * is_local
-        if density_text:
-            what = f"maximised {name} plus the log density of {density_text}, {top.at.value:.6g} together"
-            value = (
-                f"evidence: {what}{local_text}; {name} = {top.at.evidence:.6g} there"
-            )
-        else:
-            value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local_text}"
+        if len(self.groups.priors) > 1 and not self.model.design.recipe.grouped:
+            value += " (a local maximum)"
         if self.criterion == "REML" and not self.model.joint.informative.all():
             value += "; flat columns count with density 1"
         notes = [routine_note(Topic.SCALES, value)]
@@ -654,23 +652,25 @@ class EvidenceProblem:
 
     def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
         """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
-        hyper = np.exp(top.theta[: len(self.groups.priors)])
         scales = list[str]()
         pruned = list[str]()
-        of_processes = list[Note]()
-        of_effects = list[Note]()
+        others = list[Note]()
         for k, g in enumerate(self.unknown):
-            own = self.groups.group_of == k
+            own = np.flatnonzero(self.groups.group_of == k)
             vanished = top.vanished[own]
-            if g.prior is not None and g.prior.hyper_labels:
-                of_effects += self._effect_notes(g, hyper[own], vanished)
+            values = dict(zip(g.hyper, np.exp(top.theta[own]).tolist()))
+            if isinstance(g.prior, VaryingEffects):
+                zero = [name for name, is_zero in zip(g.hyper, vanished) if is_zero]
+                others += [
+                    important_note(Topic.SINGULAR, "singular fit: {reason}", reason=r)
+                    for r in self._singular_reasons(g, g.prior, values, zero)
+                ]
             elif vanished.any():
                 pruned.append(self._smooth_prefix(g) + self.named(g))
             elif isinstance(g.prior, ProcessPrior):
-                values = dict(zip(g.hyper, hyper[own].tolist()))
                 texts = ", ".join(f"{name} {v:.6g}" for name, v in values.items())
                 text = f"{self.named(g)}: {texts} at the maximum"
-                of_processes.append(important_note(Topic.SCALES, text))
+                others.append(important_note(Topic.SCALES, text))
                 error = g.prior.error_at(values)
                 if error > FAR:
                     lengths = " and ".join(name for name in g.hyper if is_length(name))
@@ -678,9 +678,9 @@ class EvidenceProblem:
                         f"{self.named(g)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): "
                         "give a prior with quantiles 0.01 to 0.99 that include it"
                     )
-                    of_processes.append(important_note(Topic.SCALES, text))
+                    others.append(important_note(Topic.SCALES, text))
             else:
-                text = ", ".join(f"{v:.6g}" for v in hyper[own])
+                text = ", ".join(f"{v:.6g}" for v in values.values())
                 scales.append(f"{self.named(g)} {text}")
         notes = self._value_notes(top)
         if scales:
@@ -691,7 +691,7 @@ class EvidenceProblem:
                     scales="; ".join(scales),
                 )
             )
-        notes += [*of_processes, *of_effects]
+        notes += others
         if pruned:
             notes.append(
                 important_note(
@@ -701,19 +701,9 @@ class EvidenceProblem:
                     terms=", ".join(pruned),
                 )
             )
-        aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
-        notes += [
-            routine_note(
-                Topic.SCALES,
-                "{name} = {value:.6g}, also at the maximum",
-                name=name,
-                value=value,
-            )
-            for name, value in aux
-        ]
         if joint:
             return tuple(notes)
-        if not (scales or pruned or of_processes):
+        if all(isinstance(g.prior, VaryingEffects) for g in self.unknown):
             return (*notes, SCALES_AS_KNOWN)
         intervals_note = important_note(
             Topic.SCALES,
@@ -721,87 +711,41 @@ class EvidenceProblem:
         )
         return (*notes, intervals_note)
 
-    def _effect_notes(
-        self, group: LatentGroup, hyper: Array, vanished: Array
-    ) -> list[Note]:
-        """Return notes on the standard deviations and correlations of effects by group, and on a singular fit."""
-        prior = group.prior
-        assert isinstance(prior, VaryingEffects)
-        values = dict(zip(group.hyper, hyper.tolist()))
-        vanished_names = {name for name, notes in zip(group.hyper, vanished) if notes}
-        remaining = [
-            k
-            for k, name in enumerate(prior.effects)
-            if f"sd[{name}]" not in vanished_names
-        ]
-        outcome = self._outcome(group)
-        texts = [
-            f"{prior.hyper_labels[n]}{outcome} {0.0 if n in vanished_names else v:.6g}"
-            for n, v in values.items()
-            if n.startswith("sd[")
-        ]
-        natural = prior.natural(values)
-        for i, j in prior.pairs:
-            name = prior.cor_name(i, j)
-            if name in natural and i in remaining and j in remaining:
-                texts.append(
-                    f"cor{outcome} {natural[name]:.3g}"
-                    if len(prior.pairs) == 1
-                    else f"{prior.hyper_labels[name]}{outcome} {natural[name]:.3g}"
-                )
-        notes = [routine_note(Topic.SCALES, ", ".join(texts))] if texts else []
+    def _singular_reasons(
+        self,
+        group: LatentGroup,
+        prior: VaryingEffects,
+        values: Mapping[str, float],
+        zero: Sequence[str],
+    ) -> list[str]:
+        """Return why the covariance of effects by group is singular, with these scales
+        of zero."""
         reasons = [
-            f"the variance of {n[3:-1]} | {prior.group}{outcome} is 0"
-            for n in values
-            if n in vanished_names
+            f"the variance of {name[3:-1]} | {prior.group} is 0" for name in zero
         ]
-        reasons += [
-            f"{sentence}{f' {outcome}' * bool(outcome)}"
-            for sentence in prior.collinear(values, remaining)
+        remaining = [
+            k for k, name in enumerate(prior.effects) if f"sd[{name}]" not in zero
         ]
-        return notes + [
-            important_note(Topic.SINGULAR, "singular fit: {reason}", reason=reason)
-            for reason in reasons
-        ]
+        reasons += prior.collinear(values, remaining)
+        outcome = self._outcome(group)
+        return [f"{reason} {outcome}".rstrip() for reason in reasons]
 
-    def _densities_in_maximum(self, top: EvidenceMaximum) -> str:
-        """Describe the parameters with a prior that is not flat in its coordinate,
-        which changes the maximum; empty for none."""
-        priors = [
-            (
-                "the prior scale"
-                if name == "tau"
-                else g.prior.hyper_labels.get(name, name) + self._outcome(g),
-                p,
-            )
-            for g in self.unknown
-            if g.prior is not None
-            for name, p in g.hyper.items()
+    def _informative_priors(self, top: EvidenceMaximum) -> list[str]:
+        """Return the parameters with a prior that is not flat in its coordinate, which
+        changes the maximum."""
+        names = [*self.names, *self.outer]
+        return [
+            name
+            for name, prior, log in zip(names, self.surface.priors, top.theta)
+            if any(prior.slopes(float(np.exp(log))))
         ]
-        priors += [(name, self.model.aux_prior(name)) for name in self.outer]
-        contributing = {
-            what: None
-            for (what, p), t in zip(priors, top.theta)
-            if any(p.slopes(float(np.exp(t))))
-        }
-        correlations = [what for what in contributing if what.startswith("cor(")]
-        logs = [what for what in contributing if what not in correlations]
-        parts = [f"the logs of {' and '.join(logs)}"] * bool(logs) + [
-            f"atanh of {' and '.join(correlations)}"
-        ] * bool(correlations)
-        return " and ".join(parts)
 
     def _smooth_prefix(self, group: LatentGroup) -> str:
         """Return a prefix for the scale of a smooth function if its straight lines are
-        columns without a prior."""
-        names = self.model.design.columns
-        flat = ~self.model.joint.informative
-        columns = {names[j] for j in group.columns}
-        lines = {names[j] for j in np.flatnonzero(flat)}
-        return "the bends of " * any(
-            columns < set(t.columns) and lines & set(t.columns)
-            for t in self.model.design.recipe.terms
-        )
+        other columns."""
+        columns = {self.model.design.columns[j] for j in group.columns}
+        terms = self.model.design.recipe.terms
+        return "the bends of " * any(columns < set(t.columns) for t in terms)
 
     def named(self, group: LatentGroup) -> str:
         """Its columns, and its linear predictor if there are several."""
