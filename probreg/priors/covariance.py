@@ -226,9 +226,7 @@ class VaryingEffects(ConditionalPrior):
 
     def collinear(self, values: Mapping[str, float], kept: Sequence[int]) -> list[str]:
         """Which of the effects `kept` are functions of those before them, at the edge of their correlations, in words."""
-        T = self.root_of_groups(
-            {**values, **{name: 1.0 for name in values if name.startswith("sd[")}}
-        )
+        T = self.root_of_groups(values)
         T = T / np.linalg.norm(T, axis=1)[:, None]
         for n, i in enumerate(kept):
             R = T[kept[: n + 1]] @ T[kept[: n + 1]].T
@@ -263,21 +261,22 @@ class VaryingEffects(ConditionalPrior):
 
     # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
 
-    def _scales_and_correlations(
+    def _scales_and_root(
         self, values: Mapping[str, Any]
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
+    ) -> tuple[list[Any], list[list[Any]], list[Any]]:
+        """sd of each effect, T row by row up to its diagonal, and sech(t) of each pair: numbers, arrays or symbols."""
         sds = [values.get(name, v) for name, v in self._named_sds.items()]
         cors: dict[str, Any] = self._named_cors
         turned = [
             _tanh_sech(values[name]) if name in values else (v, (1.0 - v**2) ** 0.5)
             for name, v in cors.items()
         ]
-        return sds, [r for r, _ in turned], [s for _, s in turned]
+        r = [tanh for tanh, _ in turned]
+        s = [sech for _, sech in turned]
+        return sds, rows_of_root(r, s, len(self.effects)), s
 
     def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        sds, r, s = self._scales_and_correlations(values)
-        rows = rows_of_root(r, s, len(self.effects))
+        sds, rows, _ = self._scales_and_root(values)
         names = [*self._named_sds, *self._named_cors]
         # R = T T'
         R = [sum(a * b for a, b in zip(rows[i], rows[j])) for i, j in self.pairs]
@@ -309,8 +308,7 @@ class VaryingEffects(ConditionalPrior):
         """Of a correlation, given those before it in the lower triangle, row by row."""
         inside = self.internal(values)
         log_probs = super().log_prob_of_hyper(inside)
-        _, r, s = self._scales_and_correlations(inside)
-        rows = rows_of_root(r, s, len(self.effects))
+        _, rows, s = self._scales_and_root(inside)
         for n, (name, (_, j)) in enumerate(zip(self._named_cors, self.pairs)):
             if name in log_probs:
                 # R_ij = T_jj T_ij + ..., T_ij = r_ij prod_(k < j) sech(t_ik), and dr / dv = sech(t)^2 / v
@@ -335,30 +333,27 @@ class VaryingEffects(ConditionalPrior):
     def root(self, logs: Array) -> tuple[Array, Array]:
         """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
         K = len(self.effects)
-        sd = np.exp(self._log_sds(logs))
         log_of = dict(zip(self.hyper, logs))
-        held = lambda v: np.arctanh(float(v))
-        cors = self._named_cors.items()
-        t = np.array([log_of[n] if n in log_of else held(v) for n, v in cors])
-        T, slopes = root_slopes(t, K)
-        D = sd[:, None]
-        unknown_sds = [
-            np.eye(K)[:, [k]] * D * T
-            for k, v in enumerate(self.sds)
-            if isinstance(v, AuxPrior)
-        ]
-        unknown_cors = [
-            D * slopes[n] for n, v in enumerate(self.cors) if isinstance(v, AuxPrior)
-        ]
-        return D * T, np.array([*unknown_sds, *unknown_cors]).reshape(len(logs), K, K)
+        cors: dict[str, Any] = self._named_cors
+        t = [log_of[n] if n in log_of else np.arctanh(v) for n, v in cors.items()]
+        T, slopes = root_slopes(np.array(t), K)
+        D = np.exp(self._log_sds(logs))[:, None]
+        # over every log sd and every t
+        slopes = np.concatenate([np.eye(K)[:, :, None] * D * T, D * slopes])
+        is_unknown = [name in self.hyper for name in (*self._named_sds, *cors)]
+        return D * T, slopes[is_unknown]
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
-        sds, r, s = self._scales_and_correlations(values)
-        rows = rows_of_root(r, s, len(self.effects))
-        K = range(len(self.effects))
-        root_rows = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
+        sds, rows, _ = self._scales_and_root(values)
+        K = len(sds)
+        root_rows = [
+            [sd * v for v in row] + [0.0] * (K - len(row)) for sd, row in zip(sds, rows)
+        ]
         try:
-            return np.array(root_rows, dtype=float)
+            entries = np.broadcast_arrays(
+                *(np.asarray(v, dtype=float) for row in root_rows for v in row)
+            )
+            return np.stack(entries, -1).reshape(*entries[0].shape, K, K)
         except (TypeError, ValueError):  # symbols
             import pytensor.tensor as pt
 
@@ -393,18 +388,13 @@ class VaryingEffects(ConditionalPrior):
         self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
     ) -> Array:
         lead, (q, m), K = beta.shape[:-2], beta.shape[-2:], len(self.effects)
-        sds, r, s = self._scales_and_correlations(values)
-        rows = rows_of_root(r, s, K)
-        b = np.moveaxis(beta.reshape(*lead, self.groups, K, m), -2, 0)
-        # T u = D^-1 b, row by row: log p = log N(u; 0, I) - G m log |D T|
-        u: list[Array] = []
-        log_det: Any = 0.0
-        for k, row in enumerate(rows):
-            residual = b[k] / _wide(sds[k]) - sum(_wide(a) * x for a, x in zip(row, u))
-            u.append(residual / _wide(row[k]))
-            log_det = log_det + np.log(sds[k]) + np.log(row[k])
-        inside = np.stack(u, -2).reshape(*lead, q, m)
-        return self.base.log_prob(inside, unit) - self.groups * m * log_det
+        L = self.root_of_groups(values)
+        b = np.swapaxes(beta.reshape(*lead, self.groups, K, m), -3, -2)
+        # L u = b: log p = log N(u; 0, I) - G m log |L|
+        u = np.linalg.solve(L, b.reshape(*lead, K, self.groups * m))
+        log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(-1)
+        log_p = self.base.log_prob(u.reshape(*lead, q, m), unit)
+        return log_p - self.groups * m * log_det
 
     def sample(
         self,
@@ -422,15 +412,10 @@ class VaryingEffects(ConditionalPrior):
     ) -> tuple[Array, dict[str, Array]]:
         """Hyperparameters from their priors, then effects (..., G K, m); the former as a user reads them."""
         lead = int(np.prod(shape[:-2]))
-        K = len(self.effects)
         hyper_draws = self.draw_hyper(rng, lead)
-        sds, r, s = self._scales_and_correlations(hyper_draws)
-        u = rng.standard_normal((lead, self.groups, K, shape[-1]))
-        effects = np.zeros_like(u)
-        for i, row in enumerate(rows_of_root(r, s, K)):
-            effects[:, :, i] = _wide(sds[i]) * sum(
-                _wide(a) * u[:, :, j] for j, a in enumerate(row)
-            )
+        root = self.root_of_groups(hyper_draws)
+        u = rng.standard_normal((lead, self.groups, len(self.effects), shape[-1]))
+        effects = root[..., None, :, :] @ u
         natural = {
             name: np.asarray(v).reshape(shape[:-2])
             for name, v in self.natural(hyper_draws).items()
@@ -442,8 +427,3 @@ def _tanh_sech(v: Any) -> tuple[Any, Any]:
     """tanh(t) and sech(t) at v = exp(t), numbers or symbols."""
     total = v + 1.0 / v
     return (v - 1.0 / v) / total, 2.0 / total
-
-
-def _wide(v: Any) -> Any:
-    """Return one number per draw (...,) in a shape that broadcasts with its effects (..., G, m)."""
-    return np.asarray(v)[..., None, None]
