@@ -60,24 +60,19 @@ def solution_at_nodes(
     names = problem.names
     draw_function = _draw_exactly if problem.exact else _draw_approximately
     result = draw_function(model, problem, nodes, total, rng)
-    moments = {a: weighted_moments(v, result.weight) for a, v in result.aux.items()}
+    beta, aux = _split(model, result.points)
+    moments = {a: weighted_moments(v, result.weight) for a, v in aux.items()}
     if problem.noise:  # from the nodes, which are more accurate than draws
-        sigma_at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
-        moments[model.noise_scale] = weighted_moments(
-            sigma_at_nodes, np.exp(nodes.log_weight.ravel())
-        )
-    index = (
-        slice(None)
-        if problem.exact or result.detail
-        else rng.permutation(resample_systematically(result.weight, total, rng))
-    )
-    chosen = {
-        name: each[index] for name, each in {"beta": result.beta, **result.aux}.items()
-    }
+        sigma_at_nodes = np.exp(nodes.all_theta[:, -1])
+        moments[model.noise_scale] = weighted_moments(sigma_at_nodes, nodes.weight)
+    index = np.arange(len(beta))
+    if not (problem.exact or result.detail):
+        index = rng.permutation(resample_systematically(result.weight, total, rng))
     theta = result.theta[index, : len(problem.groups.priors)]
     if not problem.exact:
-        theta = scales_given_coefficients(problem, theta, chosen["beta"], rng)
-    values = {**chosen, **problem.natural(np.exp(theta))}
+        theta = scales_given_coefficients(problem, theta, beta[index], rng)
+    values = {name: each[index] for name, each in {"beta": beta, **aux}.items()}
+    values |= problem.natural(np.exp(theta))
     stats = {
         "n": model.design.total,
         "k_hat": nodes.k_hat,
@@ -180,8 +175,7 @@ class _NodeResult(NamedTuple):
     """Draws with their weights, and moments of (vec beta, ...), partly exact."""
 
     theta: Array  # (S, d)
-    beta: Array  # (S, p, m)
-    aux: dict[str, Array]  # name -> (S,)
+    points: Array  # (S, p m + a), (vec beta, log aux)
     weight: Array  # (S,), sum 1
     mean: Array
     covariance: ParameterCovariance
@@ -202,14 +196,13 @@ def _draw_exactly(
 ) -> _NodeResult:
     """beta given theta is normal; its moments are those of the mixture over the
     nodes."""
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    weight = np.exp(nodes.log_weight.ravel())
+    theta = nodes.all_theta
     chosen = nodes.draw(draws, rng)
-    mixture = problem.surface.mixture(theta, weight, chosen, rng)
+    mixture = problem.surface.mixture(theta, nodes.weight, chosen, rng)
+    log_sigma = theta[chosen, theta.shape[1] - problem.noise :]
     return _NodeResult(
         theta[chosen],
-        mixture.beta[..., None],
-        {model.noise_scale: np.exp(theta[chosen, -1])} if problem.noise else {},
+        np.hstack([mixture.beta, log_sigma]),
         np.full(draws, 1.0 / draws),
         mixture.mean,
         mixture.covariance,
@@ -264,8 +257,7 @@ def _draw_approximately(
 ) -> _NodeResult:
     """Return points (beta, log aux) about the mode at every node, weighted with their
     node by the posterior of both."""
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    normals = _normals(model, problem, theta)
+    normals = _normals(model, problem, nodes.all_theta)
     width = max(normal.width for normal in normals)
     if width > _JOINT:
         return _laplace_mixture(
@@ -296,8 +288,8 @@ def _weight_jointly(
 ) -> _NodeResult:
     """Return Student-t points about the normal at each node, with their weights."""
     df_beta = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    n_each = -(-draws // len(nodes.theta[..., 0].ravel()))
+    theta = nodes.all_theta
+    n_each = -(-draws // len(theta))
     node_of_point = np.repeat(np.arange(len(theta)), n_each)
     log_prior = np.empty(len(node_of_point))
     log_q = np.empty(len(node_of_point))
@@ -325,9 +317,6 @@ def _weight_jointly(
     stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
     worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
     mean = weight @ point
-    covariance = DenseCovariance.of_sample(
-        model.design.frame, beta, *_logs(model, point), weight
-    )
     text = f"points are weighted jointly with the scales: {worth}"
     if stats["ess_joint"] < 0.5 * draws:
         advice = "Take more draws if standard deviations matter"
@@ -336,11 +325,10 @@ def _weight_jointly(
         note = routine_note(Topic.SAMPLING, text)
     return _NodeResult(
         theta[node_of_point],
-        beta,
-        aux,
+        point,
         weight,
         mean,
-        covariance,
+        _sample_covariance(model, point, weight),
         stats,
         (note,),
         evidence,
@@ -353,7 +341,6 @@ def _laplace_mixture(
 ) -> _NodeResult:  # fmt: skip
     """Return draws of the normal at each node, with nodes weighted by their Laplace
     evidence; the approximation is not checked."""
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     chosen = nodes.draw(draws, rng)
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
@@ -362,28 +349,28 @@ def _laplace_mixture(
             rng.standard_normal((len(mine), normals[s].width))
         )
         point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
-    beta, aux = _split(model, point)
-    equal = np.full(draws, 1.0 / draws)
     text = f"beta given the scales is normal about its mean to first order (Laplace): {reason}"
-    covariance = DenseCovariance.of_sample(
-        model.design.frame, beta, *_logs(model, point)
-    )
     return _NodeResult(
-        theta[chosen],
-        beta,
-        aux,
-        equal,
+        nodes.all_theta[chosen],
+        point,
+        np.full(draws, 1.0 / draws),
         point.mean(0),
-        covariance,
+        _sample_covariance(model, point),
         stats or {},
         (important_note(Topic.SAMPLING, text),),
         detail=reason,
     )
 
 
-def _logs(model: Model, point: Array) -> tuple[Array, tuple[str, ...]]:
-    """Logs of the nuisance parameters among points (S, p m + a), and their names."""
-    return point[:, model.shape[0] * model.shape[1] :], log_names(model)
+def _sample_covariance(
+    model: Model, point: Array, weight: Array | None = None
+) -> DenseCovariance:
+    """The covariance of points (S, p m + a)."""
+    beta, _ = _split(model, point)
+    logs = point[:, beta[0].size :]
+    return DenseCovariance.of_sample(
+        model.design.frame, beta, logs, log_names(model), weight
+    )
 
 
 def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:

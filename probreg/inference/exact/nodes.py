@@ -32,14 +32,22 @@ class Nodes(NamedTuple):
     log_evidence: Array  # (C,), each chain's own estimate
 
     @property
+    def all_theta(self) -> Array:
+        """(S, d) of the nodes of all chains."""
+        return self.theta.reshape(-1, self.theta.shape[-1])
+
+    @property
+    def weight(self) -> Array:
+        """(S,), sum 1."""
+        return np.exp(self.log_weight.ravel())
+
+    @property
     def ess(self) -> float:
         return effective(self.log_weight)
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Return node numbers of equal draws, by weight in random order."""
-        return rng.permutation(
-            resample_systematically(np.exp(self.log_weight.ravel()), size, rng)
-        )
+        return rng.permutation(resample_systematically(self.weight, size, rng))
 
 
 class Proposal(NamedTuple):
@@ -97,11 +105,9 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
 def proposal_of(nodes: Nodes) -> Proposal:
     """A proposal with the mean of weighted nodes and twice their covariance."""
     d = nodes.theta.shape[-1]
-    theta = nodes.theta.reshape(-1, d)
-    weight = np.exp(nodes.log_weight.ravel())
-    mean = weight @ theta
-    deviation = theta - mean
-    cov = deviation.T @ (weight[:, None] * deviation)
+    mean = nodes.weight @ nodes.all_theta
+    deviation = nodes.all_theta - mean
+    cov = deviation.T @ (nodes.weight[:, None] * deviation)
     return Proposal(
         mean, np.linalg.cholesky(2.0 * cov + 1e-8 * np.eye(d)), np.ones((2, d))
     )

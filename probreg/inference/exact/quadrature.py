@@ -33,11 +33,6 @@ from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
 
-_REACHES = (
-    16.0,
-    32.0,
-    128.0,
-)  # ranges of log sigma about its centre, in which the density must decrease
 LogDensity = Callable[[Array], Array]
 
 
@@ -113,7 +108,14 @@ class Quadrature(Method):
         # double precision, which is much faster.
         moments = replace(original, factor=np.asarray(original.factor, dtype=float))
         density = _Density(moments, prior, model.noise_prior)
-        u, log_weight = self._nodes(density)
+        centre = float(np.log(_typical(moments)))
+        ends = _range(density, density.sigma, centre)
+        if ends is None or density.moments_below <= 0.0:
+            raise Incompatible(
+                "quadrature: the density of sigma does not decrease, so the posterior is improper. Fix sigma, or give it a prior that vanishes "
+                "at 0 and has a finite mass, such as InverseGamma(1.0, 1.0)"
+            )
+        u, log_weight = _nodes_between(density, *ends, self.nodes)
         log_evidence = float(np.logaddexp.reduce(log_weight))
         weight = np.exp(log_weight - log_evidence)
         weight /= weight.sum()  # the logarithms have lost the last digits
@@ -166,11 +168,6 @@ class Quadrature(Method):
         return _with_infinite_moments(
             model, solution, density.moments_below, density.unbounded(unit)
         )
-
-    def _nodes(self, density: "_Density") -> tuple[Array, Array]:
-        """Return nodes in log sigma over the relevant range, and log(weight *
-        integrand) at each."""
-        return _nodes_between(density, *_range(density), self.nodes)
 
     def _draw(
         self, density: "_Density", rng: np.random.Generator, u: Array, scale: str
@@ -244,9 +241,7 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
     def log_density(u: Array) -> Array:
         return prior.log_prob(np.exp(u)) + u + log_value(u)
 
-    ends = _within_support(log_density, prior)
-    for reach in _REACHES:
-        ends = ends or _narrow_range(log_density, -reach, reach)
+    ends = _range(log_density, prior)
     if ends is None:
         return None
     return float(
@@ -466,33 +461,21 @@ def _nodes_between(
     return u, log_density(u) + np.log(w * (high - low) / 2)
 
 
-def _range(density: _Density) -> tuple[float, float]:
-    """Return the range where the density of log sigma exceeds exp(-60) of its peak, or
-    raise Incompatible."""
-    ends = _within_support(density, density.sigma)
-    if ends is not None:
-        return ends
-    centre = float(np.log(_typical(density.moments)))
+def _range(
+    log_density: LogDensity, prior: AuxPrior, centre: float = 0.0
+) -> tuple[float, float] | None:
+    """Return the range where a density of log sigma exceeds exp(-60) of its peak; None
+    if it does not decrease within a wide range about `centre`."""
     # A proper prior of sigma bounds a slow decrease; under an improper one rounding
     # would look like a decrease.
-    for reach in _REACHES if density.sigma.proper else _REACHES[:2]:
-        ends = _narrow_range(density, centre - reach, centre + reach)
-        if ends is not None and density.moments_below > 0.0:
-            return ends
-    raise Incompatible(
-        "quadrature: the density of sigma does not decrease, so the posterior is improper. Fix sigma, or give it a prior that vanishes "
-        "at 0 and has a finite mass, such as InverseGamma(1.0, 1.0)"
-    )
-
-
-def _within_support(density: LogDensity, prior: AuxPrior) -> tuple[float, float] | None:
-    """Return the range where the density exceeds exp(-60) of its peak, if the prior has
-    two bounds; else None."""
+    reaches = (16.0, 32.0, 128.0) if prior.proper else (16.0, 32.0)
     low, high = prior.support
     if low > 0 and high < np.inf:
-        return _narrow_range(
-            density, float(np.log(low)), float(np.log(high)), bounded=True
-        )
+        return _narrow_range(log_density, np.log(low), np.log(high), bounded=True)
+    for reach in reaches:
+        ends = _narrow_range(log_density, centre - reach, centre + reach)
+        if ends is not None:
+            return ends
     return None
 
 
