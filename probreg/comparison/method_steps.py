@@ -17,7 +17,6 @@ from probreg.inference.base import reported_coefficients
 from probreg.model.model import Model
 
 Array = np.ndarray
-FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 
 
 def method_steps(
@@ -51,7 +50,7 @@ def method_steps(
         remainder = exact.step_to(estimates)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
-        z = scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * count)))
+        z = scipy.stats.norm.isf(0.5 * -np.expm1(np.log(0.99) / (2 * count)))
         of_mean, of_sd = monte_carlo_error(fit, aux)
         chance = z * np.array([of_mean * estimates.error, of_sd])
         by_chance = np.abs(step - small) <= chance

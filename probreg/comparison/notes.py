@@ -9,7 +9,6 @@ from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.diagnostics.guarantee import RiskBounds
 
-_NAMES = 20  # in a note
 _WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
     "log posterior; not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
@@ -31,7 +30,7 @@ def notes(table: FitTable) -> list[str]:
     base = table.data.sel(fit=table.baseline)
     undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
     if undefined.any():
-        names = shorten_names(base["param"].values[undefined], _NAMES)
+        names = shorten_names(base["param"].values[undefined], 20)
         texts.append(
             f"no difference is given for {names}: {table.baseline} has no SE there"
         )
@@ -48,7 +47,7 @@ def _fit_notes(table: FitTable, name: str) -> list[str]:
     ]
     texts = []
     if len(missing):
-        names = shorten_names(missing, _NAMES)
+        names = shorten_names(missing, 20)
         texts.append(f"no estimate of {names} exists: {fit.described['status']}")
     texts += fit.described["notes"]
     incomparable = incomparable_parameters(table.fits[table.baseline], fit)

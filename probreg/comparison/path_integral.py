@@ -29,7 +29,6 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 
 Array = np.ndarray
-_NODES = (8, 16, 32, 64, 128)
 
 
 def path_obstacle(a: Fit, b: Fit) -> str:
@@ -149,7 +148,7 @@ def integrate_path(
         steep = _steepness(path, first.local), _steepness(path, last.local, -1.0)
         known = {0.0: first.local.theta, 1.0: last.local.theta}
         before = np.inf
-        for n in _NODES:
+        for n in (8, 16, 32, 64, 128):
             rule = _apply_rule(path, n, steep, known)
             if rule is None:
                 return None
@@ -158,7 +157,7 @@ def integrate_path(
             # done, or what is left is rounding
             if error < tol or 0.7 * before < error < largest_remainder:
                 break
-            if n > _NODES[1] and error > 0.5 * before:
+            if n > 16 and error > 0.5 * before:
                 return None  # the mode jumps
             before = error
     remainder = total - shares.sum(1)

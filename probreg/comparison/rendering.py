@@ -22,10 +22,9 @@ from probreg.tables import Column, Table
 from probreg.tables.content import Kind
 from probreg.tables.formats import decimals, format_fixed, format_rounded
 from probreg.tables.notebook import notebook_html
+from probreg.tables.table import LINES
 
 Array = np.ndarray
-LINES = 40  # of the text
-LONG = 60  # parameters that are all printed
 LARGEST = 20  # of more parameters, those with the largest differences
 # the heading of each printed column with the kind of its cells
 COLUMN_KINDS: Mapping[str, Kind] = {
@@ -154,7 +153,7 @@ def _distances(table: FitTable) -> Array:
 
 
 def choose_parameters(
-    table: FitTable, long: int = LONG, limit: int = LARGEST
+    table: FitTable, long: int = 60, limit: int = LARGEST
 ) -> tuple[list[int], list[str]]:
     """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.
 

@@ -12,7 +12,6 @@ from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KINDS
 
 Array = np.ndarray
-_MANY = 8  # names in a sentence
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
@@ -171,7 +170,7 @@ def number_of_observations(fit: Fit) -> float | None:
     return fit.solution.stats.get("n")
 
 
-def shorten_names(names: Iterable[str], limit: int = _MANY) -> str:
+def shorten_names(names: Iterable[str], limit: int = 8) -> str:
     """Return names as a list in a sentence, of many names the first.
 
     >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
@@ -186,7 +185,7 @@ def _format_value(value: Any, second: Any) -> str:
     """Format a value for a sentence; of many names, their number and those that the other fit does not have."""
     if not isinstance(value, tuple):
         return str(value)
-    if len(value) <= _MANY:
+    if len(value) <= 8:
         return shorten_names(map(str, value))
     differing = shorten_names([str(name) for name in value if name not in second])
     return f"{len(value)} values" + (f" with {differing}" if differing else "")

@@ -9,8 +9,6 @@ from probreg.system.terminal import clean_lines
 from probreg.tables.content import TableContent
 from probreg.tables.html import table_html
 
-_ROWS = 30  # rows that are shown at once; the others open on a click
-_MOST = 500  # rows that are written at all
 _STYLE = "overflow-x:auto;line-height:1.45;max-width:70em"
 
 
@@ -68,12 +66,14 @@ def _part_html(part: Any) -> str:
     if not isinstance(part, TableContent):
         return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in part)}</ul>"
     n = len(part)
-    html = table_html(part.take(slice(_ROWS)), with_notes=False)
-    if n > _ROWS:
-        hidden = table_html(part.take(slice(_ROWS, _MOST)), with_notes=False)
-        html += _details(f"{n - _ROWS} more rows", hidden)
-    if n > _MOST:
-        html += f"<p>{n - _MOST} more rows in {escape(part.source)}</p>"
+    n_open = 30  # rows that are shown at once; the others open on a click
+    n_written = 500  # rows that are written at all
+    html = table_html(part.take(slice(n_open)), with_notes=False)
+    if n > n_open:
+        hidden = table_html(part.take(slice(n_open, n_written)), with_notes=False)
+        html += _details(f"{n - n_open} more rows", hidden)
+    if n > n_written:
+        html += f"<p>{n - n_written} more rows in {escape(part.source)}</p>"
     return html
 
 

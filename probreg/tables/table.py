@@ -15,7 +15,6 @@ from probreg.tables.notebook import notebook_html
 from probreg.tables.text import table_lines
 
 LINES = 40  # of a print at most
-_NOTES = 20  # of these, of notes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +78,7 @@ class Table(TableContent):
         return table_lines(self, limit, width)
 
     def __repr__(self) -> str:
-        notes = truncate_lines(self.notes, ".notes", _NOTES)
+        notes = truncate_lines(self.notes, ".notes", 20)
         used = clean_lines(*self.head, *notes).count("\n") + 1
         return clean_lines(*self.head, *self.lines(max(LINES - used, 8)), *notes)
 

@@ -6,7 +6,6 @@ from probreg.system.terminal import cut_middle, visible
 from probreg.tables.content import TableContent
 
 _LABEL = 24  # cells that the labels of a row keep at least, and a heading at most
-_SHORT = 10  # cells that each of several labels keeps at least
 
 
 def table_lines(table: TableContent, limit: int | None, width: int) -> list[str]:
@@ -34,7 +33,7 @@ def _all_lines(table: TableContent, width: int) -> list[str]:
     numbers = [j for j, number in enumerate(numeric) if number]
     room = width + 2 - sum([widths[j] + 2 for j in numbers])
     limit = max([widths[j] for j in texts], default=0)
-    least = max(_LABEL // max(len(texts), 1), _SHORT)
+    least = max(_LABEL // max(len(texts), 1), 10)  # cells of each of several labels
     while limit > least and sum([min(widths[j], limit) + 2 for j in texts]) > room:
         limit -= 1
     for j in texts:

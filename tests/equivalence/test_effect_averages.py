@@ -6,7 +6,6 @@ from scipy.special import expit
 
 import probreg as pr
 from probreg.comparison.effects.averages import (
-    _NUMBERS,
     AverageMean,
     AverageSlope,
     RowGroup,
@@ -71,7 +70,7 @@ def test_draws_meet_what_is_added_to_them_a_part_at_a_time(case):
             (some for t, some in met if t == target), key=lambda some: some[0]
         )
         assert [s for some in parts for s in some] == list(range(S))
-        assert max(map(len, parts)) * N <= _NUMBERS
+        assert max(map(len, parts)) * N <= 65_536
 
 
 def test_what_is_added_to_a_slope_stands_in_the_order_of_its_sums(case):

@@ -19,8 +19,6 @@ from probreg.model.model import Model
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
-# draws times rows times classes at once: what a processor keeps near it
-_NUMBERS = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,14 +183,16 @@ def averages_of_draws(
     quantities: Sequence[tuple[Target, list[RowGroup]]],
     draws: Mapping[str, Array],
     residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
+    *,
+    block_size: int = 65_536,
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
-    some atoms."""
+    some atoms. `block_size` is the number of draws times rows times classes at once, which a processor keeps near it."""
     n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
     classes = 1
     if not isinstance(model.likelihood, UnivariateLikelihood):
         classes = len(model.likelihood.levels)
-    size = max(1, _NUMBERS // (n * classes * model.shape[1]))
+    size = max(1, block_size // (n * classes * model.shape[1]))
 
     def part(start: int) -> list[Array]:
         atoms = slice(start, start + size)

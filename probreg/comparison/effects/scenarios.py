@@ -33,12 +33,6 @@ from probreg.model.group_effects import (
 from probreg.model.model import Model
 
 Array = np.ndarray
-_STEP = (
-    2.0**-10
-)  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
-# steps k, and weights of x + k h over 12 h
-_CENTRAL = np.array([(-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0)])
-_FORWARD = np.array([(0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +168,7 @@ class Population:
         recipe = self.design.recipe
         widths = {key: term.basis.width for key, term in recipe.processes.items()}
         widths |= {key: 1 + len(term.effects) for key, term in recipe.grouped.items()}
-        still = np.zeros((self.n, _CENTRAL.shape[1]))
+        still = np.zeros((self.n, 5))
         changes = {
             key: RowSums(still, np.zeros((*still.shape, width)))
             for key, width in widths.items()
@@ -186,11 +180,16 @@ class Population:
         seen = np.asarray(self.origin[name], dtype=float)
         seen = seen[~np.isnan(seen)]
         spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
-        h = float(2.0 ** np.round(np.log2(_STEP * spread)))
+        # 2^-10 standard deviations, rounded to a power of two, which keeps x + step exact
+        h = float(2.0 ** (np.round(np.log2(spread)) - 10.0))
         # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
+        central = np.array([(-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0)])
+        forward = np.array(
+            [(0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0)]
+        )
         below = (x - 2 * h < seen.min())[:, None, None]
         above = (x + 2 * h > seen.max())[:, None, None]
-        inwards = np.where(below, _FORWARD, np.where(above, -_FORWARD, _CENTRAL))
+        inwards = np.where(below, forward, np.where(above, -forward, central))
         steps, weights = inwards[:, 0], inwards[:, 1]
         weights = weights / (12.0 * h)
         designs = [self.mean(name, x + k * h) for k in steps.T]

@@ -34,14 +34,6 @@ from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
 
 Array = np.ndarray
-_STEP_AT_MODE = (
-    1e-4  # standard errors: the step after a shorter one is about its square
-)
-_BLOCK = 2_000_000  # draws times rows at once, 16 MB
-_MOST_REFITS = 3000
-_LABELS = 5  # rows in a warning
-_REFIT_ALL = 500  # rows up to which each is refitted
-_ALLOWED = 0.01  # nats: error of one Newton step in the sum over rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +73,7 @@ def leave_one_out(fit: Fit) -> LeftOut:
         )
     if _normal_at_known_scales(fit):
         return _closed_form(fit, s, model.noise(s.aux) ** 2)
-    return _refit(fit)
+    return refit_rows(fit)
 
 
 def _no_leave_one_out(fit: Fit, reason: str) -> LeftOut:
@@ -172,7 +164,7 @@ def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     else:
         reason = "Newton steps found no mode"
     plural = "s" if len(missing) > 1 else ""
-    rows_missing = shorten_names(map(str, names[missing]), _LABELS)
+    rows_missing = shorten_names(map(str, names[missing]), 5)
     warning = (
         f"without row{plural} {rows_missing} {reason}, so there is no sum over rows"
     )
@@ -182,8 +174,14 @@ def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
 # ---- refits ------------------------------------------------------------------------------------------------------------
 
 
-def _refit(fit: Fit) -> LeftOut:
-    """Return the log density of each row at the mode without it: one Newton step, and refits of the rows in doubt."""
+def refit_rows(
+    fit: Fit, *, refit_all: int = 500, most_refits: int = 3000, allowed: float = 0.01
+) -> LeftOut:
+    """Return the log density of each row at the mode without it: one Newton step, and refits of the rows in doubt.
+
+    Up to `refit_all` rows each is refitted, and none if more than `most_refits` are in doubt. `allowed` is the error in nats of one
+    Newton step in the sum over rows.
+    """
     model = held_at_limits(fit.model, fit.solution)
     n = model.design.n
     beta = fit.solution.beta
@@ -198,15 +196,18 @@ def _refit(fit: Fit) -> LeftOut:
     )
     log_p = np.full(n, np.nan)
     rows = np.arange(n)
-    if shared and n > _REFIT_ALL:
+    if shared and n > refit_all:
         local = model.value_grad_hessian(beta, **aux)
         step, convex = newton_step(local)
-        if convex and float(local.gradient @ step) < _STEP_AT_MODE**2:
-            log_p, rows = _newton_step(model, beta, aux)
-    if len(rows) > _MOST_REFITS:
+        at_mode = (
+            1e-4  # standard errors: the step after a shorter one is about its square
+        )
+        if convex and float(local.gradient @ step) < at_mode**2:
+            log_p, rows = _newton_step(model, beta, aux, allowed)
+    if len(rows) > most_refits:
         many = f"{len(rows)} of {n} rows need a refit"
         return _no_leave_one_out(
-            fit, f"{many}, and at most {_MOST_REFITS} are refitted: give heldout="
+            fit, f"{many}, and at most {most_refits} are refitted: give heldout="
         )
     modes = refit_without_rows(model, beta, aux, rows, shared=shared)
     log_p[rows] = _log_prob(model, modes.eta, modes.aux, rows)
@@ -223,7 +224,7 @@ def _has_relative_prior(model: Model) -> bool:
 
 
 def _newton_step(
-    model: Model, beta: Array, aux: dict[str, float]
+    model: Model, beta: Array, aux: dict[str, float], allowed: float
 ) -> tuple[Array, Array]:
     """Return log p of each row after one Newton step, and the rows for which it is in doubt."""
     modes = modes_without_rows(model, beta, aux)
@@ -233,7 +234,7 @@ def _newton_step(
     for name, value in aux.items():
         move = np.maximum(move, np.abs(np.log(modes.aux[name] / value)))
     weight = full_weights(model.design.weights, model.design.n)
-    return log_p, rows_in_doubt(log_p, before, move, weight, _ALLOWED)
+    return log_p, rows_in_doubt(log_p, before, move, weight, allowed)
 
 
 def _log_prob(
@@ -259,7 +260,7 @@ def _importance_sampling(fit: Fit) -> LeftOut:
     warnings: tuple[str, ...] = ()
     if unreliable.any():
         labels = fit.tree["log_likelihood"]["obs"].to_numpy()
-        listed = shorten_names(map(str, labels[unreliable]), _LABELS)
+        listed = shorten_names(map(str, labels[unreliable]), 5)
         warnings = (
             f"Pareto k is above {PARETO_LIMIT} for {unreliable.sum()} of {len(labels)} observations ({listed}): "
             "their terms are not reliable",
@@ -272,7 +273,8 @@ def log_mean_density(fit: Fit) -> Array:
     rows, weight = observation_rows(fit.model)
     d = fit.model.design
     s = fit.solution
-    size = max(1, _BLOCK // (atom_count(fit.model, s) * fit.model.shape[1]))
+    block_size = 2_000_000  # draws times rows at once, 16 MB
+    size = max(1, block_size // (atom_count(fit.model, s) * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
     density_blocks = [
         predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(

@@ -25,8 +25,6 @@ from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.priors import InverseGamma, Reference
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-
 
 def has_closed_evidence(model: Model) -> bool:
     """Return whether the evidence has a closed form: Gaussian, normal priors, and sigma fixed or unknown with all priors in its units."""
@@ -63,7 +61,7 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     value = (
         0.5 * model.design.log_precision
         + ridge.log_integral(scales)
-        - 0.5 * power * _LOG_2PI
+        - 0.5 * power * np.log(2.0 * np.pi)
         - ridge.bound(scales)
     )
     if not model.unknown:
@@ -103,7 +101,7 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     )
     value = (
         expansion.value
-        + 0.5 * (len(expansion.gradient) * _LOG_2PI - log_det)
+        + 0.5 * (len(expansion.gradient) * np.log(2.0 * np.pi) - log_det)
         + log_scale
         - bound
     )
