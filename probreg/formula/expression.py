@@ -32,14 +32,14 @@ ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
-_CUBIC = ("df", "knots", "lower_bound", "upper_bound", "extrapolation", "constraints")
+_CUBIC = ("df", "knots", "extrapolation")
 # transforms that learn from the training rows: one column, followed by options, in the order of `transforms`
 STATEFUL: dict[str, tuple[str, ...]] = {
     "poly": ("degree", "raw"),
-    "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation"),
+    "bs": ("df", "knots", "degree", "extrapolation"),
     "cr": _CUBIC,
     "cc": _CUBIC,
-    "scale": ("center", "scale", "ddof"),
+    "scale": (),
     "center": (),
 }  # fmt: skip
 SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
@@ -47,7 +47,7 @@ KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scale
 BASIS_SETTINGS = ("tol", "size", "range", "half_width")
 # smooth functions and Gaussian processes: terms by themselves, of any number of columns
 STANDALONE = SMOOTHS | {"gp": ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)}
-OPTIONS = STATEFUL | STANDALONE | {"C": ("contrasts", "levels", "spans_intercept")}
+OPTIONS = STATEFUL | STANDALONE | {"C": ("contrasts", "levels")}
 CONTRASTS: dict[str, tuple[str, ...]] = {
     "treatment": ("base",), "sum": (), "helmert": (), "diff": (),
     "poly": ("scores",),
@@ -374,12 +374,12 @@ def _suggest_function(expression: Expression, call: ast.Call) -> str:
 
 def _check_contrast(expression: Expression, node: ast.expr) -> None:
     kind = contrast_of(node)
-    if kind is None and not _is_literal(node):
+    if kind is None:
         raise expression.make_error(
             node,
             "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert or contr.diff",
         )
-    if kind is None or not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call):
         return
     takes = CONTRASTS[kind]
     if isinstance(node.func, ast.Name) and takes:

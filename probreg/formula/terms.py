@@ -1,6 +1,6 @@
 """The terms of a formula: `y ~ a + b*c - 1` as a response and products of factors, each an expression of its own.
 
-A sum is a set of terms and a choice of the intercept: a*b is a + b + a:b, a/b is a + a:b, b %in% a is a + a:b, (a + b)**2
+A sum is a set of terms and a choice of the intercept: a*b is a + b + a:b, a/b is a + a:b, (a + b)**2
 crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). A bar is effects that vary by a
 group (Bates, Maechler, Bolker & Walker 2015): (x | g) + (1 | a/b).
 """
@@ -406,9 +406,7 @@ class _Reader:
                 terms = self._read_sum([node])
             case ast.BinOp(op=ast.BitOr() | ast.BitXor()):
                 terms = self._read_bars(node)
-            case ast.BinOp(
-                left, ast.Mult() | ast.Div() | ast.Mod() | ast.Pow() as operator, right
-            ):
+            case ast.BinOp(left, ast.Mult() | ast.Div() | ast.Pow() as operator, right):
                 terms = self._combine(left, operator, right)
             case ast.Subscript(value, ast.Constant(value=int(power))):
                 terms = self._raise_to(self.read(value), power)
@@ -436,8 +434,6 @@ class _Reader:
         self, left: ast.expr, operator: ast.operator, right: ast.expr
     ) -> Terms:
         """Combine the terms of both sides of an operator: crossing with main effects, nesting or crossing."""
-        if isinstance(operator, ast.Mod):  # b %in% a: b nested in a
-            return self._nest(self.read(right), self.read(left))
         a = self.read(left)
         b = self.read(right)
         if isinstance(operator, ast.Mult):
@@ -616,5 +612,5 @@ class _Reader:
 
 
 _WRITTEN: dict[type[ast.AST], str] = {
-    ast.Mult: "*", ast.Div: "/", ast.Mod: " %in% ", ast.Pow: ":", ast.BitOr: " | ", ast.BitXor: " || ",
+    ast.Mult: "*", ast.Div: "/", ast.Pow: ":", ast.BitOr: " | ", ast.BitXor: " || ",
 }  # fmt: skip

@@ -5,7 +5,6 @@ r"""The text of a formula as Python, so that Python's own parser reads it.
     a + b - c            a, b, not c         the terms of a sum
     a:b                  a ** b              which binds tighter than * and /
     a^2, a**2            a[2]                a power of terms
-    b %in% a             b % a
     (x | g), (x || g)    ((x) | (g)), ((x) ^ (g))
     .                    ...
     y ~ x                two texts
@@ -23,12 +22,12 @@ from probreg.errors import DataError
 STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 QUOTED = r"`(?:[^`\\]|\\.)*`"
 _TOKEN = re.compile(
-    rf"(?P<space>\s+)|(?P<quoted>{QUOTED})|(?P<text>{STRING})|(?P<word>[\w.]+)|(?P<power>(?:\*\*|\^)\s*(?P<n>[A-Za-z0-9_]*))|%in%|\|\||.",
+    rf"(?P<space>\s+)|(?P<quoted>{QUOTED})|(?P<text>{STRING})|(?P<word>[\w.]+)|(?P<power>(?:\*\*|\^)\s*(?P<n>[A-Za-z0-9_]*))|\|\||.",
     re.DOTALL,
 )
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
-_SIGNS = {":": "**", "%in%": "%", "*": "*", "/": "/"}
+_SIGNS = {":": "**", "*": "*", "/": "/"}
 
 
 def quote_name(name: str) -> str:

@@ -222,7 +222,7 @@ def test_a_tampered_recipe_is_refused(term):
         ),
         (
             "y ~ bs(x, df=4, upper_bound=3)",
-            r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside",
+            "bs takes one column, then .*, got upper_bound=",
         ),
         ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
         ("y ~ C(g, Treatment(reference='a', base='b'))", "Treatment takes reference"),
@@ -235,8 +235,7 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ C(g, levels=3)", "levels=3 of .* is a list"),
         ("y ~ C(g, levels=[])", "has the single level"),
         ("y ~ C(g, levels=['a', None])", "are NoneType values"),
-        ("y ~ C(g, 3)", "columns of .* cannot be made"),
-        ("y ~ C(g, [[1, 2], [3]])", "cannot be made"),
+        ("y ~ C(g, [[1, 0], [0, 1], [0, 0]])", r"contr.treatment\('b'\)"),
         ("y ~ t + C(t)", r"'C\(t\)' has the single level 5"),
         ("y ~ log(`my cool`)", "no column 'my cool'; did you mean 'my col'"),
         (3, "a formula is a text"),

@@ -106,7 +106,7 @@ def test_levels_of_which_some_are_whole_numbers_have_one_name_in_the_model_and_a
     [
         "y ~ g * x",
         "y ~ x + C(g, contr.sum)",
-        "y ~ 0 + C(g, spans_intercept=False)",
+        "y ~ 0 + C(g, contr.helmert)",
         "y ~ x + g + (1 | h)",
     ],
 )

@@ -181,7 +181,7 @@ def _random_formula(rng, depth=0):
                 + (f"**{rng.integers(1, 4)}" if inner and rng.random() < 0.4 else "")
             )
         sign = itertools.chain.from_iterable(
-            (str(rng.choice(["*", ":", "/", " %in% "])), a) for a in product[1:]
+            (str(rng.choice(["*", ":", "/"])), a) for a in product[1:]
         )
         parts.append(product[0] + "".join(sign))
     if depth == 0 and rng.random() < 0.3:

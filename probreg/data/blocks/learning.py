@@ -331,7 +331,7 @@ def _plain_recipe(plan: Plan) -> Recipe:
 def _listed_levels(factor: Expression) -> Any:
     """Return the levels that the formula lists, C(x, levels=...); None without them."""
     call = factor.coding_call
-    return None if call is None else read_coding(call)[1].get("levels")
+    return None if call is None else read_coding(call)[1]
 
 
 def _none_complete(files: Tables) -> DataError:

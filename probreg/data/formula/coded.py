@@ -40,8 +40,7 @@ def _has_default_coding(expression: Expression) -> bool:
     """Whether the factor has treatment contrasts against its first level."""
     if expression.coding_call is None:
         return True
-    contrast, options = read_coding(expression.coding_call)
-    return contrast == LevelCoding() and "spans_intercept" not in options
+    return read_coding(expression.coding_call)[0] == LevelCoding()
 
 
 def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:

@@ -28,34 +28,10 @@ class CodedFactor:
         """Return the columns including the constant if `full`, else the columns without it."""
         return self.full if full or self.reduced is None else self.reduced
 
-    @classmethod
-    def of_numbers(cls, columns: FactorColumns) -> "CodedFactor":
-        """Return the factor of one column, or of the columns of a basis."""
-        if not columns.constant:
-            return cls(columns)
-        return cls(columns, FactorColumns(columns.names[1:], columns.values[:, 1:]))
-
-    @classmethod
-    def of_levels(
-        cls,
-        codes: Array,
-        levels: Sequence[Any],
-        contrast: "LevelCoding",
-        *,
-        spans: bool,
-    ) -> "CodedFactor":
-        """Return the factor of a category: indicators of all levels, or the columns of a contrast."""
-        names, matrix = contrast.matrix(levels)
-        reduced = FactorColumns(names, matrix, codes)
-        if contrast.kind == "custom":
-            return cls(reduced, reduced if spans else None)
-        full = FactorColumns(tuple(map(str, levels)), np.eye(len(levels)), codes)
-        return cls(full, reduced if spans else None)
-
 
 @dataclass(frozen=True)
 class LevelCoding:
-    """A coding of L levels by L - 1 columns: `kind` is a name of `CONTRASTS`, or "custom" with the matrix as its one argument."""
+    """A coding of L levels by L - 1 columns: `kind` is a name of `CONTRASTS`."""
 
     kind: str = "treatment"
     arguments: tuple[Any, ...] = ()
@@ -69,11 +45,13 @@ class LevelCoding:
             )
         except (TypeError, ValueError) as error:
             raise DataError(f"contrast {self.kind}: {error}") from None
-        if matrix.ndim != 2 or len(matrix) != len(levels):
-            raise DataError(
-                f"the contrast has shape {matrix.shape}: expected a row for each of the {len(levels)} levels"
-            )
         return tuple(labels), matrix
+
+    def code(self, codes: Array, levels: Sequence[Any]) -> CodedFactor:
+        """Return the factor of a category: indicators of all levels, and the columns of the contrast."""
+        names, matrix = self.matrix(levels)
+        full = FactorColumns(tuple(map(str, levels)), np.eye(len(levels)), codes)
+        return CodedFactor(full, FactorColumns(names, matrix, codes))
 
 
 def _treatment(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
@@ -115,13 +93,8 @@ def _poly(levels: list[Any], scores: Any = None) -> tuple[list[str], Array]:
     return labels, poly(x.astype(float), {}, np.ones(len(x)), n - 1).values
 
 
-def _custom(levels: list[Any], matrix: Any) -> tuple[list[str], Array]:
-    columns = np.atleast_1d(np.array(matrix, dtype=float))
-    return [str(j + 1) for j in range(columns.shape[-1])], columns
-
-
 _MATRICES: dict[str, Callable[..., tuple[list[str], Array]]] = {
-    "treatment": _treatment, "sum": _sum, "helmert": _helmert, "diff": _diff, "poly": _poly, "custom": _custom,
+    "treatment": _treatment, "sum": _sum, "helmert": _helmert, "diff": _diff, "poly": _poly,
 }  # fmt: skip
 
 

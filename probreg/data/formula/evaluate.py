@@ -89,24 +89,21 @@ def refuse_unstreamed(expression: Expression) -> None:
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 
 
-def read_coding(call: ast.Call) -> tuple[LevelCoding, dict[str, Any]]:
-    """Return the contrast of a checked `C(...)`, and its other arguments: levels and spans_intercept."""
+def read_coding(call: ast.Call) -> tuple[LevelCoding, Any]:
+    """Return the contrast of a checked `C(...)`, and its levels; None if they are not listed."""
     keywords = {word.arg: word.value for word in call.keywords if word.arg}
     node = call.args[1] if len(call.args) > 1 else keywords.pop("contrasts", None)
-    arguments_by_name = {
-        word: ast.literal_eval(value) for word, value in keywords.items()
-    }
+    levels = ast.literal_eval(keywords["levels"]) if "levels" in keywords else None
     if node is None:
-        return LevelCoding(), arguments_by_name
+        return LevelCoding(), levels
     kind = contrast_of(node)
-    if kind is None:
-        return LevelCoding("custom", (ast.literal_eval(node),)), arguments_by_name
+    assert kind is not None  # checked with the formula
     arguments, options = (
         literal_arguments(node) if isinstance(node, ast.Call) else ([], {})
     )
     if "reference" in options:
         options["base"] = options.pop("reference")
-    return LevelCoding(kind, tuple(arguments), options), arguments_by_name
+    return LevelCoding(kind, tuple(arguments), options), levels
 
 
 @dataclass(frozen=True)
@@ -216,9 +213,9 @@ class _Evaluation:
         key = self.of.written(call)
         values = np.broadcast_to(self._numbers_of(call.args[0]), self.table.rows.shape)
         arguments, words = literal_arguments(call, 1)
-        # without the constraint, the columns sum to 1, like the intercept
-        if name in ("cr", "cc") and self.centred:
-            words = {"constraints": "center"} | words
+        if name in ("cr", "cc"):
+            # columns that are not centred sum to 1, like the intercept
+            words["centred"] = self.centred
         state = self.memory.transforms.setdefault(key, {})
         counts = self.table.counts
         if counts is None:

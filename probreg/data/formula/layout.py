@@ -184,19 +184,18 @@ def _read_factor(
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
-    contrast, options = (LevelCoding(), {}) if coding is None else read_coding(coding)
+    contrast, listed = (LevelCoding(), None) if coding is None else read_coding(coding)
     column = level_column(expression, table, memory)
     if text not in memory.levels:
         memory.levels[text] = training_levels(
-            text, column, options.get("levels"), table, coded=coding is not None
+            text, column, listed, table, coded=coding is not None
         )
     levels = memory.levels[text]
     codes = level_codes_of(text, column, levels, table)
     # whole numbers among levels with decimals are named as floats: g[T.3.0]
     shown = list(pd.Index(levels))
-    spans = options.get("spans_intercept", True)
     try:
-        return CodedFactor.of_levels(codes, shown, contrast, spans=spans)
+        return contrast.code(codes, shown)
     except DataError as error:
         raise DataError(f"the columns of {text!r} cannot be made: {error}") from None
 
@@ -212,15 +211,14 @@ def _read_numbers(
     if not isinstance(values, FactorColumns):
         column = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
         values = FactorColumns((None,), column[:, None])
-    factor = CodedFactor.of_numbers(values)
-    for j in range(len(factor.full.names)):
+    for j in range(len(values.names)):
         refuse_not_finite(
-            factor.full.column(j),
+            values.column(j),
             term=text,
             variables=expression.variables,
             table=table,
         )
-    return factor
+    return CodedFactor(values)
 
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:

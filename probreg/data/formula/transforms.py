@@ -21,14 +21,12 @@ State = MutableMapping[str, Any]
 class FactorColumns:
     """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
 
-    `names` are written in brackets after the factor, except None for a single column. With `constant`, the first column can be dropped
-    if the model has an intercept. `inputs` (n, d) are those of a smooth function or a process.
+    `names` are written in brackets after the factor, except None for a single column. `inputs` (n, d) are those of a smooth function or a process.
     """
 
     names: tuple[str | None, ...]
     values: Array
     codes: Array | None = None
-    constant: bool = False
     inputs: Array | None = None
 
     @classmethod
@@ -64,23 +62,21 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
     return np.asarray(below + (place - np.floor(place)) * (above - below))
 
 
-def scale(
-    x: Array, state: State, counts: Array, center: Any = True, scale: Any = True,
-    ddof: float = 1,
-) -> Array:  # fmt: skip
-    """Return (x - center) / scale, by default the mean and the standard deviation of the training rows."""
+def scale(x: Array, state: State, counts: Array) -> Array:
+    """Return (x - mean) / standard deviation, both of the training rows."""
     if not state:
-        mean = np.average(x, weights=counts) if center is True else center
-        if scale is True:
-            squares = counts @ (x - mean) ** 2
-            scale = np.sqrt(squares / (counts.sum() - ddof))
-        state.update(center=float(mean), scale=float(scale or 1.0))
+        mean = np.average(x, weights=counts)
+        squares = counts @ (x - mean) ** 2
+        sd = np.sqrt(squares / (counts.sum() - 1.0))
+        state.update(center=float(mean), scale=float(sd or 1.0))
     return np.asarray((x - state["center"]) / state["scale"])
 
 
 def center(x: Array, state: State, counts: Array) -> Array:
     """Return x minus its mean over the training rows."""
-    return scale(x, state, counts, scale=False)
+    if not state:
+        state.update(center=float(np.average(x, weights=counts)))
+    return np.asarray(x - state["center"])
 
 
 def poly(
@@ -113,41 +109,34 @@ def poly(
 
 def bs(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None, degree: int = 3,
-    include_intercept: bool = False, lower_bound: float | None = None, upper_bound: float | None = None,
     extrapolation: str = "raise",
 ) -> FactorColumns:  # fmt: skip
-    """Return B-splines; without the first, since their sum is 1, unless `include_intercept`."""
+    """Return B-splines without the first, since their sum is 1."""
     from scipy.interpolate import BSpline
 
     if not state:
-        n_inner = None if df is None else df - degree - int(include_intercept)
-        bounds = (lower_bound, upper_bound)
-        state["knots"] = _choose_knots(x, counts, n_inner, knots, bounds)
+        n_inner = None if df is None else df - degree
+        state["knots"] = _choose_knots(x, counts, n_inner, knots)
     padded = np.pad(state["knots"], degree, mode="edge")
     spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree)
     B = _evaluate_spline(spline, x, state, extrapolation)
-    if include_intercept:
-        names = tuple(str(j) for j in range(B.shape[1]))
-        return FactorColumns(names, B, constant=True)
     return FactorColumns.number_columns(B[:, 1:])
 
 
 def _choose_knots(
-    x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None,
-    bounds: tuple[float | None, float | None],
-) -> list[float]:  # fmt: skip
-    """Return the bounds with the inner knots between them: as given, or quantiles of the rows within the bounds."""
-    low = float(x.min() if bounds[0] is None else bounds[0])
-    high = float(x.max() if bounds[1] is None else bounds[1])
+    x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None
+) -> list[float]:
+    """Return the ends of the rows with the inner knots between them: as given, or quantiles of the rows."""
+    low = float(x.min())
+    high = float(x.max())
     if n_inner is not None and knots is not None:
         raise DataError("expected df or knots, not both")
     if n_inner is not None and n_inner < 0:
         raise DataError(f"df is too small: expected {-n_inner} more")
     inner = np.sort(np.asarray(knots or [], dtype=float))
-    inside = (x >= low) & (x <= high)
-    if n_inner and inside.any():
+    if n_inner:
         shares = np.linspace(0.0, 1.0, n_inner + 2)[1:-1]
-        inner = weighted_quantiles(x[inside], counts[inside], shares)
+        inner = weighted_quantiles(x, counts, shares)
     all_knots = [low, *inner.tolist(), high]
     if all_knots != sorted(all_knots) or low == high:
         raise DataError(f"expected knots between the bounds {low:g} and {high:g}")
@@ -169,37 +158,30 @@ def _evaluate_spline(
     return B
 
 
-def _cubic(
-    cyclic: bool, x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
-    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
-    constraints: Any = None,
+def cubic(
+    x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
+    extrapolation: str = "raise", *, cyclic: bool, centred: bool,
 ) -> FactorColumns:  # fmt: skip
-    """Return cubic splines that are 1 at one knot and 0 at the others, under constraints C beta = 0 of their coefficients.
+    """Return cubic splines that are 1 at one knot and 0 at the others.
 
-    The constraint "center" is that the columns sum to zero over the training rows. Source: Wood 2017, section 5.3.1.
+    If they are `centred`, they sum to zero over the training rows: C beta = 0 of their coefficients, C the means. Source: Wood
+    2017, section 5.3.1.
     """
     if df is None and knots is None:
         raise DataError("a cubic spline takes df or knots")
-    centered = isinstance(constraints, str)
-    if centered and constraints != "center":
-        raise DataError("constraints is 'center', a matrix or None")
     if not state:
-        n_constraints = 1 if centered else len(constraints or ())
-        n_inner = None if df is None else df - 2 + n_constraints + int(cyclic)
+        n_inner = None if df is None else df - 2 + int(centred) + int(cyclic)
         distinct = np.unique(x)
-        state["knots"] = _choose_knots(
-            distinct, np.ones(len(distinct)), n_inner, knots, (lower_bound, upper_bound)
-        )
+        state["knots"] = _choose_knots(distinct, np.ones(len(distinct)), n_inner, knots)
     spline = _cardinal_spline(np.asarray(state["knots"]), cyclic=cyclic)
     B = _evaluate_spline(spline, x, state, extrapolation)
-    if "constraints" not in state:
-        means = [np.average(B, axis=0, weights=counts).tolist()]
-        state["constraints"] = means if centered else constraints
-    C = state["constraints"]
-    if C is None:
+    if not centred:
         return FactorColumns.number_columns(B)
+    if "means" not in state:
+        state["means"] = np.average(B, axis=0, weights=counts).tolist()
     # beta = Z gamma, Z an orthonormal basis of the null space of C
-    Z = np.linalg.qr(np.transpose(C), mode="complete")[0][:, len(C) :]
+    C = np.array([state["means"]])
+    Z = np.linalg.qr(C.T, mode="complete")[0][:, 1:]
     return FactorColumns.number_columns(B @ Z)
 
 
@@ -220,5 +202,6 @@ def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:
 
 
 TRANSFORMS: dict[str, Callable[..., Array | FactorColumns]] = {
-    "poly": poly, "bs": bs, "cr": partial(_cubic, False), "cc": partial(_cubic, True), "scale": scale, "center": center,
+    "poly": poly, "bs": bs, "cr": partial(cubic, cyclic=False), "cc": partial(cubic, cyclic=True), "scale": scale,
+    "center": center,
 }  # fmt: skip
