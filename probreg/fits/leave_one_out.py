@@ -98,18 +98,24 @@ def left_out_rows(fit: Any) -> LeftOutRows:
 
     Raises Incompatible for a point estimate, and if the rows are not in memory.
     """
-    _log_likelihood(fit)
+    if fit.target != "posterior":
+        raise Incompatible(
+            f"leave-one-out by weights is of a posterior, and {fit.method.name} finds a mode: compare_models leaves rows out of it"
+        )
+    if not fit.model.design.n:
+        raise Incompatible(
+            f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
+        )
     draws = fit.solution.draws
     stats = fit.tree["sample_stats"]
     log_ratio = None
     efficiency = 1.0
-    S = draws.count
     if "log_q" in stats.data_vars:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
     elif draws["beta"].shape[0] > 1:
-        efficiency = _efficiency(fit.tree["posterior"].to_dataset(), S)
+        efficiency = _efficiency(fit.tree["posterior"].to_dataset(), draws.count)
     log_densities, n_distinct, place = densities_of_observations(fit.model, draws.flat)
-    shape = (S, n_distinct)
+    shape = (draws.count, n_distinct)
     result = _leave_out(log_densities, shape, log_ratio, efficiency, weights=False)
     return LeftOutRows(
         result.elpd[place], result.lppd[place], result.k[place], result.log_weights
@@ -118,33 +124,25 @@ def left_out_rows(fit: Any) -> LeftOutRows:
 
 def posterior_loo(fit: Any) -> Any:
     """Return ArviZ's object of PSIS-LOO, pointwise."""
+    import arviz_stats.utils as theirs
     import xarray as xr
 
+    # until ArviZ 1.2 one class was used for every kind of result
+    constructor = getattr(theirs, "ELPDDataLOO", None) or partial(
+        theirs.ELPDData, "loo"
+    )
     loo = fit.once(left_out_rows)
-    log_lik = _log_likelihood(fit)
-    S = log_lik.sizes["chain"] * log_lik.sizes["draw"]
+    S = fit.solution.draws.count
     good = min(1.0 - 1.0 / np.log10(S), 0.7)
-    labels = {"obs": log_lik["obs"]}
+    labels = {"obs": fit.tree["log_likelihood"]["obs"]}
     elpd = loo.elpd
-    n = len(loo.elpd)
-    return _arviz_result(
+    n = len(elpd)
+    return constructor(
         # elpd = sum_i log p(y_i | others), its standard error sqrt(n Var) with n - 1 in Var, p = sum_i log p(y_i | all) - elpd
         elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(loo.lppd - elpd).sum(), n_samples=S, n_data_points=n,
         scale="log", warning=bool((loo.k > good).any()), good_k=good, approx_posterior="log_q" in fit.tree["sample_stats"],
         elpd_i=xr.DataArray(elpd, labels, ("obs",)), pareto_k=xr.DataArray(loo.k, labels, ("obs",)),
     )  # fmt: skip
-
-
-def _log_likelihood(fit: Any) -> Any:
-    if fit.target != "posterior":
-        raise Incompatible(
-            f"leave-one-out by weights is of a posterior, and {fit.method.name} finds a mode: compare_models leaves rows out of it"
-        )
-    if "log_likelihood" not in fit.tree.children:
-        raise Incompatible(
-            f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
-        )
-    return fit.tree["log_likelihood"]["y"]
 
 
 def _efficiency(posterior: Any, S: int) -> float:
@@ -158,13 +156,3 @@ def _efficiency(posterior: Any, S: int) -> float:
         for v in posterior.data_vars.values()
     ]
     return float(np.mean(np.concatenate(sizes)) / S)
-
-
-def _arviz_result(**fields: Any) -> Any:
-    import arviz_stats.utils as theirs
-
-    # until ArviZ 1.2 one class was used for every kind of result
-    constructor = getattr(theirs, "ELPDDataLOO", None) or partial(
-        theirs.ELPDData, "loo"
-    )
-    return constructor(**fields)

@@ -173,19 +173,6 @@ class DivergenceDiagnostic(ChainDiagnostic):
         return finding + findings
 
 
-LEAST_BFMI = 0.3  # Betancourt 2016
-
-
-def bfmi(energy: np.ndarray) -> np.ndarray:
-    """Estimated Bayesian fraction of missing information, sum (E_t - E_t-1)^2 / sum (E_t - mean)^2, per chain.
-
-    >>> bfmi(np.array([[0.0, 1.0, 2.0, 3.0], [0.0, 3.0, 1.0, 2.0]])).round(2)
-    array([0.6, 2.8])
-    """
-    centred = energy - energy.mean(1, keepdims=True)
-    return np.square(np.diff(energy, axis=1)).sum(1) / np.square(centred).sum(1)
-
-
 @DIAGNOSTICS.register
 class EnergyDiagnostic(ChainDiagnostic):
     """Reports chains with E-BFMI below 0.3, a sign of heavy tails that the chains explore too slowly (Betancourt 2016)."""
@@ -196,15 +183,18 @@ class EnergyDiagnostic(ChainDiagnostic):
     stat = "energy"
 
     def find(self, fit: Fit) -> list[Finding]:
+        from arviz_stats.base import array_stats
+
+        least = 0.3  # Betancourt 2016
         energy = np.asarray(fit.solution.posterior.stats["energy"], dtype=float)
         if energy.shape[1] < 2:
             raise NotApplicable("the chains have only one draw")
-        value = bfmi(energy)
-        low = np.flatnonzero(value < LEAST_BFMI)
+        value = array_stats.bfmi(energy)
+        low = np.flatnonzero(value < least)
         if not len(low):
             sentence = f"at least {value.min():.2f} in every chain"
             return self.report(sentence, statistic=value.min())
         chains = ", ".join(f"{c + 1} ({value[c]:.2f})" for c in low)
-        sentence = f"below {LEAST_BFMI} in chain {chains}: tails are visited too rarely, and intervals may be too short"
+        sentence = f"below {least} in chain {chains}: tails are visited too rarely, and intervals may be too short"
         remedy = "draw and tune more, use a prior with lighter tails, or fix a scale"
         return self.report(sentence, Verdict.WARNING, remedy, statistic=value.min())

@@ -119,17 +119,19 @@ def _(likelihood: Bernoulli, fitted: Array) -> list[Statistic]:
 @statistics.register
 def _(likelihood: Categorical, fitted: Array) -> list[Statistic]:
     p = likelihood.mean(fitted)
-    rates = []
-    misfits = []
-    for k, c in enumerate(likelihood.levels):
-
-        def rate(y: Array, mean: Array, aux: Aux, k: int = k) -> Array:
-            return np.asarray((y == k).mean(-1))
-
-        rates.append(Statistic(f"rate of class {c}", rate, _RATES))
-        name = f"misfit of the rate of class {c} by fitted decile"
-        misfits.append(Statistic(name, _misfit(p[:, k], k), _NONLINEAR))
-    return [*rates, *misfits]
+    classes = list(enumerate(likelihood.levels))
+    rates = [
+        Statistic(
+            f"rate of class {c}",
+            lambda y, mean, aux, k=k: (y == k).mean(-1),  # type: ignore[misc]
+            _RATES,
+        )
+        for k, c in classes
+    ]
+    name = "misfit of the rate of class {} by fitted decile"
+    return rates + [
+        Statistic(name.format(c), _misfit(p[:, k], k), _NONLINEAR) for k, c in classes
+    ]
 
 
 @statistics.register

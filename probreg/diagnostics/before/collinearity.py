@@ -17,7 +17,7 @@ from probreg.inference.modes.wide import SOON
 from probreg.linalg import ColumnRank, rank_of, triangular
 from probreg.model.model import Model
 from probreg.priors import Flat
-from probreg.system.terminal import few_names, percent
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 
@@ -214,29 +214,23 @@ def _explain_redundancy(columns: tuple[str, ...]) -> str:
     return "their coefficients are not identified"
 
 
-# Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
-NOTED, SHARE = 30.0, 0.5
-# one combination has a standard error a thousand times larger than another
-WARNED = 1000.0
-HIGH_VIF = 10.0  # intervals more than three times as wide as without the other terms (Marquardt 1970)
-_NEAR_REMEDY = "expected of powers and products; otherwise drop or combine terms, give them a prior, or accept the wide intervals"
-
-
 @CHECKS.register
 class CollinearityCheck(Check):
-    """Reports condition indices from 30 on with the terms of inflated variance, and otherwise terms with
-    GVIF^(1/df) of ten or more. Columns are centred if there is an intercept.
+    """Reports terms with a generalised variance inflation factor GVIF^(1/df) of ten or more (Marquardt 1970). Columns are
+    centred if there is an intercept.
 
     >>> x = np.arange(6.0)
     >>> model = Model.from_arrays(np.c_[x, x + [0, 0.1, 0, 0, 0.1, 0]], x, columns=["a", "b"])
     >>> CollinearityCheck().run(model)[0].sentence
-    'near collinearity, condition index 72.5: variance proportions of a (over 99 %), b (over 99 %), VIF 1.31e+03'
+    'near collinearity, variance inflation factors: a (1.31e+03), b (1.31e+03)'
     """
 
     name = "collinearity"
     title = "Collinearity"
 
     def find(self, model: Model) -> list[Finding]:
+        high = 10.0  # intervals are more than three times as wide as without the other terms
+        extreme = 1e6  # and a thousand times as wide
         refuse_coded_levels(model)
         model = without_effects_by_group(model)
         design = model.design
@@ -246,49 +240,23 @@ class CollinearityCheck(Check):
             raise NotApplicable("exact collinearity, see rank")
         gvif, df, names = _inflations(model)
         inflation = dict(zip(names, gvif ** (1.0 / df)))
-        findings: list[Finding] = []
-        largest = 1.0
-        if len(_compared_columns(model, centred=True)) > 1:
-            index, share, columns = _indices(model, centred=True)
-            largest = float(index[-1])
-            for k in np.flatnonzero(index >= NOTED)[::-1]:
-                loadings = {c: float(v) for c, v in zip(columns, share[k]) if v > SHARE}
-                findings += self._report_index(
-                    model, float(index[k]), loadings, inflation
-                )
-        high = sorted(
-            (t for t in names if inflation[t] >= HIGH_VIF), key=lambda t: -inflation[t]
+        order = sorted(names, key=lambda term: -inflation[term])
+        largest = inflation[order[0]]
+        if largest < high:
+            sentence = f"largest variance inflation factor {largest:.3g} ({order[0]})"
+            return self.report(sentence)
+        flagged = [term for term in order if inflation[term] >= high]
+        listed = few_names([f"{term} ({inflation[term]:.3g})" for term in flagged])
+        positions = [j for term in flagged for j in terms(design)[term]]
+        verdict = Verdict.NOTE
+        if largest >= extreme and not model.joint.informative[positions].all():
+            verdict = Verdict.WARNING
+        return self.report(
+            f"near collinearity, variance inflation factors: {listed}",
+            verdict,
+            "expected of powers and products; otherwise drop or combine terms, give them a prior, or accept the wide intervals",
+            [design.columns[j] for j in positions],
         )
-        if high and not findings:
-            sentence = f"large variance inflation factors: {few_names([f'{t} ({inflation[t]:.3g})' for t in high])}"
-            flagged = [design.columns[j] for t in high for j in terms(design)[t]]
-            findings = self.report(sentence, Verdict.NOTE, _NEAR_REMEDY, flagged)
-        worst = max(names, key=lambda t: inflation[t])
-        return findings or self.report(
-            f"largest condition index {largest:.3g}, largest VIF {inflation[worst]:.3g} ({worst})"
-        )
-
-    def _report_index(
-        self,
-        model: Model,
-        index: float,
-        share: dict[str, float],
-        inflation: dict[str, float],
-    ) -> list[Finding]:
-        order = sorted(share, key=lambda c: -share[c])
-        by_term = terms_of(model.design, order)
-        if len(by_term) < 2:  # columns of one term are not compared
-            return []
-        parts = [
-            f"{term} ({percent(max(share[c] for c in columns), 2)})"
-            for term, columns in by_term.items()
-        ]
-        vif = max(inflation[term] for term in by_term)
-        sentence = f"near collinearity, condition index {index:.3g}: variance proportions of {few_names(parts)}, VIF {vif:.3g}"
-        number = {c: j for j, c in enumerate(model.design.columns)}
-        decided = model.joint.informative[[number[c] for c in order]].all()
-        verdict = Verdict.WARNING if index >= WARNED and not decided else Verdict.NOTE
-        return self.report(sentence, verdict, _NEAR_REMEDY, order)
 
 
 def condition_indices(model: Model, *, centred: bool = False) -> Any:
