@@ -38,7 +38,7 @@ fits = {
     ),
 }
 found = {
-    name: pr.guarantee(fit, RANGE, folds=5, row_norm=4.0 if name == "ridge" else None)
+    name: pr.guarantee(fit, RANGE, row_norm=4.0 if name == "ridge" else None)
     for name, fit in fits.items()
 }
 for name, one in found.items():

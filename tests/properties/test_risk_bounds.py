@@ -37,7 +37,7 @@ def ridge(rows):
         offset=np.full(120, 0.5),
         aux={"sigma": 0.3},
     )
-    return fit, pr.guarantee(fit, (-2.0, 3.0), folds=4, draws=500)
+    return fit, pr.guarantee(fit, (-2.0, 3.0), draws=500)
 
 
 def line(found: RiskBounds, start: str):
@@ -102,21 +102,6 @@ def test_pac_bayes_of_a_normal_posterior(ridge, rows):
         risk=one.bound.empirical, n=120, divergence=divergence, most=25.0, draws=500
     )
     assert one.bound.value == pytest.approx(again.value, rel=1e-6)
-
-
-def test_folds_judge_each_row_by_a_fit_without_it(rows):
-    X, y = rows
-    fit = pr.ols(X, y)
-    found = pr.guarantee(fit, (-2.0, 3.0), folds=5, seed=3)
-    label = np.random.default_rng(3).permutation(120) % 5
-    losses = np.empty(120)
-    for k in range(5):
-        part = pr.ols(X[label != k], y[label != k])
-        losses[label == k] = (
-            np.clip(part.predict(X[label == k])["mean"], -2.0, 3.0) - y[label == k]
-        ) ** 2
-    want = bounds.hold_out(losses, most=25.0, folds=label)
-    assert line(found, "5 folds").bound.value == pytest.approx(want.value, rel=1e-9)
 
 
 def test_unseen_rows_judge_the_fit_as_it_is(rows):
@@ -337,10 +322,6 @@ def test_parts_of_fewer_than_two_rows_are_refused(rows):
     for share, held in ((0.001, 0), (0.01, 1), (0.999, 120)):
         with pytest.raises(pr.DataError, match=f"not all of the 120 rows, got {held}"):
             pr.guarantee(fit, (-2.0, 3.0), holdout=share)
-    with pytest.raises(
-        pr.DataError, match="folds=61: expected at least two of the 120 rows"
-    ):
-        pr.guarantee(fit, (-2.0, 3.0), folds=61)
 
 
 def test_weights_are_frequencies_or_refused(rows):

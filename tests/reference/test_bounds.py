@@ -91,8 +91,6 @@ def test_hold_out_by_hand():
     assert found.deviation == pytest.approx(
         np.sqrt(np.log(40.0) / 12) + 7 * np.log(40.0) / 9, rel=1e-14
     )
-    folds = bounds.hold_out(losses, folds=[0, 0, 1, 1], kind="hoeffding")
-    assert folds.deviation == pytest.approx(np.sqrt(np.log(40.0) / 4), rel=1e-14)
 
 
 def test_pac_bayes_solves_its_equation():

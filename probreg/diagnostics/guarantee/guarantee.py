@@ -8,7 +8,6 @@ from probreg.arguments.scalars import (
     Fraction,
     Positive,
     Seed,
-    Several,
     check_arguments,
 )
 from probreg.arguments.types import ArrayLike, RowsLike
@@ -28,7 +27,6 @@ from probreg.diagnostics.guarantee.theorems import (
     ball_lines,
     dimension_lines,
     draw_lines,
-    fold_lines,
     split_lines,
     unseen_lines,
 )
@@ -116,7 +114,6 @@ def guarantee(
     data: RowsLike | None = None,
     y: ArrayLike | None = None,
     holdout: Fraction = 0.5,
-    folds: Several | None = None,
     loss: LossName | None = None,
     chosen_from: Count | None = 1,
     row_norm: Positive | None = None,
@@ -143,8 +140,6 @@ def guarantee(
         Their response; by default the column of that name in `data`.
     holdout : float
         The random share of rows that the refit leaves out.
-    folds : int, optional
-        K: adds a line for the mean risk of K fits without a fold.
     loss : str, optional
         "squared" (the default of numbers), "absolute", "insensitive" where the likelihood has an epsilon; "zero_one" and
         "brier" of classes, both by default.
@@ -158,7 +153,7 @@ def guarantee(
     draws : int
         Number of posterior draws for the PAC-Bayes bound.
     seed : int
-        Seed of the split, the folds and the draws.
+        Seed of the split and the draws.
 
     Returns
     -------
@@ -218,10 +213,6 @@ def guarantee(
         read_range(y_range, new, lik)  # of the new rows too
         note = "it is for the fit itself, on unused rows"
         lines = unseen_lines(judged, fit, new, note)
-    if folds:
-        lines += judged.lines_or_reason(
-            f"{folds} folds", partial(fold_lines, folds=folds)
-        )
     lines += judged.lines_or_reason("norm ball and stability", ball_lines)
     lines += judged.lines_or_reason("pseudo-dimension", dimension_lines)
     lines += judged.lines_or_reason(DRAWS, draw_lines)

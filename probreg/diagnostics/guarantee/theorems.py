@@ -82,42 +82,13 @@ def unseen_lines(
     judged: Judged, fit: Fit, design: Design, note: str
 ) -> list[BoundLine]:
     """Return the bounds of a fit on rows that it has not used, by both inequalities."""
-    return _hold_out_lines(judged, _losses(judged, fit, design), None, note)
-
-
-def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
-    """Bound the mean risk of K fits, each on the fold that it has not used."""
-    require_refit(judged)
-    if judged.n < 2 * folds:
-        raise DataError(
-            f"folds={folds}: expected at least two of the {judged.n} rows in each fold"
-        )
-    label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
-    losses = np.zeros((len(judged.losses), judged.n))
-    for k in range(folds):
-        part = fit_again(judged.fit, judged.design.take(label != k), _WHAT)
-        losses[:, label == k] = _losses(judged, part, judged.design.take(label == k))
-    note = (
-        "it is for the average of the fits without a fold, not for the fit on all rows"
-    )
-    return _hold_out_lines(judged, losses, label, note)
-
-
-def _losses(judged: Judged, fit: Fit, design: Design) -> Array:
-    """Return each loss at each row, (losses, n)."""
     mean = mean_at(fit, design)
     y = fit.model.likelihood.response(design.observed)
-    return np.stack([loss.function(mean, y) for loss in judged.losses])
-
-
-def _hold_out_lines(
-    judged: Judged, losses: Array, label: Array | None, note: str
-) -> list[BoundLine]:
     lines = []
-    for loss, values in zip(judged.losses, losses):
+    for loss in judged.losses:
         for kind in _KINDS:
             bound = hold_out(
-                values, delta=judged.share, most=loss.most, kind=kind, folds=label
+                loss.function(mean, y), delta=judged.share, most=loss.most, kind=kind
             )
             lines.append(judged.line(bound.theorem, loss, bound, note))
     return lines

@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array
 from probreg.arguments.scalars import (
     Count,
     Fraction,
@@ -14,12 +13,10 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import ArrayLike
-from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.balls import largest_beyond
 from probreg.scores.bounds.result import (
     INDEPENDENT,
-    Array,
     Bound,
     bound_of,
     read_losses,
@@ -32,7 +29,6 @@ APART = Assumption(
     None,
     None,
 )
-OF_EACH_FOLD = Assumption("each fold had no part in the fit that it judges", None, None)
 LAM_FIXED = Assumption(
     "lam was fixed before the rows were seen, and f minimises mean loss + lam ||f||^2",
     None,
@@ -127,13 +123,11 @@ def hold_out(
     delta: Fraction = 0.05,
     most: Positive = 1.0,
     kind: HoldOut = "maurer_pontil",
-    folds: ArrayLike | None = None,
 ) -> Bound:
     """Losses of one fit on h rows that it has not seen: R <= mean + sqrt(2 V log(2 / delta) / h) + 7 M log(2 / delta) / (3 (h - 1)).
 
     V is the sample variance of the losses (Maurer & Pontil). Hoeffding has M sqrt(log(1 / delta) / 2h), which is smaller if
-    losses vary much. Each fold uses delta / K, and the mean over folds bounds the mean risk of the K fits, not the risk of a
-    fit on all rows.
+    losses vary much.
 
     Parameters
     ----------
@@ -145,8 +139,6 @@ def hold_out(
         M, the largest possible loss.
     kind : {"maurer_pontil", "hoeffding"}
         Which of the two, chosen before the losses are seen.
-    folds : array (h,), optional
-        The fold of each row, where each fold was left out of the fit that judges it.
 
     Returns
     -------
@@ -156,7 +148,7 @@ def hold_out(
     Raises
     ------
     DataError
-        For a loss outside [0, M], or fewer than two rows of a fold.
+        For a loss outside [0, M], or fewer than two rows.
 
     References
     ----------
@@ -170,62 +162,25 @@ def hold_out(
     0.2148
     """
     values = read_losses(losses, most)
-    if folds is None:
-        parts = [values]
+    h = len(values)
+    if kind == "hoeffding":
+        source = "Hoeffding 1963"
+        deviation = most * spread_of_mean(h, delta)
     else:
-        parts = _by_fold(values, folds)
-    share = delta / len(parts)
-    miss = [
-        most * spread_of_mean(len(p), share)
-        if kind == "hoeffding"
-        else _by_variance(p, share, most)
-        for p in parts
-    ]
-    source = {"hoeffding": "Hoeffding 1963", "maurer_pontil": "Maurer & Pontil 2009"}[
-        kind
-    ]
-    if folds is None:
-        assumptions = (INDEPENDENT, APART)
-    else:
-        assumptions = (INDEPENDENT, OF_EACH_FOLD)
-    risk = float(np.mean([p.mean() for p in parts]))
-    deviation = float(np.mean(miss))
-    if folds is None:
-        title = f"hold-out of {len(values)} rows"
-    else:
-        title = f"{len(parts)} folds, the mean risk of their fits"
+        source = "Maurer & Pontil 2009"
+        log = np.log(2 / delta)
+        deviation = np.sqrt(2 * values.var(ddof=1) * log / h)
+        deviation += 7 * most * log / (3 * (h - 1))
     return bound_of(
-        title,
+        f"hold-out of {h} rows",
         source,
-        risk=risk,
+        risk=float(values.mean()),
         complexity=0.0,
-        deviation=deviation,
+        deviation=float(deviation),
         most=most,
         delta=delta,
-        assumptions=assumptions,
+        assumptions=(INDEPENDENT, APART),
     )
-
-
-def _by_variance(losses: Array, delta: float, most: float) -> float:
-    h = len(losses)
-    log = np.log(2 / delta)
-    return float(
-        np.sqrt(2 * losses.var(ddof=1) * log / h) + 7 * most * log / (3 * (h - 1))
-    )
-
-
-def _by_fold(losses: Array, folds: ArrayLike) -> list[Array]:
-    label = as_array(folds, "folds")
-    if label.shape != losses.shape:
-        raise DataError(
-            f"folds has one label per loss: expected shape {losses.shape}, got {label.shape}"
-        )
-    names, code = np.unique(label, return_inverse=True)
-    parts = [losses[code == k] for k in range(len(names))]
-    small = [name for name, part in zip(names, parts) if len(part) < 2]
-    if small:
-        raise DataError(f"each fold holds two rows or more; fold {small[0]!s} has one")
-    return parts
 
 
 @check_arguments
