@@ -195,34 +195,27 @@ class Registry[T](Mapping[str, type[T]]):
         return value
 
 
-def split_arguments(text: str) -> Iterator[str]:
-    """The parts of a text between its commas outside parentheses and brackets."""
-    depth, start = 0, 0
-    for i, letter in enumerate(text):
+def split_assignments(text: str) -> Iterator[tuple[str | None, str]]:
+    """Yield name and value of each `name=value` between commas, split at its last equals sign; no name without one.
+
+    Signs within brackets do not count.
+
+    >>> list(split_assignments("x=normal(1), laplace(scale=2)"))
+    [('x', 'normal(1)'), (None, ' laplace(scale=2)')]
+    """
+    depth, start, equals = 0, 0, -1
+    for i, letter in enumerate(f"{text},"):
         depth += (letter in "([") - (letter in ")]")
         if depth < 0:
             raise DataError(f"a bracket closes that was not opened in {text!r}")
+        if letter == "=" and depth == 0:
+            equals = i
         if letter == "," and depth == 0:
-            yield text[start:i]
-            start = i + 1
+            name = text[start : max(equals, start)].strip()
+            yield name or None, text[max(start, equals + 1) : i]
+            start, equals = i + 1, -1
     if depth:
         raise DataError(f"a bracket is not closed in {text!r}")
-    yield text[start:]
-
-
-def split_assignment(part: str) -> tuple[str | None, str]:
-    """Name and value of `name=value`, split at the last equals sign outside brackets; no name without one.
-
-    >>> split_assignment("x=normal(1)"), split_assignment("normal(1)")
-    (('x', 'normal(1)'), (None, 'normal(1)'))
-    """
-    depth, at = 0, -1
-    for i, letter in enumerate(part):
-        depth += (letter in "([") - (letter in ")]")
-        at = i if letter == "=" and depth == 0 else at
-    if at < 0:
-        return (None, part)
-    return (part[:at].strip() or None, part[at + 1 :])
 
 
 def finite_number(text: str, whole: str) -> float:

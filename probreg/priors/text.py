@@ -9,7 +9,7 @@ from probreg.priors.base import PRIORS, Prior
 from probreg.priors.joint import Key
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
-from probreg.registry import finite_number, split_arguments, split_assignment
+from probreg.registry import finite_number, split_assignments
 
 PriorLike = (
     Prior | str | Mapping[Key, Prior | str]
@@ -66,7 +66,7 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
     >>> sorted(parse_prior("x=normal(1), species[T.Gentoo]=laplace(0.5)"))
     ['species[T.Gentoo]', 'x']
     """
-    parts = [split_assignment(part) for part in split_arguments(text)]
+    parts = list(split_assignments(text))
     if len(parts) == 1 and parts[0][0] is None:
         return PRIORS.parse(parts[0][1])
     by_key: dict[Key, Prior] = {}
@@ -90,14 +90,13 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
     {'sigma': 1.5}
     """
     values: dict[str, float | AuxPrior] = {}
-    for part in split_arguments(text) if text.strip() else ():
-        name, equals, value = (p.strip() for p in part.partition("="))
-        if not equals or not name.isidentifier():
+    for name, value in split_assignments(text) if text.strip() else ():
+        if name is None or not name.isidentifier():
             raise DataError(
-                f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)"
+                f"{name or value.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)"
             )
-        if value[:1].isalpha():
+        if value.strip()[:1].isalpha():
             values[name] = AUX_PRIORS.parse(value)
         else:
-            values[name] = finite_number(value, part)
+            values[name] = finite_number(value, text)
     return values

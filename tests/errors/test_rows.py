@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.blocks.stream import ahead, beside_each_other
+from probreg.data.blocks.stream import ahead
 from probreg.linalg import threads
 
 pa = pytest.importorskip("pyarrow")
@@ -474,28 +474,6 @@ def test_an_interrupt_while_the_reader_starts(monkeypatch: Any, started: bool) -
     with pytest.raises(KeyboardInterrupt):
         next(ahead(some))
     assert closed
-
-
-def test_results_come_in_the_order_of_their_items() -> None:
-    def slow_where_even(k: int) -> int:
-        time.sleep(0.02 * (k % 2 == 0))
-        return k
-
-    assert list(beside_each_other(slow_where_even, iter(range(9)))) == list(range(9))
-
-
-def test_no_more_items_are_taken_than_threads_work_on() -> None:
-    taken = []
-
-    def items() -> Iterator[int]:
-        for k in range(50):
-            taken.append(k)
-            yield k
-
-    results = beside_each_other(abs, items())
-    next(results)
-    assert len(taken) <= threads() + 1
-    results.close()
 
 
 def test_an_error_of_a_block_comes_through() -> None:

@@ -4,15 +4,18 @@ A pass calls a function on each part in the process that has it, and adds up the
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from probreg.data.blocks.block import Block
 from probreg.data.blocks.cluster import Partitions
-from probreg.data.blocks.stream import one_pass
+from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Tally
 from probreg.errors import DataError
+from probreg.linalg import one_blas_thread
+from probreg.system.progress import progress_bar
 
 # rows that each part is assumed to have where their number is unknown; odd, so that multiples of 2 fall on other rows of the next part
 ASSUMED_ROWS = 1_000_003
@@ -20,7 +23,7 @@ ASSUMED_ROWS = 1_000_003
 
 @dataclass(frozen=True, eq=False)
 class LocalPart:
-    """One part, which this process reads; `progress` as in `one_pass`."""
+    """One part, which this process reads; `progress` shows a bar: None after a second, at a terminal or in a notebook."""
 
     part: Any
     name: str
@@ -54,19 +57,34 @@ def pass_over(
     rows: int | None = None,
 ) -> PartsPass:
     """Apply fn to every block of every part and combine the results by `add`; the total is None if there is no block."""
-    bar = {"name": parts.name, "rows": rows, "progress": parts.progress}
-    return parts.reduce(
-        partial(_pass_over_part, blocks, fn, add, bar), partial(_join_passes, add)
-    ) or PartsPass(None, 0, Tally())
+    in_part = partial(
+        _pass_over_part, blocks, fn, add, rows, parts.name, parts.progress
+    )
+    return parts.reduce(in_part, partial(_join_passes, add)) or PartsPass(
+        None, 0, Tally()
+    )
 
 
 def _pass_over_part(
-    blocks: PartBlocks, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], bar: dict[str, Any],
-    number: int, part: Any,
+    blocks: PartBlocks, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], rows: int | None, name: str,
+    progress: bool | None, number: int, part: Any,
 ) -> PartsPass:  # fmt: skip
+    """Return the pass over one part, whose next block is read while fn works on the block before it."""
     tally = Tally()
-    total, rows = one_pass(blocks(number, part, tally), fn, add, **bar)
-    return PartsPass(total, rows, tally)
+    total, done = None, 0
+    # kept for the whole pass, because two threads that set and reset the limit in turns would leave it set
+    with (
+        one_blas_thread(),
+        progress_bar(f"{name}, rows", rows, show=progress) as bar,
+        closing(ahead(blocks(number, part, tally))) as made,
+    ):
+        for block in made:
+            if block.rows:  # none if, for example, all rows have weight zero
+                value = fn(block)
+                total = value if total is None else add(total, value)
+                done += block.rows
+                bar.advance(block.rows)
+    return PartsPass(total, done, tally)
 
 
 def _join_passes(
