@@ -1,7 +1,7 @@
-"""What can be promised of a fit? Body mass of penguins from bills and flippers, by every theorem whose assumptions hold.
+"""Which generalisation bounds hold for a fit? Body mass of penguins from bills and flippers.
 
-A zoologist knows before any row that these penguins weigh between 2 and 7 kg. That range, and independent rows, are all that a
-hold-out needs to bound the mean squared error on new birds. Theorems for whole classes promise less, and say so.
+Before any measurement, a zoologist knows that these penguins weigh between 2 and 7 kg. With this range and independent rows, a
+hold-out set bounds the mean squared error on new birds. Bounds for whole classes of functions are wider.
 """
 
 import matplotlib.pyplot as plt

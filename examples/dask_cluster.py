@@ -1,8 +1,8 @@
-"""Trips of a city's bicycles on a cluster: the fit goes to the rows, month by month, and comes back as a page of numbers.
+"""Trips of a city's bicycles on a dask cluster: the fit is saved as a report.
 
-Twelve months of trips lie in Parquet files. Two workers each read what they are asked for, add up what a Newton step needs,
-and send a few hundred numbers; the analyst's process never holds a trip beyond a small sample. The answer is that of the
-same rows in one table. To run it on machines that are not yours, only the line of the LocalCluster changes.
+Twelve months of trips are in Parquet files. Each of two workers reads its part of the files and returns the sums of a Newton step,
+a few hundred numbers, so that your process holds only a small sample of the trips. The estimates equal those from one table in
+memory. For another cluster, change the line of the LocalCluster.
 """
 
 import tempfile

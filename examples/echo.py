@@ -1,8 +1,8 @@
-"""Echo cancellation: three learners hear a coloured signal and its echo, and one of them is not held up by the colour.
+"""Echo cancellation: three online learners on a coloured signal and its echo.
 
-What the far end says leaves a loudspeaker, passes the room and comes back through the microphone. The room is a filter,
-so the echo is a linear regression on the last samples played. Speech is coloured: neighbouring samples are alike, and
-gradient steps are slow along the directions in which the signal has little power. Recursive least squares is not.
+The voice of the far end leaves a loudspeaker and returns through the microphone. The room is a filter, so the echo is a linear
+regression on the last samples played. Speech is coloured: neighbouring samples are similar, and gradient steps are slow in the
+directions in which the signal has little power. Recursive least squares does not have this problem.
 """
 
 import matplotlib

@@ -1,8 +1,8 @@
-"""Is a kernel worth it? Kernel ridge against ridge against the nearest neighbours, on 442 patients, by proper scores.
+"""Kernel ridge, ridge and nearest neighbours: proper scores on 442 patients.
 
-Ten measurements are to tell how far diabetes has progressed a year later (Efron, Hastie, Johnstone & Tibshirani 2004; the table comes with
-scikit-learn). Each forecast is a whole distribution, and is judged on rows that it has not seen: by the log score and the CRPS, which
-reward saying what one believes, and by how often its 90 % interval held.
+Ten measurements predict the progression of diabetes a year later (Efron, Hastie, Johnstone & Tibshirani 2004; the table comes with
+scikit-learn). Each forecast is a distribution. It is scored on held-out rows by the log score and the CRPS, which are best for
+honest forecasts, and by the coverage of its 90 % interval.
 """
 
 import matplotlib.pyplot as plt

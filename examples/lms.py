@@ -1,8 +1,8 @@
-"""Penguins weighed one at a time: least mean squares beside the closed form and the posterior.
+"""Least mean squares, closed form and posterior: penguins arrive one at a time.
 
-Least mean squares is the oldest way of learning a regression from a stream: predict, look, move a little (Widrow & Hoff
-1960). One pass of it has a theorem, of the loss it suffers on the way. Averaged over more passes it reaches least squares,
-and how near it came is measured, in standard errors. What an average cannot do is what the posterior does.
+Least mean squares is the oldest method to learn a regression from a stream: predict, observe, move a little (Widrow & Hoff
+1960). A theorem bounds its loss in one pass. Averaged over more passes it reaches least squares; the difference is measured
+in standard errors. The average is a point estimate, and the posterior is a distribution.
 """
 
 import numpy as np

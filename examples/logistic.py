@@ -1,7 +1,7 @@
 """Twenty-three launches: the odds of O-ring damage by temperature, by maximum likelihood and by posterior.
 
-The flight of 28 January 1986 was launched at 31 degrees Fahrenheit, 22 below the coldest launch before it. What the data
-say about such a day is an extrapolation, and the honest part of the answer is its interval.
+The flight of 28 January 1986 was launched at 31 degrees Fahrenheit, 22 below the coldest launch before it. A prediction for
+such a day is an extrapolation, so its interval is part of the result.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Two meteorologists apply for one post. A says rain with probability 0.7, B says 0.8, and it rains. Who is better?
+"""Two forecasters compared by a proper score: rain with probability 0.7 or 0.8.
 
-B's squared loss is smaller, on one day. Whoever forecasts is therefore judged on the same days, by a rule under which
-honesty costs nothing, and with an interval. The weather here is made up, so that the truth is known for once.
+On one rainy day, B with 0.8 has the smaller squared loss than A with 0.7. A fair comparison uses the same days for both, a proper
+scoring rule, and an interval for the difference. The weather here is simulated, so that the truth is known.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""A curve that nobody can name: a smooth function and a Gaussian process on the motorcycle impacts, with their bands.
+"""A smooth function and a Gaussian process: motorcycle impacts with bands.
 
-The head of a rider in the milliseconds after a simulated impact (Silverman 1985). A spline and a process find the same curve
-between the rows, and disagree beyond them, where only what each assumes is left.
+The head of a rider in the milliseconds after a simulated impact (Silverman 1985). A spline and a process agree
+between the rows and disagree outside them, where the result depends on their assumptions.
 """
 
 import matplotlib.pyplot as plt

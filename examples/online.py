@@ -1,4 +1,4 @@
-"""Online learning: an echo that is learnt while it is heard, and what the theorem promised beforehand.
+"""Online learning of an echo: least mean squares and its bound on the loss.
 
 A loudspeaker plays noise into a room; a microphone hears its echo. Least mean squares on the last samples played learns
 the room's response. Its loss stays below Widrow and Hoff's bound, in any order of rounds, for any noise.

@@ -1,7 +1,7 @@
-"""Next year's sunspots, one year at a time: lines and functions of a kernel.
+"""Next year's sunspots: linear and kernel learners, one year at a time.
 
-Each year, from 1709 to 2008, is forecast from the nine before it, and then observed (sunspot numbers as statsmodels has them).
-Every learner has a theorem that bounds its loss on these years, without an assumption about the sun.
+Each year from 1709 to 2008 is forecast from the nine years before it, and then observed (sunspot numbers as in statsmodels).
+Every learner has a theorem that bounds its loss on these years for any sequence.
 """
 
 import matplotlib

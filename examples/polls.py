@@ -1,7 +1,7 @@
-"""A poll of fifty states: what each state thinks, from 1,500 answers of people who are not a sample of it.
+"""A poll of fifty states: the opinion in each state from 1,500 answers that are no random sample.
 
-Some states have a handful of answers, others seventy, and the old answer three times as often as the young. Three estimates of the share of yes
-in each state: the answers as they are, one number for all, and a multilevel model whose cells are weighted by the census (multilevel
+Some states have a handful of answers, others seventy, and old people answer three times as often as young ones. Three estimates of the share of yes
+in each state are compared: the raw answers, one number for all states, and a multilevel model with cells weighted by the census (multilevel
 regression with post-stratification: Gelman & Little 1997; Park, Gelman & Bafumi 2004). The states are simulated, so that the truth is known.
 """
 

@@ -1,7 +1,7 @@
-"""A model of the package, taken to PyMC and changed by hand: noise of two sizes; and the engines side by side.
+"""Extend a model in PyMC: noise of two sizes, and a comparison of samplers.
 
-The accelerations of a motorcycle in a simulated crash are quiet before the impact and wild after it, which a single sigma
-cannot say. The curve stays that of the formula; the likelihood is written by hand on its linear predictor.
+The accelerations of a motorcycle in a simulated crash vary little before the impact and much after it, so one sigma
+is not enough. The curve comes from the formula; the likelihood is written by hand for its linear predictor.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What fluctuates, the middle or the margins? Quantiles of a crash, and the curve that support vectors draw.
+"""Quantile curves of a crash, and the curve of support vector regression.
 
 Head acceleration after a simulated motorcycle crash (Silverman 1985; the table is public domain): its spread changes tenfold within 50 ms. Three quantile curves
 show it without a model of the noise; support vector regression draws one curve from the rows outside its tube.

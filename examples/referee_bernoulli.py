@@ -1,7 +1,7 @@
-"""A referee reads a logistic regression: the O-rings of the space shuttle, twenty-three launches, and a cold morning.
+"""A referee's questions on a logistic regression: O-rings of the space shuttle, twenty-three launches.
 
-The question: how likely is damage at 31 degrees Fahrenheit, when no launch was colder than 53? The referee asks whether the
-interval on the logit is to be trusted on so few rows, what the prior did, and how far the answer is an extrapolation.
+How likely is damage at 31 degrees Fahrenheit, when no launch was colder than 53? The referee checks the
+interval on the logit with so few rows, the influence of the prior, and how far the prediction extrapolates.
 """
 
 import numpy as np

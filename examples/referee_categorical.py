@@ -1,9 +1,8 @@
-"""A referee reads a softmax: voters of the American election of 1996, three camps, and what age, schooling and income have
-to do with them.
+"""A referee's questions on a softmax: voters of the American election of 1996 in three camps, by age, schooling and income.
 
-The question: how does the probability of each camp move with schooling and with income? The referee does not read log odds
-against a reference: she asks for effects on probabilities, for joint tests of a variable over all outcomes, for standard
-errors that do not trust the model, and whether a prior would have changed anything.
+How does the probability of each camp change with schooling and with income? Instead of log odds against a reference the referee
+wants effects on probabilities, joint tests of a variable over all outcomes, robust standard errors, and a comparison with
+another prior.
 """
 
 import numpy as np

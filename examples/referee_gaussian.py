@@ -1,8 +1,8 @@
-"""A referee reads a regression: Brownlee's plant, twenty-one days of stack loss, from the checks to the last sentence.
+"""A referee's questions on a regression: Brownlee's plant, twenty-one days of stack loss.
 
-The question of the paper: does a faster air flow cost ammonia, by how much, and does the acid's concentration matter? The
-referee asks whether the standard errors hold, whether one day carries the answer, whether a model with heavier tails says
-something else, and whether the third variable should be there at all.
+Does a faster air flow cost ammonia, by how much, and does the acid's concentration matter? The
+referee checks the standard errors, the influence of single days, a model with heavier tails, and whether the third
+variable is needed.
 """
 
 import numpy as np

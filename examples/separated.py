@@ -1,8 +1,8 @@
-"""Two penguins that never overlap: what to do when maximum likelihood does not exist.
+"""Two species of penguins that never overlap: what to do when maximum likelihood does not exist.
 
-Adelie and Gentoo penguins are told apart by length and depth of the bill without a single mistake. The likelihood then
-rises for ever along a direction, a program that iterates stops somewhere and prints a number, and its standard error means
-nothing. A prior is what makes the question one with an answer; which prior, is to be said.
+Length and depth of the bill separate Adelie and Gentoo penguins perfectly. The likelihood then keeps rising
+along a direction; a program that iterates stops somewhere and prints a number with a meaningless standard error.
+With a prior, which has to be stated, the estimate exists.
 """
 
 import warnings

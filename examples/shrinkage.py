@@ -1,8 +1,8 @@
 """Four hundred and forty-two patients and sixty-four columns: from maximum likelihood to shrinkage to a posterior.
 
-Ten measurements at the start of a study, their squares and their products are to tell how far diabetes has progressed a
-year later (Efron, Hastie, Johnstone & Tibshirani 2004; the table comes with scikit-learn). Maximum likelihood can be
-computed, and should not be believed. A prior says that no column alone does much; the question is how strong to make it.
+Ten measurements at the start of a study, their squares and their products predict the progression of diabetes a
+year later (Efron, Hastie, Johnstone & Tibshirani 2004; the table comes with scikit-learn). Maximum likelihood
+overfits. A prior assumes that no single column has a large effect; its scale is estimated from the data.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Three penguins: species from bill and body, where maximum likelihood does not exist and a prior answers.
+"""Species of penguins: maximum likelihood does not exist, and a prior helps.
 
-Bill depth and body mass part the Gentoo from the others without a single error, so that the likelihood rises for ever as
-their coefficients grow. Other programs print large numbers; here the linear programme says so, by name, and a weakly
-informative prior gives an answer with honest intervals.
+Bill depth and body mass separate the Gentoo from the others without an error, so the likelihood keeps rising as
+their coefficients grow. Other programs print large numbers; a linear programme detects the separation and names the
+coefficients, and with a weakly informative prior the estimates and intervals exist.
 """
 
 import warnings

@@ -1,8 +1,8 @@
-"""Few of many features matter: where multiplying weights beats adding to them, and where it does not.
+"""Few of many features matter: exponentiated gradient and gradient descent.
 
-Three of p features carry all there is to learn. Gradient descent pays for each feature it has to turn down, a loss that
-grows like p; exponentiated gradient pays for the choice of three among p, which grows like log p (Kivinen & Warmuth
-1997). Both learners take the step their own theorem chooses, knowing the noise, and the size of the weights within a
+Three of p features determine the response. The loss of gradient descent grows
+like p; that of exponentiated gradient grows like log p (Kivinen & Warmuth
+1997). Both learners use the step of their theorem, which needs the noise, and the size of the weights within a
 factor of two.
 """
 
@@ -38,7 +38,7 @@ def learners(p: int, slack: float) -> tuple[online.Gradient, online.Gradient]:
 
 
 def runs(p: int, slack: float = 2.0) -> np.ndarray:
-    """Loss beyond that of the true weights, and what the theorem allows: (repeat, learner, 2)."""
+    """Excess loss over the true weights, and the bound of the theorem: (repeat, learner, 2)."""
     u, found = np.r_[relevant, np.zeros(p - 3)], np.empty((repeats, 2, 2))
     for seed in range(repeats):
         X, y = data(p, seed)

@@ -1,7 +1,7 @@
-"""A field over a map: temperature falls with altitude, and with something that has no name but a place.
+"""A spatial field: temperature falls with altitude and varies smoothly with place.
 
-One hundred and fifty stations are simulated with a fixed seed, so that the field is known. A process of longitude and latitude stands beside an
-ordinary column; the map of its standard deviation says where stations are missing.
+One hundred and fifty stations are simulated with a fixed seed, so that the field is known. The model adds a Gaussian process of longitude and
+latitude to an ordinary column; the map of its standard deviation shows where stations are missing.
 """
 
 import matplotlib.pyplot as plt

@@ -161,7 +161,7 @@ def saved_pictures(block, block_vars, gallery_conf):
 
 
 def settings(here: Path, quick: bool) -> dict:
-    """What Sphinx-Gallery is told."""
+    """Settings of Sphinx-Gallery."""
     order = prepare(here, quick)
     left = LONG if quick else set(SHOWN)
     return {
