@@ -218,7 +218,7 @@ class VaryingEffects(ConditionalPrior):
 
     @property
     def scales(self) -> tuple[bool, ...]:
-        return tuple(name.startswith("sd[") for name in self.hyper)
+        return tuple(map(self._named_sds.__contains__, self.hyper))
 
     def cor_name(self, i: int, j: int) -> str:
         """The name of the correlation of effects i and j < i."""
@@ -246,18 +246,19 @@ class VaryingEffects(ConditionalPrior):
     @property
     def diagonal(self) -> bool:
         """Every correlation is zero."""
-        return not any(isinstance(v, AuxPrior) or v for v in self.cors)
+        return set(self.cors) <= {0.0}
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
-        return ((1.0,) * sum(not scale for scale in self.scales),)
+        return ((1.0,) * (len(self.hyper) - sum(self.scales)),)
 
     def for_posterior(self) -> Prior:
-        flat = [isinstance(v, Reference) for v in self.cors]
-        priors = tuple(
-            LKJ(1.0).partial(j, len(self.effects)) if is_flat else v
-            for v, is_flat, (_, j) in zip(self.cors, flat, self.pairs)
-        )
-        return replace(self, cors=priors) if any(flat) else self
+        cors = list(self.cors)
+        for n, (_, j) in enumerate(self.pairs):
+            if isinstance(cors[n], Reference):
+                cors[n] = LKJ(1.0).partial(j, len(self.effects))
+        if tuple(cors) == self.cors:
+            return self
+        return replace(self, cors=tuple(cors))
 
     # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
 
@@ -351,7 +352,7 @@ class VaryingEffects(ConditionalPrior):
         ]
         try:
             entries = np.broadcast_arrays(
-                *(np.asarray(v, dtype=float) for row in root_rows for v in row)
+                *[np.asarray(v, dtype=float) for row in root_rows for v in row]
             )
             return np.stack(entries, -1).reshape(*entries[0].shape, K, K)
         except (TypeError, ValueError):  # symbols

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.design import Design
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
+from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
@@ -83,8 +83,9 @@ class ArrowLayout:
         self.terms = {i: term for i, term in enumerate(terms) if term is not None}
         leading = self._leading_terms()
         # nested factors are eliminated one after the other
+        sizes = [len(g.columns) for g in groups.groups]
         order = [i for i in self.terms if i not in leading]
-        order.sort(key=lambda i: -len(groups.groups[i].columns))
+        order.sort(key=sizes.__getitem__, reverse=True)
         order += [i for i, term in enumerate(terms) if term is None]
         self.blocks = list[LatentBlock]()
         # the blocks of several linear predictors share the place of their columns
@@ -120,16 +121,16 @@ class ArrowLayout:
         self._first = list(first.values())
         self.shape = G, ends[True], ends[False]
         inside = {j for columns in first for j in columns}.union(known)
-        self.flat = tuple(j for j in range(p) if j not in inside)
+        self.flat = tuple(sorted({*range(p)} - inside))
         self.border = ends[False] + (len(known) + len(self.flat)) * m
         self.places = np.hstack(
             [
                 np.zeros((G, 0), dtype=np.intp),
-                *(
+                *[
                     vec_entries(b.group.columns, m).reshape(G, -1)
                     for b in self._first
                     if b.leads
-                ),
+                ],
             ]
         )
         self.centre = np.zeros(p)
@@ -142,7 +143,8 @@ class ArrowLayout:
         terms = self.terms
         if not terms:
             return []
-        widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
+        sizes = [len(g.columns) for g in self.groups.groups]
+        widest = max(terms, key=sizes.__getitem__)
         inputs = self.model.design.inputs
         if self.model.design.n:
             codes = inputs[terms[widest].key][:, 0]
@@ -403,47 +405,52 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     _require_near_intercept(layout.model, method)
     design = layout.model.design
     flat = list(layout.flat)
+    if not flat:
+        return
     if design.n:
-        if design.weights is None:
-            F = design.X[:, flat]
-        else:
-            F = np.sqrt(design.weights)[:, None] * design.X[:, flat]
+        weights = full_weights(design.weights, design.n)
+        F = np.sqrt(weights)[:, None] * design.X[:, flat]
     else:
         by_group = design.moments_by_group
         of_head = by_group is not None and all(j in design.ungrouped for j in flat)
         F = np.asarray(
             (by_group.head if by_group and of_head else design.moments).R, dtype=float
         )[:, flat]
-    rows = len(F) if design.n else design.count
-    if rows >= len(flat) > 0:
-        rank = rank_of(np.linalg.qr(F, mode="r"))
+    rows = design.n or design.count
+    if rows < len(flat):
+        reason = f"{len(flat)} columns and {rows} rows"
     else:
-        rank = None
-    if rank is not None and not rank.dropped:
-        return
-    if flat:
-        names = tuple(design.columns[j] for j in flat)
-        if rank is None:
-            reason = f"{len(flat)} columns and {rows} rows"
-        else:
-            reason = combinations(rank, names)
-        raise Incompatible(
-            f"{method}: the posterior is improper, because columns are not identified: {reason}. Drop one, or give these columns a "
-            "proper prior."
-        )
+        rank = rank_of(np.linalg.qr(F, mode="r"))
+        if not rank.dropped:
+            return
+        reason = combinations(rank, tuple(design.columns[j] for j in flat))
+    raise Incompatible(
+        f"{method}: the posterior is improper, because columns are not identified: {reason}. Drop one, or give these columns a "
+        "proper prior."
+    )
 
 
 def _require_near_intercept(model: Model, method: str) -> None:
     """Raise Incompatible if an effect with an intercept lies so far from zero that sums
     of its squares lose all digits."""
     far = 1e4  # standard deviations from zero: relative errors of about 1e-5 of a standard deviation, ten times farther 1e-3
-    for term in model.design.recipe.grouped.values():
+    design = model.design
+    for term in design.recipe.grouped.values():
         if "Intercept" not in term.effects:
             continue
-        moments = _mean_and_spread(model.design, term)
-        if moments is None:
-            continue
-        middle, spread = moments
+        if term.key in design.inputs:
+            Z = np.asarray(design.inputs[term.key])[:, 1:].T
+            Z = np.ascontiguousarray(Z)  # by column, as sums are quick
+            middle, spread = Z.mean(1), Z.std(1)
+        else:
+            moments = design.moments_by_group
+            if moments is None:
+                continue
+            place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
+            totals = moments.totals[[place[c] for c in term.columns]]
+            mean_square = totals.reshape(*term.shape, 2).sum(0).T / moments.weight
+            middle = mean_square[0]
+            spread = np.sqrt(np.maximum(mean_square[1] - middle**2, 0.0))
         is_far = (spread > 0) & (np.abs(middle) > far * spread)
         if is_far.any():
             k = int(is_far.argmax())
@@ -451,25 +458,6 @@ def _require_near_intercept(model: Model, method: str) -> None:
                 f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so its "
                 f"intercept is too far from the rows to be estimated: subtract {middle[k]:.6g} from it first"
             )
-
-
-def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] | None:
-    """Return means and standard deviations (K,) of the variables of a term's effects;
-    None if they are not known."""
-    if term.key in design.inputs:
-        Z = np.ascontiguousarray(
-            np.asarray(design.inputs[term.key])[:, 1:].T
-        )  # by column, as sums are quick
-        return Z.mean(1), Z.std(1)
-    moments = design.moments_by_group
-    if moments is None:
-        return None
-    place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
-    places = [place[c] for c in term.columns]
-    middle, square = (
-        moments.totals[places].reshape(*term.shape, 2).sum(0).T / moments.weight
-    )
-    return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
 
 def _place_rows(p: int, rows: tuple[int, ...], values: Any) -> Any:

@@ -34,7 +34,6 @@ from probreg.priors import (
     GaussianPrior,
     HierarchicalPrior,
     LatentPrior,
-    Prior,
     ScaleMixture,
     SmoothPrior,
 )
@@ -303,7 +302,8 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     unsupported = [
         b.prior.name
         for b in blocks
-        if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)
+        if isinstance(b.prior, HierarchicalPrior)
+        and not (isinstance(b.prior, LatentPrior) and b.prior.normal)
     ]
     if unsupported:
         return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(unsupported)}; use nuts"
@@ -340,7 +340,3 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
                 scale_name = "a scale" if name == "tau" else name
                 return f"{method.name} searches for a zero of the gradient, and the {hyper.prior.name} prior of {scale_name} has bounded support; use nuts"
     return None
-
-
-def _tunable(prior: Prior) -> bool:
-    return isinstance(prior, LatentPrior) and prior.normal

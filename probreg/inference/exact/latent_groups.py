@@ -443,41 +443,29 @@ def as_groups(
 ) -> LatentGroups:
     """Return the informative blocks, with unknown scales first, by column if each has
     its own; `variance_left` by block."""
-    first: list[LatentGroup] = []
-    known_groups: list[LatentGroup] = []
+    first = list[LatentGroup]()
+    last = list[LatentGroup]()
     for i, b in enumerate(blocks):
         if isinstance(b.prior, Flat):
             continue
-        if i not in unknown:
-            assert isinstance(b.prior, GaussianPrior)
-            known_groups.append(
-                LatentGroup(
-                    b.columns, b.prior, None, i, variance_left.get(i, 0.0), b.predictor
-                )
-            )
-            continue
-        prior = unknown[i]
-        base = prior.base
+        prior = unknown.get(i)
+        base = b.prior if prior is None else prior.base
         assert isinstance(base, GaussianPrior)  # callers check this
-        if per_column and isinstance(prior, ScaleMixture):
-            parts = [(j, one(base, a)) for a, j in enumerate(b.columns)]
-            first += [
-                LatentGroup(
-                    (j,),
-                    part,  # type: ignore[arg-type]
-                    ScaleMixture(part, prior.tau),
-                    i,
-                    predictor=b.predictor,
+        group = LatentGroup(
+            b.columns, base, prior, i, variance_left.get(i, 0.0), b.predictor
+        )
+        if prior is None:
+            last.append(group)
+        elif per_column and isinstance(prior, ScaleMixture):
+            for a, j in enumerate(b.columns):
+                part: Any = one(base, a)
+                scale = ScaleMixture(part, prior.tau)
+                first.append(
+                    replace(group, columns=(j,), base=part, prior=scale, left=0.0)
                 )
-                for j, part in parts
-            ]
         else:
-            first.append(
-                LatentGroup(
-                    b.columns, base, prior, i, variance_left.get(i, 0.0), b.predictor
-                )
-            )
-    return LatentGroups([*first, *known_groups])
+            first.append(group)
+    return LatentGroups([*first, *last])
 
 
 def one(base: Prior, a: int) -> Prior:
