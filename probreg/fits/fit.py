@@ -46,7 +46,12 @@ from probreg.fits.inference_data import (
     row_labels,
 )
 from probreg.fits.leave_one_out import posterior_loo
-from probreg.fits.prediction import predict, predictive, require_predictive
+from probreg.fits.prediction import (
+    design_at,
+    predict,
+    predictive,
+    require_predictive,
+)
 from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
@@ -60,10 +65,10 @@ from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
-from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
+from probreg.likelihoods import AbsoluteLoss, Quantile
 from probreg.likelihoods.links import IDENTITY
 from probreg.linalg import limit_threads
-from probreg.model.compatibility import require_digits, with_precision
+from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
     GroupsLike,
     groups_absent,
@@ -860,41 +865,11 @@ class Fit(FitStatistics):
         """Return the design at new rows or at the training rows, with groups as `groups` states."""
         if data is None or not self.model.design.recipe.grouped:
             return rows_of_groups(
-                self._design_for(data, offset, weights, trials), groups
+                design_at(self.model, data, offset, weights, trials), groups
             )
         table = with_group_columns(self.model.design.recipe, data, groups)
-        design = self._design_for(table, offset, weights, trials)
+        design = design_at(self.model, table, offset, weights, trials)
         return rows_of_groups(design, groups, self.model.design.recipe.groups_at(table))
-
-    def _design_for(
-        self, data: Any, offset: Any, weights: Any, trials: Any = None
-    ) -> Any:
-        if trials is not None and not isinstance(self.model.likelihood, OfTrials):
-            raise DataError(
-                f"trials= goes with rows that count them; this model is {self.model.likelihood.name}"
-            )
-        if data is not None:
-            design = self.model.design.at(data, offset=offset, trials=trials)
-            return with_precision(
-                design,
-                weights,
-                data,
-                self.model.likelihood,
-                self.model.design.weight_kind,
-            )
-        for name, value in (
-            ("offset", offset),
-            ("weights", weights),
-            ("trials", trials),
-        ):
-            if value is not None:
-                raise DataError(
-                    f"{name}= goes with new data; the training rows have the {name} they were fitted with"
-                )
-        self.model.design.need_rows(
-            "a prediction without data", "say at which data to predict"
-        )
-        return self.model.design
 
     # ---- theorems --------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.rows import plus_offset
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
@@ -40,6 +40,7 @@ from probreg.likelihoods import (
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.linalg import on_all_cores, one_blas_thread
+from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
 from probreg.model.off_span import (
     OffSpan,
@@ -99,6 +100,29 @@ def require_predictive(solution: Solution, method: Method) -> None:
         raise NotConverged(
             f"{method.name}: nothing to predict from, because {solution.status.describe(solution.detail)}"
         )
+
+
+def design_at(
+    model: Model, data: Any, offset: Any, weights: Any = None, trials: Any = None
+) -> Design:
+    """Return the design of new rows, or of the training rows if `data` is None."""
+    if trials is not None and not isinstance(model.likelihood, OfTrials):
+        raise DataError(
+            f"trials= goes with rows that count them; this model is {model.likelihood.name}"
+        )
+    if data is not None:
+        design = model.design.at(data, offset=offset, trials=trials)
+        return with_precision(
+            design, weights, data, model.likelihood, model.design.weight_kind
+        )
+    given = {"offset": offset, "weights": weights, "trials": trials}
+    for name, value in given.items():
+        if value is not None:
+            raise DataError(
+                f"{name}= goes with new data; the training rows have the {name} they were fitted with"
+            )
+    model.design.need_rows("a prediction without data", "pass data=")
+    return model.design
 
 
 def predictive(

@@ -8,7 +8,6 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import ArrayColumns, Design
-from probreg.data.weights import RowWeights
 from probreg.diagnostics.conformal.methods import (
     KINDS,
     Calibrated,
@@ -18,7 +17,8 @@ from probreg.diagnostics.conformal.methods import (
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
-from probreg.model.compatibility import has_array_weights, with_precision
+from probreg.fits.prediction import design_at
+from probreg.model.compatibility import has_array_weights
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
@@ -54,7 +54,6 @@ class Conformal:
         data: RowsLike | None = None,
         *,
         offset: ArrayLike | None = None,
-        weights: RowWeights | None = None,
         trials: ArrayLike | None = None,
     ) -> Dataset:
         """Return a Dataset over (obs) with mean, lower and upper, by default at the rows of the fit; for classes over
@@ -65,7 +64,11 @@ class Conformal:
         """
         import xarray as xr
 
-        design = _design(self.fit.model, data, offset, weights, trials)
+        design = design_at(self.fit.model, data, offset, trials=trials)
+        if data is not None and design.recipe.grouped:
+            # rows of other groups are not exchangeable with those that calibrate
+            like = "conformal intervals are for rows like the calibration rows"
+            refuse_unseen(design, design.recipe.groups_at(data), like)
         with progress_bar("conformal, blocks of rows") as bar:
             parts = [
                 self.calibrated.region(part)
@@ -113,7 +116,6 @@ def conformal(
     *,
     y: ArrayLike | None = None,
     offset: ArrayLike | None = None,
-    weights: RowWeights | None = None,
     trials: ArrayLike | None = None,
     prob: Probability = 0.9,
     kind: str | ConformalMethod = "split",
@@ -121,8 +123,7 @@ def conformal(
 ) -> Conformal:
     """Return intervals that contain a new response with probability `prob` for any model, if rows are exchangeable.
 
-    A row of frequency weight w counts as w rows; with precisions w scores are in units of 1 / sqrt(w); sampling weights raise
-    an error.
+    A row of frequency weight w counts as w rows. Precision and sampling weights raise an error.
 
     Parameters
     ----------
@@ -134,8 +135,6 @@ def conformal(
         Their response (successes of `trials`); by default the column of that name in `data`.
     offset : array (n,), optional
         Offset of each row of `data`.
-    weights : RowWeights, optional
-        Precisions of `data`, `pr.weights.precision(w)`.
     trials : array (n,), optional
         Number of trials in each row of `data`.
     prob : float
@@ -173,14 +172,16 @@ def conformal(
         raise Incompatible(
             f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
         )
-    if data is None:
-        _refuse_row_data(
-            "pass the rows that the fit has not used",
-            y=y,
-            offset=offset,
-            weights=weights,
-            trials=trials,
+    weight_kind = fit.model.design.weight_kind
+    if weight_kind != "frequency":
+        raise Incompatible(
+            f"conformal intervals: rows with {weight_kind} weights are not exchangeable with a new row; predict has intervals"
         )
+    for name, value in {"y": y, "offset": offset, "trials": trials}.items():
+        if data is None and value is not None:
+            raise DataError(
+                f"{name}= needs data=: pass the rows that the fit has not used"
+            )
     # the marks of type II likelihood
     marks = {"log_evidence", "log_likelihood_of_scales"}
     chosen_by_evidence = marks & set(fit.solution.stats)
@@ -191,25 +192,22 @@ def conformal(
         )
     unseen = None
     if data is not None:
-        unseen = unseen_rows(fit.model, data, y, offset, weights, trials)
+        unseen = unseen_rows(fit.model, data, y, offset, trials)
     with progress_bar("conformal", show=progress):
         return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
 
 
 def unseen_rows(
-    model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any
+    model: Model, data: Any, y: Any, offset: Any = None, trials: Any = None
 ) -> Design:
     """Return rows with their response, coded as in the model."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response_column(model, data)
-    row_weights = weights
-    if row_weights is None and has_array_weights(model.design):
+    weights = None
+    if has_array_weights(model.design):
         # every row calibrates once
-        row_weights = np.ones(model.design.at(data, offset=offset).n)
-    design = model.at(data, y, offset=offset, trials=trials, weights=row_weights).design
-    return with_precision(
-        design, weights, data, model.likelihood, model.design.weight_kind
-    )
+        weights = np.ones(model.design.at(data, offset=offset).n)
+    return model.at(data, y, offset=offset, trials=trials, weights=weights).design
 
 
 def _response_column(model: Model, data: Any) -> Any:
@@ -220,27 +218,3 @@ def _response_column(model: Model, data: Any) -> Any:
         raise DataError(
             f"the data have no column {name!r}: pass the response as y="
         ) from None
-
-
-def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
-    if data is not None:
-        target = model.design.at(data, offset=offset, trials=trials)
-        # rows of other groups are not exchangeable with those that calibrate
-        if target.recipe.grouped:
-            groups = target.recipe.groups_at(data)
-            like = "conformal intervals are for rows like the calibration rows"
-            refuse_unseen(target, groups, like)
-        return with_precision(
-            target, weights, data, model.likelihood, model.design.weight_kind
-        )
-    own = "the rows of the fit have their own"
-    _refuse_row_data(own, offset=offset, weights=weights, trials=trials)
-    model.design.need_rows("a prediction without data", "pass data=")
-    return model.design
-
-
-def _refuse_row_data(reason: str, **arguments: Any) -> None:
-    """Raise DataError for arguments that describe new rows if there are none."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise DataError(f"{name}= needs data=: {reason}")

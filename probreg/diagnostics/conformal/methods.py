@@ -30,10 +30,6 @@ from probreg.registry import Registry
 Array = np.ndarray
 KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
 _NUMBERS = 2_000_000  # held at once
-PRECISE = (
-    "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or w of "
-    "predict(data, weights=pr.weights.precision(w)). Its score must have the same distribution as theirs"
-)
 # 1 - leverage of a row without which there is no estimate, rounding included
 _ALONE = 1e-10
 
@@ -97,39 +93,25 @@ class ConformalRank:
 
 
 def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
-    """Repeat each row by its frequency weight, with a note on weights; Incompatible for sampling weights."""
+    """Repeat each row by its frequency weight, with a note on weights."""
     design.need_rows(
         "a conformal interval from the rows of the fit",
         "pass unused rows, conformal(fit, data)",
     )
-    w = design.weights
-    if design.weight_kind == "sampling":
-        raise Incompatible(
-            "conformal intervals: rows with sampling weights are not exchangeable with a new row of the population; predict gives "
-            "the mean and its interval"
-        )
-    if design.weight_kind == "precision":
-        return design, (PRECISE,)
-    if w is None:
+    if design.weights is None:
         return design, ()
-    rows = np.repeat(np.arange(design.n), w.astype(int))
+    rows = np.repeat(np.arange(design.n), design.weights.astype(int))
     labelled = replace(design, labels=design.row_names)
     plain = replace(labelled.take(rows), weights=None)
     return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
 
 
-def noise_unit(design: Design) -> Array | float:
-    """Return the noise scale of each row in units of sigma, (n,): 1 / sqrt(w) for rows with precisions w."""
-    if design.precision is None:
-        return 1.0
-    return 1.0 / np.sqrt(design.precision)
-
-
 def exchangeable(fit: Fit, theirs: str) -> str:
     """Describe the condition of the guarantee."""
-    precise = fit.model.design.weight_kind == "precision"
     trials = isinstance(fit.model.likelihood, OfTrials)
-    return f"the new row and {theirs} are exchangeable{', each with its precision' * precise}{', each with its trials' * trials}"
+    return (
+        f"the new row and {theirs} are exchangeable{', each with its trials' * trials}"
+    )
 
 
 def blocks(design: Design, per_row: int) -> Iterator[Design]:
@@ -146,8 +128,7 @@ class JackknifePlus(ConformalMethod):
 
     b_(i) is the estimate without row i and r_(i) = |y_i - x_i'b_(i)|. It uses all rows for the fit. It is for
     least squares, and for ridge with fixed sigma or a prior in units of sigma: b_(i) = b - V x_i e_i / (1 - h_i) with
-    V = (X'X + P)^-1 and h_i = x_i'V x_i, without refits. Rows of precision w enter as sqrt(w) (x, y), and r_(i) is in
-    units of 1 / sqrt(w).
+    V = (X'X + P)^-1 and h_i = x_i'V x_i, without refits.
 
     References
     ----------
@@ -182,12 +163,10 @@ class JackknifePlus(ConformalMethod):
                 f"the jackknife+ needs columns that are not combinations of others: {combinations(posterior.rank, design.columns)}. "
                 "Drop one, give a prior, or use kind='split'"
             )
-        # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
-        unit = np.broadcast_to(noise_unit(design), design.n)
         beta = posterior.mean
-        residual = (design.observed - _predict_mean(design, beta)) / unit
+        residual = design.observed - _predict_mean(design, beta)
         root = np.asarray(posterior.root, dtype=float)
-        rows = (design.X / unit[:, None]) @ root
+        rows = design.X @ root
         one_minus_leverage = 1.0 - (rows**2).sum(1)
         bad = np.flatnonzero(one_minus_leverage < _ALONE)
         if len(bad):
@@ -200,17 +179,15 @@ class JackknifePlus(ConformalMethod):
         def region(new: Design) -> Mapping[str, Array]:
             # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
             mean = _predict_mean(new, beta)
-            # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i enter as w_i^(1/2) (x_i, y_i).
+            # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i)
             deleted = mean[:, None] - (new.X @ root) @ rows.T * without
-            # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), then in units of the new row.
-            miss = np.abs(without) * np.broadcast_to(noise_unit(new), new.n)[:, None]
+            miss = np.abs(without)  # |e_i| / (1 - h_i)
             return {
                 "mean": mean,
                 "lower": rank.lower(deleted - miss),
                 "upper": rank.upper(deleted + miss),
             }
 
-        precise = design.weight_kind == "precision"
         guarantee = (
             f"contains the response of a new row with probability at least {max(0.0, 2 * prob - 1):.4g} = 1 - 2 alpha, alpha = {1 - prob:.4g}, "
             f"for any model, if {exchangeable(fit, f'the {design.n} rows')}. The probability is near {prob:g} "
@@ -219,7 +196,7 @@ class JackknifePlus(ConformalMethod):
         return Calibrated(
             fit,
             design.n,
-            f"{'sqrt(w) ' * precise}|y - mean| with the row left out",
+            "|y - mean| with the row left out",
             guarantee,
             notes,
             region,
@@ -294,8 +271,7 @@ class Split(ConformalMethod):
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
-            precise = (PRECISE,) * (unseen.weight_kind == "precision")
-            notes = ("the fit has not used these rows", *precise)
+            notes: tuple[str, ...] = ("the fit has not used these rows",)
             return _calibrate_scores(fit, score, unseen, prob, notes)
         design, weight_notes = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
@@ -328,7 +304,7 @@ def _calibrate_scores(
     rank = ConformalRank(prob, n)
     per_row = predictive_size(fit)
     parts = [
-        score.of(predictive_at(fit, part), part.observed, noise_unit(part))
+        score.of(predictive_at(fit, part), part.observed)
         for part in blocks(design, per_row)
     ]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
@@ -337,10 +313,9 @@ def _calibrate_scores(
     def region(new: Design) -> Mapping[str, Array]:
         p = predictive_at(fit, new)
         need_one_trial(p.likelihood, p.given.get("trials"))
-        return {"mean": score.centre(p), **score.region(p, most, noise_unit(new))}
+        return {"mean": score.centre(p), **score.region(p, most)}
 
-    precise = fit.model.design.weight_kind == "precision" and score.name == "absolute"
-    measure = f"{'sqrt(w) ' * precise}{score.says} <= {most:.6g}"
+    measure = f"{score.says} <= {most:.6g}"
     guarantee = (
         f"contains the response of a new row with probability at least {prob:g}, and at most {min(1.0, prob + 1 / (n + 1)):.4g} if no two scores "
         f"are equal, for any model, if {exchangeable(fit, f'the {n} calibration rows')}. It is an "

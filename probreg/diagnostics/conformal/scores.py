@@ -16,10 +16,7 @@ SCORES: Registry["Score"] = Registry("score")
 
 
 class Score(ABC):
-    """A number for each (row, response), larger for a less expected response.
-
-    `unit` (n,) is the noise scale of a row in units of sigma: 1 / sqrt(w) for rows with precisions w.
-    """
+    """A number for each (row, response), larger for a less expected response."""
 
     name: ClassVar[str]
     says: ClassVar[str]
@@ -29,7 +26,7 @@ class Score(ABC):
         """Return whether responses of this likelihood have this score."""
 
     @abstractmethod
-    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+    def of(self, p: Predictive, y: Array) -> Array:
         """Return the scores (n,) of y (n,), or of one class of K in each row, (n, K)."""
 
     def centre(self, p: Predictive) -> Array:
@@ -37,32 +34,25 @@ class Score(ABC):
         return class_probabilities(p.mean()) if p.likelihood.levels else p.mean()
 
     @abstractmethod
-    def region(
-        self, p: Predictive, most: float, unit: Array | float = 1.0
-    ) -> dict[str, Array]:
+    def region(self, p: Predictive, most: float) -> dict[str, Array]:
         """Return the responses with a score of at most `most`: lower and upper (n,), or `set` (n, K) bool."""
 
 
 @SCORES.register
 class AbsoluteResidual(Score):
-    """The score |y - E[y]|: intervals of equal width (Lei et al. 2018).
-
-    For rows with precisions w it is sqrt(w) |y - E[y]|, and the width is in units of 1 / sqrt(w).
-    """
+    """The score |y - E[y]|: intervals of equal width (Lei et al. 2018)."""
 
     name, says = "absolute", "|y - mean|"
 
     def suits(self, likelihood: Likelihood) -> bool:
         return not likelihood.is_discrete
 
-    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
-        return np.abs(y - p.mean()) / unit
+    def of(self, p: Predictive, y: Array) -> Array:
+        return np.abs(y - p.mean())
 
-    def region(
-        self, p: Predictive, most: float, unit: Array | float = 1.0
-    ) -> dict[str, Array]:
-        # {y: |y - E y| / unit <= c} = E y -+ c unit.
-        return {"lower": p.mean() - most * unit, "upper": p.mean() + most * unit}
+    def region(self, p: Predictive, most: float) -> dict[str, Array]:
+        # {y: |y - E y| <= c} = E y -+ c.
+        return {"lower": p.mean() - most, "upper": p.mean() + most}
 
 
 @SCORES.register
@@ -78,24 +68,16 @@ class Pit(Score):
     def suits(self, likelihood: Likelihood) -> bool:
         return not likelihood.levels
 
-    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+    def of(self, p: Predictive, y: Array) -> Array:
         # |(F(y-) + F(y)) / 2 - 1/2|
         return np.abs(p.pit(y, 0.5) - 0.5)
 
-    def region(
-        self, p: Predictive, most: float, unit: Array | float = 1.0
-    ) -> dict[str, Array]:
-        if (
-            most >= 0.5
-        ):  # a response so far out that its distribution function is 0 or 1, rounding included
-            if not p.likelihood.is_discrete:
-                bottom = -np.inf
-            else:
-                bottom = 0.0
-            top = np.broadcast_to(
-                p.given.get("trials", np.inf), p.eta.shape[1:2]
-            ).astype(float)
-            return {"lower": np.full(p.eta.shape[1], bottom), "upper": top}
+    def region(self, p: Predictive, most: float) -> dict[str, Array]:
+        if most >= 0.5:  # every response: distribution functions of 0 and 1 included
+            n = p.eta.shape[1]
+            bottom = 0.0 if p.likelihood.is_discrete else -np.inf
+            top = np.full(n, p.given.get("trials", np.inf), dtype=float)
+            return {"lower": np.full(n, bottom), "upper": top}
         # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; of counts those with (F(y - 1) + F(y)) / 2 in
         # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
         lower = p.quantile(0.5 - most)
@@ -122,12 +104,10 @@ class Probability(Score):
     def suits(self, likelihood: Likelihood) -> bool:
         return bool(likelihood.levels)
 
-    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+    def of(self, p: Predictive, y: Array) -> Array:
         return _observed_scores(1.0 - class_probabilities(p.mean()), y)
 
-    def region(
-        self, p: Predictive, most: float, unit: Array | float = 1.0
-    ) -> dict[str, Array]:
+    def region(self, p: Predictive, most: float) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
         return {"set": 1.0 - class_probabilities(p.mean()) <= most}
 

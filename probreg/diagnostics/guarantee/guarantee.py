@@ -208,7 +208,7 @@ def guarantee(
         split = partial(split_lines, share=holdout)
         lines = judged.lines_or_reason("hold-out", split)
     else:
-        new = unseen_rows(model, data, y, None, None, None)
+        new = unseen_rows(model, data, y)
         refuse_same_rows(model.design, new)
         read_range(y_range, new, lik)  # of the new rows too
         note = "it is for the fit itself, on unused rows"
