@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -208,9 +208,9 @@ class Likelihood(ABC):
         return ()
 
     @property
-    @abstractmethod
     def levels(self) -> tuple[Level, ...]:
         """The levels of the response, code by code; empty for a number."""
+        return ()
 
     @property
     @abstractmethod
@@ -271,19 +271,12 @@ class Likelihood(ABC):
         return {**aux, self.noise_scale: aux[self.noise_scale] / np.sqrt(precision)}
 
 
-class QuantileOfMixture(Protocol):
-    """(prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture; nan if the general search is needed."""
-
-    def __call__(
-        self, prob: float, eta: Array, aux: Mapping[str, Array], share: Array, /
-    ) -> Array: ...
-
-
 class UnivariateLikelihood(Likelihood):
     """One linear predictor and a response with an order: it has a distribution function."""
 
-    # By compiled code; a test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
-    compiled_quantile: ClassVar[QuantileOfMixture | None] = None
+    # By compiled code, (prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture, nan if the general search is needed; a
+    # test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
+    compiled_quantile: ClassVar[Any] = None
 
     @property
     def width(self) -> int:
@@ -441,10 +434,6 @@ class OfTrials(OfClasses):
     single: ClassVar[str]  # the name of the likelihood of one trial
     # of every row, where it is one number that is known without y
     trials: int | None = None
-
-    @abstractmethod
-    def given(self, y: Array) -> dict[str, Array]:
-        """`trials` (..., n)."""
 
     @abstractmethod
     def single_trials(self) -> Array:

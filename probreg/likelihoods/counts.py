@@ -23,7 +23,6 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     with y > 0 it falls on both sides.
     """
 
-    levels = ()
     support = np.arange(4000.0)
     link = LOG
 

@@ -21,7 +21,6 @@ class AdditiveNoise(UnivariateLikelihood):
     """A number y = eta + noise. The density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
 
     may_diverge = False
-    levels = ()
     support = "real"
     link = IDENTITY
     # PyMC's distribution with its name of the scale, where it has one

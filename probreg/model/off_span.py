@@ -32,7 +32,7 @@ from probreg.model.group_effects import (
 )
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior
+from probreg.priors import Flat, HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
 from probreg.priors.gaussian_process import FunctionValues, SineProcess, is_length
@@ -305,12 +305,12 @@ def off_span(
         if not all(c in place for c in term.columns):
             continue
         columns = [place[c] for c in term.columns]
-        blocks: list[tuple[BlockPrior | None, dict[str, str] | None]] = [
-            (b, names.get(i))
+        blocks = [
+            (b, names.get(i, {}))
             for i, b in enumerate(model.joint.blocks)
             if set(columns) <= set(b.columns)
         ]
-        for b, hyper in blocks or [(None, None)]:
+        for b, hyper in blocks or [(BlockPrior(Flat(), tuple(columns)), {})]:
             block = _TermPrior(columns, b, hyper, draws, noise)
             if isinstance(term, GroupedTerm):
                 root = partial(block.group_root, term)
@@ -322,36 +322,36 @@ def off_span(
 
 @dataclass(frozen=True, eq=False)
 class _TermPrior:
-    """The block of the prior with the columns of a term, if there is one, at draws of its hyperparameters, whose names are `names`."""
+    """The block of the prior with the columns of a term, at draws of its hyperparameters, whose names are `names`."""
 
     columns: list[int]
-    block: BlockPrior | None
-    names: Mapping[str, str] | None
+    block: BlockPrior
+    names: Mapping[str, str]
     draws: Mapping[str, Array] | None
     noise: Array | float
 
     @property
     def prior(self) -> Any:
-        """Its prior; None without one."""
-        return None if self.block is None else self.block.prior
+        """Its prior."""
+        return self.block.prior
 
     @property
     def predictor(self) -> int | None:
         """The linear predictor of the block; None for all."""
-        return None if self.block is None else self.block.predictor
+        return self.block.predictor
 
     @property
     def places(self) -> list[int]:
         """The places of the columns in the block."""
-        return [self.block.columns.index(j) for j in self.columns]  # type: ignore[union-attr]
+        return [self.block.columns.index(j) for j in self.columns]
 
     @cached_property
     def hyper(self) -> dict[str, Array] | None:
         """The draws (S,) of its hyperparameters; None if there are none of some of them."""
         draws = self.draws
-        if draws is None or self.names is None:
+        if draws is None or not self.names:
             return None
-        if not all(name in draws for name in self.names.values()):
+        if not draws.keys() >= set(self.names.values()):
             return None
         values = {k: np.asarray(draws[v], dtype=float) for k, v in self.names.items()}
         return dict(self.prior.internal(values))
@@ -363,7 +363,7 @@ class _TermPrior:
         range is below the error of the basis, and is not added.
         """
         prior = self.prior
-        is_whole = prior is not None and len(self.columns) == len(self.block.columns)  # type: ignore[union-attr]
+        is_whole = len(self.columns) == len(self.block.columns)
         if is_whole and self.hyper and isinstance(prior, FunctionValues):
             assert self.draws is not None  # of which `hyper` is
             beta = self.draws["beta"]
@@ -410,15 +410,13 @@ class _TermPrior:
     def scale(self) -> Array | None:
         """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
         prior = self.prior
-        if prior is None:
-            return None
         spread: Array | float = self.noise if prior.sigma_units else 1.0
         if isinstance(prior, HierarchicalPrior):
             if self.hyper is None or any(h.each for h in prior.hyper.values()):
                 return None
             spread = np.asarray(prior.spread(**self.hyper)) * spread
             prior = prior.base
-        base_scale = _one_scale(prior, len(self.block.columns), self.places)  # type: ignore[union-attr]
+        base_scale = _one_scale(prior, len(self.block.columns), self.places)
         return None if base_scale is None else np.atleast_1d(base_scale * spread)
 
     def group_root(self, term: GroupedTerm) -> Array:
@@ -432,8 +430,8 @@ class _TermPrior:
             # draws of an integral stand at few nodes
             nodes, index = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
             return np.stack([prior.root(node)[0] for node in nodes])[index.ravel()]
-        if isinstance(prior, GaussianPrior):
-            q = len(self.block.columns)  # type: ignore[union-attr]
+        if isinstance(prior, GaussianPrior) and not isinstance(prior, Flat):
+            q = len(self.block.columns)
             places = self.places
             if not np.any(prior.center(q)[places]):
                 unit = np.reshape(self.noise if prior.sigma_units else 1.0, (-1, 1, 1))

@@ -13,14 +13,12 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
+from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.special import logsumexp
-from probreg.tables import Column, PrintsTable, Table
 
 Array = np.ndarray
-_SHOWN = 5  # rows in a print
 _MANY = 400_000  # atoms times rows from which on compiled code is worth loading
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
 _OF_TAIL = 1e-5  # of the smaller tail, to which a quantile is found however loose the tolerance is
@@ -31,7 +29,7 @@ _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not c
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predictive(PrintsTable):
+class Predictive:
     """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
@@ -49,33 +47,9 @@ class Predictive(PrintsTable):
     # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
     share: Array | None = None
 
-    @property
-    def _display_table(self) -> Table:
-        """The mean and quantiles, or class probabilities, of the first rows."""
+    def __repr__(self) -> str:
         atoms, n = self.eta.shape[:2]
-        head = f"predictive distribution of {n} rows: {self.likelihood.name}, {atoms} atom{'s' * (atoms > 1)}"
-        if not n:
-            return Table((), head=(head,))
-        first = self._take_rows(np.arange(min(n, _SHOWN)))
-        if isinstance(self.likelihood, UnivariateLikelihood):
-            columns = {"mean": first._mean_response()}
-            columns |= {
-                f"{100 * p:g} %": first.quantile(p) for p in (0.025, 0.5, 0.975)
-            }
-        else:
-            means = first.mean()
-            names = [*map(str, range(means.shape[1]))]
-            if isinstance(self.likelihood, OfClasses):
-                names = [*map(str, self.likelihood.classes)]
-            columns = dict(zip(names, means.T))
-        notes: tuple[str, ...] = ()
-        if n > _SHOWN:
-            notes = (
-                f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all",
-            )
-        numbers = (Column(k, v.tolist(), "estimate") for k, v in columns.items())
-        rows = Column("", [*map(str, range(min(n, _SHOWN)))])
-        return Table((rows, *numbers), head=(head,), notes=notes)
+        return f"predictive distribution of {n} rows: {self.likelihood.name}, atoms: {atoms}"
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""

@@ -99,9 +99,9 @@ class Prior(NamedSettings, ABC):
         return PRIORS.parse(text)
 
     @property
-    @abstractmethod
     def size(self) -> int | None:
         """The number of columns it is stated for; None when one scale serves any number."""
+        return None
 
     @abstractmethod
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
@@ -194,9 +194,9 @@ class GaussianPrior(SmoothPrior):
     def precision(self, q: int) -> Array:
         """(q, q) at unit 1."""
 
-    @abstractmethod
     def center(self, q: int) -> Array:
         """(q,), the mean."""
+        return np.zeros(q)
 
     @abstractmethod
     def independent(self, q: int) -> Array | None:
@@ -205,15 +205,12 @@ class GaussianPrior(SmoothPrior):
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         # log p = -(beta - b)'P(beta - b) / 2 + constant, one such term for each predictor.
         P = self.precision(len(beta)) / unit**2
-        return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(
-            -np.diagonal(P)[:, None], beta.shape[1], 1
-        )
+        slope = -P @ (beta - self.center(len(beta))[:, None])
+        return slope, np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = self.precision(len(beta)) / unit**2
-        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), map_of_columns(
-            P, beta.shape[1]
-        )
+        return self.slopes(beta, unit)[0].ravel(), map_of_columns(P, beta.shape[1])
 
 
 class WholePrior(SmoothPrior):
@@ -302,10 +299,6 @@ class ProximalPrior(Prior):
 
 class DataDependentPrior(Prior):
     """A prior that has no density before `prepare` binds it to the rows."""
-
-    @property
-    def size(self) -> int | None:
-        return None
 
     @property
     def data_dependent(self) -> bool:

@@ -24,10 +24,6 @@ class Flat(GaussianPrior):
     name = "flat"
     proper = False
 
-    @property
-    def size(self) -> int | None:
-        return None
-
     def rescale_stated(self, factor: float) -> "Flat":
         return self
 
@@ -52,9 +48,6 @@ class Flat(GaussianPrior):
 
     def independent(self, q: int) -> Array | None:
         return np.full(q, np.inf)
-
-    def center(self, q: int) -> Array:
-        return np.zeros(q)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -140,9 +140,6 @@ class GroupNormal(GaussianPrior):
         inverse = solve_triangular(self.held_root, np.eye(self.effects), lower=True)
         return np.kron(np.eye(self.groups), inverse.T @ inverse)
 
-    def center(self, q: int) -> Array:
-        return np.zeros(q)
-
     def independent(self, q: int) -> Array | None:
         L = self.held_root
         if not np.tril(L, -1).any():

@@ -64,10 +64,6 @@ class FisherPrior(WholePrior):
     name = "jeffreys"
     proper = False
 
-    @property
-    def size(self) -> int | None:
-        return None
-
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         lead = beta.shape[:-2]
         log_dets = [

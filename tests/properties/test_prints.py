@@ -177,37 +177,6 @@ def test_findings_of_many_problems_are_folded():
     assert any(line.startswith("… ") for line in _lines(found))
 
 
-@pytest.mark.parametrize(
-    "likelihood", ["gaussian", "bernoulli", "poisson", "binomial", "categorical"]
-)
-def test_a_predictive_distribution_prints_its_first_rows(likelihood):
-    y = {
-        "gaussian": Y, "bernoulli": (Y > 0).astype(int), "poisson": np.floor(np.abs(Y)), "categorical": np.array(list("abc") * 20),
-        "binomial": np.floor(np.abs(Y)),
-    }[likelihood]  # fmt: skip
-    rows = np.c_[X[:, 1], X[:, 1] ** 2]
-    more = {"trials": np.full(N, 9.0)} if likelihood == "binomial" else {}
-    p = pr.fit(
-        pr.Model.from_arrays(rows, y, likelihood=likelihood, **more)
-    ).predictive()
-    head, names, *lines = repr(p).splitlines()
-    assert head.startswith(f"predictive distribution of 60 rows: {likelihood}")
-    assert len(lines) == 6
-    told = [float(v) for v in lines[0].split()[1:]]
-    if likelihood == "categorical":
-        np.testing.assert_allclose(told, p.mean()[0], rtol=1e-4)
-        assert names.split() == ["a", "b", "c"]
-    else:
-        trials = 9.0 if likelihood == "binomial" else 1.0
-        np.testing.assert_allclose(
-            told,
-            [trials * p.mean()[0], *(p.quantile(q)[0] for q in (0.025, 0.5, 0.975))],
-            rtol=1e-4,
-        )
-    assert "<table" in p._repr_html_()
-    assert "55 more rows" in lines[-1]
-
-
 def test_a_run_prints_what_it_lost_and_where_it_ended():
     rows, signs = np.nan_to_num(X), np.sign(Y)
     for learner, y in ((pr.online.lms(0.01), Y), (pr.online.perceptron(), signs)):
