@@ -48,7 +48,6 @@ from probreg.priors import (
 )
 
 _FLAT_OR_KINKED = (Flat, ProximalPrior)
-_ENOUGH = 100  # passes of descent over all rows of G, which cost about as much as the systems of as many coordinates
 
 
 class ModeGivenSigma(NamedTuple):
@@ -124,26 +123,21 @@ class Lasso:
     ) -> ModeGivenSigma:
         """Return the mode at this sigma, starting from another mode."""
         r = start.r
-        g = start.gradient
         penalty = self.penalty_at(sigma)
         gram = self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         # the effect of rounding of the residuals
         tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)
-        work = ~penalty.at_kink(r)
+        # If all of G is available, no column has to wait for its correlation with the residuals.
+        if isinstance(gram, WholeGram):
+            work = np.ones(len(r), bool)
+        else:
+            work = ~penalty.at_kink(r)
         best: ModeGivenSigma | None = None
-        # If all of G is available, descent updates the correlations of all columns, and
-        # needs no submatrix of G. Linear systems
-        # solve for columns on which it is slow.
-        quick = isinstance(gram, WholeGram) and not penalty.groups
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
             r = r.copy()
-            if quick and isinstance(gram, WholeGram):
-                quick = penalty.descend(
-                    gram.G, g.copy(), r, J, _ENOUGH, 0.5 * tol * sigma
-                )
-            if len(J) and not quick:
+            if len(J):
                 r[J] = minimise(
                     gram.among(J),
                     self.c[J],
@@ -161,9 +155,8 @@ class Lasso:
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
                 best = ModeGivenSigma(r, g, rss, kkt, rounds)
             fresh = (distance > tol) & ~work
-            if kkt <= tol or not (fresh.any() or quick):
+            if kkt <= tol or not fresh.any():
                 break
-            quick = quick and bool(fresh.any())
             limit = max(100, len(J))  # the working set at most doubles
             if fresh.sum() > limit:
                 fresh &= distance >= np.partition(distance[fresh], -limit)[-limit]

@@ -61,13 +61,13 @@ def descend(
     J: NDArray[np.intp],
     passes: int,
     tol: float,
-) -> bool:
+) -> None:
     """Cyclic coordinate descent over the coordinates J on x'Gx/2 - c'x + sum_j weight_j
     |x_j|^power_j + ridge_j x_j^2 / 2, in place.
 
     q = c - G x covers all coordinates. Passes over J alternate with several over its
-    nonzero ones, so that few coordinates leave zero. Returns True after a pass over J that moved
-    none by more than tol, and False after `passes`.
+    nonzero ones, so that few coordinates leave zero. Ends after a pass over J that moved none
+    by more than tol, or after `passes`.
     """
     enough = np.inf  # passes over the nonzero coordinates end at this move
     for _ in range(passes):
@@ -96,8 +96,7 @@ def descend(
             largest = max(largest, abs(step) * np.sqrt(max(curvature, 0.0)))
         if over_all:
             if largest <= tol:
-                return True
+                return
             enough = 0.1 * largest
         elif largest <= enough:
             enough = np.inf
-    return False

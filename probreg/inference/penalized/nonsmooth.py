@@ -24,7 +24,7 @@ from probreg.inference.modes.newton import (
     rough_regression,
 )
 from probreg.inference.modes.separation import frame_with_shifts
-from probreg.inference.penalized.penalty import KinkedPenalty, kkt_distance, minimise
+from probreg.inference.penalized.penalty import KinkedPenalty, minimise
 from probreg.linalg import one_blas_thread
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import between_outcomes, map_of_columns
@@ -300,13 +300,8 @@ class SearchCoordinates:
 
     def kkt(self, point: SearchPoint) -> float:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
-        hessian = self.penalty.hessian(point.x)
-        return kkt_distance(
-            point.gradient,
-            self.penalty,
-            point.x,
-            np.abs(np.diagonal(point.curvature)) + np.where(hessian > 0, hessian, 0.0),
-        )
+        curvature = np.diagonal(point.curvature)
+        return self.penalty.kkt(point.gradient, point.x, curvature)
 
 
 class SearchResult(NamedTuple):

@@ -22,8 +22,6 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.inference.base import Array
 from probreg.priors.group_laplace import least_with_norm
 
-_PASSES = 10  # minimal number of descent passes between two systems
-
 
 @dataclass(frozen=True, eq=False)
 class KinkedPenalty:
@@ -51,15 +49,12 @@ class KinkedPenalty:
 
     def repeated(self, m: int, extra: int = 0) -> "KinkedPenalty":
         """Return the sum over the m columns of X (k, m), as a function of vec(X) and `extra` coordinates without penalty."""
-        rest = KinkedPenalty.zero(extra)
-        label = (self.label[:, None] * m + np.arange(m)).ravel()
-        return KinkedPenalty(
-            np.r_[np.repeat(self.metric, m), rest.metric],
-            np.r_[np.repeat(self.exponent, m), rest.exponent],
-            np.r_[np.repeat(self.ridge, m), rest.ridge],
-            np.r_[np.repeat(self.center, m), rest.center],
-            np.r_[label, label.size + rest.label],
-        )
+        size = m * len(self.label)
+        whole = KinkedPenalty.zero(size + extra)
+        for field in ("metric", "exponent", "ridge", "center"):
+            getattr(whole, field)[:size] = np.repeat(getattr(self, field), m)
+        whole.label[:size] = (self.label[:, None] * m + np.arange(m)).ravel()
+        return whole
 
     def among(self, J: Array) -> "KinkedPenalty":
         """Restrict to some coordinates, with all or none of each group."""
@@ -98,19 +93,13 @@ class KinkedPenalty:
 
     def in_metric(self, g: Array) -> Array:
         """D^-1 g, zero for coordinates without a kink."""
-        return np.where(self.has_kink, _quotient(g, self.metric), 0.0)
+        return np.divide(g, self.metric, out=np.zeros(len(g)), where=self.has_kink)
 
     def value(self, x: Array) -> float:
+        length, t = self._direction(x)
+        # t = u / |u| has the squares of one in each group, so that sum t^2 |u|^e = |u|^e
         r = x - self.center
-        u = self.metric * r
-        powers = np.bincount(self.label, u * u) ** (0.5 * self._exponent_of_label)
-        return float(powers.sum() + 0.5 * self.ridge @ (r * r))
-
-    @cached_property
-    def _exponent_of_label(self) -> Array:
-        exponent = np.ones(int(self.label.max(initial=-1)) + 1)
-        exponent[self.label] = self.exponent
-        return exponent
+        return float((t * t) @ length**self.exponent + 0.5 * self.ridge @ (r * r))
 
     def at_kink(self, x: Array) -> Array:
         """Coordinates of groups that are at their center."""
@@ -169,36 +158,34 @@ class KinkedPenalty:
         # At the kink of |u| the subdifferential is D times the unit ball: (1 - 1/|b|)_+ b remains of b = D^-1 gradient.
         # At the cusp of a power below 1 it is everything.
         length = self.norm(np.where(at_kink, self.in_metric(g), 0.0))
-        remainder = np.where(
-            self.exponent == 1, np.maximum(1.0 - _quotient(1.0, length), 0.0), 1.0
-        )
-        remainder = np.where(self.exponent < 1, 0.0, remainder)
+        remainder = 1.0 - 1.0 / np.maximum(length, 1.0)
+        remainder = np.where(self.exponent == 1, remainder, self.exponent > 1)
         return np.where(at_kink, remainder * g, g)
 
-    def descend(
-        self, G: Array, q: Array, r: Array, J: Array, passes: int, tol: float
-    ) -> bool:
-        """Coordinate descent over the coordinates J, groups of one, on r'Gr/2 - b'r + R(center + r), in place, with q = b - G r
-        of all coordinates; returns whether it converged."""
-        from probreg.inference.penalized.coordinate_loops import descend
-
-        weight = self.metric**self.exponent
-        return bool(descend(G, q, r, weight, self.exponent, self.ridge, J, passes, tol))
+    def kkt(self, gradient: Array, x: Array, curvature: Array) -> float:
+        """The largest distance of zero from gradient + subdifferential, in units of the root of curvature + R''."""
+        total = np.abs(curvature) + np.maximum(self.hessian(x), 0.0)
+        root = np.sqrt(np.maximum(total, np.finfo(float).tiny))
+        return float((self.distance(gradient, x) / root).max(initial=0.0))
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Block coordinate descent on x'Gx/2 - c'x + R(x): each coordinate and each group in turn."""
+        from probreg.inference.penalized.coordinate_loops import descend
+
         G = np.ascontiguousarray(G)
         r = x - self.center
         q = c - G @ x
         single = np.flatnonzero(self.corners | ~self.has_kink)
-        # coordinates per additional pass: a system costs cubes in BLAS, a pass squares in a plain loop
-        passes = max(_PASSES, len(single) // 30)
+        weight = self.metric**self.exponent
+        rest = (weight, self.exponent, self.ridge, single)
         blocks = [(g, *self._block(G, g)) for g in self.groups]
         if not blocks:
-            self.descend(G, q, r, single, passes, tol)
-        for _ in range(2 * _PASSES if blocks else 0):
+            # up to 100 passes, or as many as take the time of one linear system: it costs cubes in BLAS, a pass squares
+            # in a plain loop
+            descend(G, q, r, *rest, max(100, len(single) // 30), tol)
+        for _ in range(20 if blocks else 0):
             start = r.copy()
-            self.descend(G, q, r, single, 1, tol)
+            descend(G, q, r, *rest, 1, tol)
             for g, D, h, V in blocks:
                 # b = D^-1 (q - ridge r) + H D r, H = D^-1 (G_gg + ridge) D^-1 = V h V'.
                 b = V.T @ ((q[g] - self.ridge[g] * r[g]) / D) + h * (V.T @ (D * r[g]))
@@ -219,19 +206,6 @@ class KinkedPenalty:
         return D, np.maximum(h, np.finfo(float).tiny), V
 
 
-def _quotient(a: Array | float, b: Array) -> Array:
-    """a / b, zero where b is."""
-    return np.divide(a, b, out=np.zeros(len(b)), where=b > 0)
-
-
-def kkt_distance(
-    gradient: Array, penalty: KinkedPenalty, x: Array, curvature: Array
-) -> float:
-    """The largest distance of zero from gradient + subdifferential, in units of the root of the curvature."""
-    root = np.sqrt(np.maximum(curvature, np.finfo(float).tiny))
-    return float((penalty.distance(gradient, x) / root).max(initial=0.0))
-
-
 def minimise(
     G: Array,
     c: Array,
@@ -243,21 +217,18 @@ def minimise(
 ) -> tuple[Array, float]:
     """Return argmin x'Gx/2 - c'x + R(x) from x, G positive semidefinite, and the
     distance of zero from the subdifferential."""
-    curvature = np.diagonal(G) + np.where(
-        penalty.hessian(x) > 0, penalty.hessian(x), 0.0
-    )
     best = x
-    smallest = kkt_distance(G @ x - c, penalty, x, curvature)
+    smallest = np.inf
     for _ in range(rounds):
-        if smallest <= tol:
-            break
         x = penalty.sweep(G, c, x, 0.1 * tol)
-        distance = kkt_distance(G @ x - c, penalty, x, curvature)
+        distance = penalty.kkt(G @ x - c, x, np.diagonal(G))
         if distance > tol:
             x = _polish(G, c, penalty, x)
-            distance = kkt_distance(G @ x - c, penalty, x, curvature)
+            distance = penalty.kkt(G @ x - c, x, np.diagonal(G))
         if distance < smallest:
             best, smallest = x, distance
+        if distance <= tol:
+            break
     return best, smallest
 
 
@@ -287,10 +258,9 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         longest = min(reach, float(until.min(initial=np.inf)))
         if not np.isfinite(longest):
             return x
-        for t in longest * 0.5 ** np.arange(
-            # largest number of halvings of a step under norms of groups
-            20 if (penalty.has_kink & ~corners).any() else 1
-        ):
+        # a step to the first corner always decreases the objective, except under norms of groups
+        halvings = 20 if penalty.groups else 1
+        for t in longest * 0.5 ** np.arange(halvings):
             new = x.copy()
             new[free] = np.where(until <= t, center[free], x[free] + t * step)
             lower = _lower(G, c, penalty, x, new)
@@ -336,7 +306,7 @@ def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
     The step is a direction in the null space of H along which the objective decreases
     up to the next kink, or leads to the nearest minimiser. None for an indefinite H.
     """
-    # coordinates up to which a singular system is decomposed
+    # eigenvectors of more than 600 coordinates take longer than descent
     if not 0 < len(H) <= 600 or not (np.diagonal(H) > 0).all():
         return None, 0.0
     d = np.sqrt(np.diagonal(H))
