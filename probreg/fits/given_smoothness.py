@@ -95,7 +95,7 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
     targets = _by_function(model, functions, sp, "sp")
     tau = {}
     for f in functions:
-        penalty = None if f.smooth is None else f.smooth.penalty
+        penalty = f.penalty
         if penalty is None:
             raise Incompatible(
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"

@@ -20,7 +20,7 @@ from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import learn_recipe, plan
 from probreg.data.blocks.partition import Tables
 from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
-from probreg.data.blocks.survey import Orders, Survey, survey_of
+from probreg.data.blocks.survey import Orders, Survey, declared_order, survey_of
 from probreg.data.design import arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
@@ -80,7 +80,7 @@ def from_array_blocks(
         parts,
         choices,
         choices.likelihood,
-        declared=lambda levels, orders: orders.levels(levels),
+        declared=declared_order,
         response=response,
     )
 
@@ -91,7 +91,7 @@ def from_parts(
     choices: Choices,
     likelihood: Likelihood,
     *,
-    declared: Callable[[Array, Orders], tuple[Any, ...] | None],
+    declared: Callable[[Orders, Array], tuple[Any, ...] | None],
     response: str,
 ) -> tuple[Design, Likelihood]:
     """The design of the rows that `blocks` makes of parts; `declared` gives the declared order of response levels."""
@@ -117,7 +117,7 @@ def from_parts(
         choices,
         likelihood,
         survey,
-        declared(survey.response, tally.orders),
+        declared(tally.orders, survey.response),
         blocks,
         parts,
     )

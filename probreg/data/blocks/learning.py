@@ -17,7 +17,7 @@ from probreg.data.blocks.files import Files
 from probreg.data.blocks.partition import Tables, tables_of
 from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.blocks.stream import ahead
-from probreg.data.blocks.survey import EvenSample, Orders
+from probreg.data.blocks.survey import EvenSample, Orders, declared_order
 from probreg.data.formula.bars import (
     different_in_every_row,
     in_order,
@@ -108,7 +108,7 @@ class Plan:
         """Whether all rows must be scanned before any column is made, for levels, groups, means or knots."""
         return bool(self.factors or self.learning or self.parts.bars)
 
-    def declared_levels(self, levels: Array, orders: Orders) -> tuple[Any, ...] | None:
+    def declared_levels(self, orders: Orders, levels: Array) -> tuple[Any, ...] | None:
         """Return the response levels in their declared order, if all rows declare the same order and it contains all levels; else None."""
         if self.parts.counted:
             return self.parts.classes
@@ -119,7 +119,7 @@ class Plan:
             or not self.files.declared_order(name)
         ):
             return None
-        return orders.levels(levels)
+        return declared_order(orders, levels)
 
 
 def plan(
@@ -394,7 +394,7 @@ class Levels:
     """The levels of a column in the order of their appearance, and the orders that its blocks declare."""
 
     values: dict[Any, None] = field(default_factory=dict)
-    orders: Orders = field(default_factory=Orders)
+    orders: Orders = field(default_factory=set)
 
     def add(self, column: Any) -> None:
         """Add the levels of some rows."""
@@ -411,14 +411,14 @@ class Levels:
 
     def joined(self, other: "Levels") -> "Levels":
         """Return the levels of both."""
-        return Levels(self.values | other.values, self.orders + other.orders)
+        return Levels(self.values | other.values, self.orders | other.orders)
 
     def in_order(self, ordered: bool) -> Any:
         """Return the levels as an array, or as a categorical where all blocks declare the same order and it counts."""
         import pandas as pd
 
         levels: Any = np.array(list(self.values), dtype=object)
-        declared = self.orders.levels(levels) if ordered else None
+        declared = declared_order(self.orders, levels) if ordered else None
         if declared is None:
             return levels
         return pd.Categorical(levels, categories=list(declared))

@@ -103,39 +103,22 @@ class Survey(NamedTuple):
         return np.concatenate([y, self.values[missed]])
 
 
-@dataclass(eq=False)
-class Orders:
-    """The orders in which a categorical response declares its levels, as the blocks of a pass show them.
+# The orders in which the blocks of a categorical column declare its levels; None of a block that declares none.
+Orders = set[tuple[Any, ...] | None]
 
-    >>> orders = Orders()
-    >>> orders.add(("no", "yes"))
-    >>> orders.levels(np.array(["yes"]))
+
+def declared_order(orders: Orders, present: Array) -> tuple[Any, ...] | None:
+    """Return the order that all blocks declare, if they agree and it has all levels that are present; counts (n, K) have all.
+
+    >>> declared_order({("no", "yes")}, np.array(["yes"]))
     ('no', 'yes')
-    >>> orders.add(("yes", "no"))
-    >>> orders.levels(np.array(["yes"]))
+    >>> declared_order({("no", "yes"), ("yes", "no")}, np.array(["yes"]))
     """
-
-    met: set[tuple[Any, ...] | None] = field(default_factory=set)
-
-    def add(self, declared: tuple[Any, ...] | None) -> None:
-        """Add the order that one block declares, or None for a response that is not a category."""
-        if len(self.met) < 2:  # two differ already
-            self.met.add(declared)
-
-    def __add__(self, other: "Orders") -> "Orders":
-        return Orders(self.met | other.met)
-
-    def levels(self, present: Array) -> tuple[Any, ...] | None:
-        """The order that all blocks declare, if they agree and it has all of these levels."""
-        if len(self.met) == 1:
-            declared = next(iter(self.met))
-        else:
-            declared = None
-        if present.ndim == 2:
-            return declared
-        if declared is not None and set(present.tolist()) <= set(declared):
-            return declared
+    if len(orders) != 1:
         return None
+    (declared,) = orders
+    is_known = present.ndim == 2 or set(present.tolist()) <= set(declared or ())
+    return declared if is_known else None
 
 
 def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) -> Survey:
@@ -172,7 +155,7 @@ class Tally:
     dropped: int = 0
     missing: Counter[str] = field(default_factory=Counter)
     unused: int = 0
-    orders: Orders = field(default_factory=Orders)
+    orders: Orders = field(default_factory=set)
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -180,7 +163,7 @@ class Tally:
             self.dropped + other.dropped,
             self.missing + other.missing,
             self.unused + other.unused,
-            self.orders + other.orders,
+            self.orders | other.orders,
         )
 
     @property

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.data.design import Design
 from probreg.data.terms.process import ProcessTerm, evenly_spaced
-from probreg.data.terms.smooths import SmoothBasis
+from probreg.data.terms.smooths import Roughness
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
@@ -47,18 +47,9 @@ class TermFunction:
         return self.of.name
 
     @property
-    def smooth(self) -> SmoothBasis | None:
-        """The basis of a smooth function; None for a process."""
-        if isinstance(self.term, SmoothTerm):
-            return self.term.basis
-        return None
-
-    @property
-    def by(self) -> str:
-        """Return the kind of multiplier: "" for none, "number", or "levels" for indicators of levels."""
-        if isinstance(self.term, SmoothTerm):
-            return self.term.by
-        return ""
+    def penalty(self) -> Roughness | None:
+        """The penalty of one weight of a smooth function; None if it has none, and for a process."""
+        return getattr(self.term.basis, "penalty", None)
 
     def range_in(self, design: Design) -> Array:
         """Return the smallest and largest input (2, d) of the rows, or of the basis if the rows are unknown.
@@ -68,20 +59,16 @@ class TermFunction:
         points = self.points_of(design)
         if len(points):
             return np.array([points.min(0), points.max(0)])
-        ends = self.term.basis.ends
+        ends = self.term.ends
         if ends is None:
             raise DataError(
                 f"{self.label}: the rows are not here, so that its range is not known: say where with at="
             )
-        if isinstance(self.term, SmoothTerm):
-            return ends
-        return ends.T
+        return ends
 
     def columns_at(self, x: Array) -> Array:
         """Return the columns (n, q) at points x (n, d)."""
-        if isinstance(self.term, SmoothTerm):
-            return self.term.function_at(x)
-        return self.term.columns_at(x)
+        return self.term.function_at(x)
 
     def slopes_at(self, x: Array, ends: Array) -> Array:
         """Return the derivatives of the columns (n, q) with respect to one input.
@@ -123,7 +110,7 @@ class TermFunction:
         x = design.inputs.get(self.term_name)
         if x is None:
             return np.zeros((0, len(self.inputs)))
-        used = (design.X[:, self.at] != 0).any(1) if self.by else slice(None)
+        used = (design.X[:, self.at] != 0).any(1) if self.term.by else slice(None)
         max_points = 5000  # of a rug plot
         return evenly_spaced(x[used], max_points)
 
@@ -144,14 +131,13 @@ def term_functions(design: Design) -> tuple[TermFunction, ...]:
     """The functions of the smooth terms and processes of a design, in the order of its formula."""
     recipe = design.recipe
     present = set(design.columns)
-    terms = {t.name: t for t in recipe.terms}
     functions = list[TermFunction]()
     number = {name: j for j, name in enumerate(design.columns)}
     for key, inputs in recipe.input_names.items():
-        if not present.issuperset(terms[key].columns):
-            continue
         term = recipe.processes.get(key) or recipe.smooths[key]
-        for block in getattr(term, "functions", (terms[key],)):
+        if not present.issuperset(term.described.columns):
+            continue
+        for block in term.functions:
             functions.append(
                 TermFunction(
                     block,

@@ -7,7 +7,7 @@ follows from plain data (its state), which recipes and files contain.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -53,11 +53,26 @@ class ProcessTerm:
     basis: KernelBasis
     length_known: bool
     inputs: tuple[str, ...]
+    by: ClassVar[str] = ""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of its columns, in order."""
         return tuple(f"{self.key}[{j + 1}]" for j in range(self.basis.size))
+
+    @property
+    def functions(self) -> tuple[BasisTerm, ...]:
+        """The names of the columns of its one function."""
+        return (self.described,)
+
+    @property
+    def ends(self) -> Array | None:
+        """The least and the largest value of each input, (2, d); None if the basis does not depend on them."""
+        return None if self.basis.ends is None else self.basis.ends.T
+
+    def function_at(self, x: Array) -> Array:
+        """Return the columns (n, q) at points x (n, d)."""
+        return self.columns_at(x)
 
     @property
     def learned(self) -> bool:

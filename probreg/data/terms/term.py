@@ -92,6 +92,11 @@ class SmoothTerm:
             return np.column_stack([np.ones(len(x)), columns])
         return columns
 
+    @property
+    def ends(self) -> Array:
+        """The least and the largest value of each input, (2, d)."""
+        return self.basis.ends
+
     @cached_property
     def functions(self) -> tuple[BasisTerm, ...]:
         """The names of the columns of its function, or of the function of each level of `by=`, named `s(x, by=g)[a]`."""

@@ -146,7 +146,7 @@ def smooth(
 def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     """Name the vertical axis."""
     name = function.inputs[0]
-    if function.by == "number":
+    if function.term.by == "number":
         subject = "coefficient that varies"
     else:
         subject = function.label
