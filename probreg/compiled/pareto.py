@@ -103,6 +103,14 @@ def _smooth_tail(
 
 
 @compiled
+def smooth_largest(x: Array, at: Places, log_tail: Array) -> float:
+    """`_smooth_tail` with its own work arrays."""
+    M = at.size - 1
+    m = 30 + int(math.sqrt(M))
+    return _smooth_tail(x, np.empty(M), at, log_tail, np.empty(m), np.empty(m))
+
+
+@compiled
 def leave_each_row_out(
     log_lik: Array,
     correction: Array,

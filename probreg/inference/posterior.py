@@ -115,14 +115,12 @@ class Posterior(Method):
             methods = [*self.exact, *methods]
         else:
             reasons = [f"{model.likelihood.named} likelihood has no exact posterior"]
-        failure = ""
         for method in methods:
             try:
                 solution = _attempt(method, model, rng)
             except (ProbregError, np.linalg.LinAlgError) as error:
                 is_named = isinstance(error, ProbregError)
-                failure = str(error) if is_named else f"{method.name}: {error}"
-                reasons.append(failure)
+                reasons.append(str(error) if is_named else f"{method.name}: {error}")
                 continue
             good, verdict = self._verdict(method, model, solution)
             reasons.append(verdict)
@@ -133,10 +131,10 @@ class Posterior(Method):
                     model = method.resolve(model, rng).model
                 note = _choice_note(method, reasons)
                 return Resolved(model, method, (*notes, note), solution=solution)
-        if method_obstacle(self.sampler, model) is not None:
-            raise Incompatible(
-                f"posterior: {reasons[-2 if _rebuilds_columns(model) else -1]}"
-            )
+        obstacle = method_obstacle(self.sampler, model)
+        if obstacle is not None:
+            reason = reasons[-2 if _rebuilds_columns(model) else -1]
+            raise Incompatible(f"posterior: {reason.rstrip('.')}. {obstacle}")
         resolved = self.sampler.resolve(model, rng)
         note = _choice_note(resolved.method, reasons)
         return resolved._replace(notes=(*notes, note, *resolved.notes))

@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,6 @@ import pytest
 import probreg as pr
 from probreg.errors import NotConverged
 from probreg.inference.sampling.chains import (
-    Density,
     SamplerOutput,
     SamplerSettings,
     sample as _sample,
@@ -26,7 +27,7 @@ SHORT = SamplerSettings(1, 200, 100, 2)
 
 
 def sample(
-    density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
+    density: Any, run: SamplerSettings, interrupts: Interrupts | None = None
 ) -> SamplerOutput:
     if interrupts is None:
         with Interrupts() as own:
@@ -34,12 +35,16 @@ def sample(
     return _sample([density], run, interrupts)
 
 
-def density(log_prob) -> Density:
-    return Density(
-        1,
-        log_prob,
-        lambda z: {"beta": z},
-        lambda rng: rng.standard_normal(1),
+def density(log_prob) -> Any:
+    """A density with the attributes that chains use."""
+    return SimpleNamespace(
+        size=1,
+        log_prob=log_prob,
+        unfold=lambda z: {"beta": z},
+        start=lambda rng: rng.standard_normal(1),
+        rows=None,
+        target=None,
+        at=SimpleNamespace(whitened=False),
     )
 
 

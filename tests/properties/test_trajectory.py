@@ -3,6 +3,7 @@ of known densities are from them."""
 
 import math
 from ctypes import POINTER, c_double
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,7 @@ import pytest
 import probreg as pr
 from probreg.compiled import AffineData, Work
 from probreg.inference.sampling import chains, trajectory
-from probreg.inference.sampling.affine_density import (
-    CompiledTarget,
-    affine_density,
-    compiled_whole,
-)
-from probreg.inference.sampling.density import SampledDensity
+from probreg.inference.sampling.density import CompiledTarget, SampledDensity
 from probreg.linalg import limit_threads
 from probreg.system.interrupts import Interrupts
 
@@ -66,16 +62,16 @@ def walked(
     return found.posterior["z"], found.stats
 
 
-def density_of_target(target: CompiledTarget) -> chains.Density:
+def density_of_target(target: CompiledTarget) -> Any:
+    """A density with the attributes that chains use."""
     d = target.data.A.shape[1]
-    return chains.Density(
-        d,
-        lambda x: (0.0, x),
-        lambda x: {"z": x},
-        lambda rng: rng.standard_normal(d),
-        True,
-        target,
-        whitened=True,
+    return SimpleNamespace(
+        size=d,
+        unfold=lambda z: {"z": z},
+        start=lambda rng: rng.standard_normal(d),
+        rows=(),
+        target=target,
+        at=SimpleNamespace(whitened=True),
     )
 
 
@@ -251,20 +247,18 @@ Y = (X @ [1.0, -0.5] + np.random.default_rng(1).logistic(size=300) > 0).astype(i
 
 
 def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> None:
+    def compiled(model: pr.Model) -> bool:
+        return SampledDensity.of(model).target is not None
+
+    Cauchy = pr.priors.Cauchy
     model = pr.Model.from_arrays(X, Y, likelihood="bernoulli", prior=pr.Normal(1.0))
-    assert compiled_whole(model)
-    assert compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0)}))
-    assert compiled_whole(
-        model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.Cauchy(2.0)})
-    )
-    assert not compiled_whole(
-        model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.StudentT(4.0)})
-    )
-    assert not compiled_whole(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
-    assert not compiled_whole(
-        pr.Model.from_arrays(X, Y, likelihood="negative_binomial")
-    )
-    assert not compiled_whole(pr.Model.from_arrays(X, Y))
+    assert compiled(model)
+    assert compiled(model.with_prior({"x1": Cauchy(1.0)}))
+    assert compiled(model.with_prior({"x1": Cauchy(1.0), "x2": Cauchy(2.0)}))
+    two = {"x1": Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}
+    assert not compiled(model.with_prior(two))
+    assert not compiled(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
+    assert not compiled(pr.Model.from_arrays(X, Y))
 
 
 @pytest.mark.parametrize(
@@ -285,10 +279,9 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
     from probreg.compiled.addresses import table_of
 
     model = pr.Model.from_arrays(X, y, **given)
-    assert compiled_whole(model)
     found = SampledDensity.of(model)
-    assert found.rows is not None
-    target = affine_density(found)
+    target = found.target
+    assert target is not None
     arrays = (*target.data, *Work.of(target.data))
     table = table_of(arrays)
     z, slopes = (
@@ -306,27 +299,16 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
 @pytest.mark.slow
 def test_chains_that_call_python_draw_from_the_same_posterior() -> None:
     """A posterior that is not round: rare events, and a Cauchy prior."""
-    from probreg.inference.sampling.chains import Density, SamplerSettings, sample
+    from probreg.inference.sampling.chains import SamplerSettings, sample
 
     rare = (np.random.default_rng(5).random(300) < 0.03).astype(int)
     model = pr.Model.from_arrays(
         X, rare, likelihood="bernoulli", prior=pr.priors.Cauchy(1.0)
     )
-    found = SampledDensity.of(model)
-    assert found.rows is not None
-    d, target = found.at.A.shape[1], affine_density(found)
-    plain = Density(
-        d,
-        found.log_prob,
-        found.unfold,
-        lambda rng: rng.standard_normal(d),
-        True,
-    )
+    whole, plain = (SampledDensity.of(model) for _ in range(2))
+    plain.__dict__["target"] = None
     draws = []
-    for aim, density in (
-        (0.7, Density(**{**vars(plain), "target": target, "whitened": True})),
-        (0.9, plain),
-    ):
+    for aim, density in ((0.7, whole), (0.9, plain)):
         draws.append(
             sample([density], SamplerSettings(3, 4000, 500, 4, aim), Interrupts())
             .posterior["beta"]

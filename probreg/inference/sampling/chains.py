@@ -7,7 +7,7 @@ to the final mass matrix. Then both are fixed.
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from probreg.compiled import Work, compile_stored
 from probreg.errors import NotConverged
 from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
-from probreg.inference.sampling.affine_density import CompiledTarget
+from probreg.inference.sampling.density import SampledDensity
 from probreg.linalg import one_blas_thread, threads
 from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
@@ -27,20 +27,6 @@ _FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
 # prior weight of a variance of 1 in draws, for whitened and for other coordinates
 _PRIOR_WEIGHT = {True: 50.0, False: 5.0}
 _STEP = 0.8  # the first step; an acceptance of 0 divides it by four
-
-
-@dataclass(frozen=True)
-class Density:
-    """log p with its gradient, and the map to the named variables, as functions of the unconstrained vector x of length `size`."""
-
-    size: int
-    log_prob: Callable[[Array], tuple[float, Array]]
-    expand: Callable[[Array], Mapping[str, Array]]  # of x (..., size)
-    start: Callable[[np.random.Generator], Array]  # draws a first x
-    # log p runs mostly without the interpreter's lock, so that threads of chains are faster
-    free: bool = False
-    target: CompiledTarget | None = None  # the same log p for compiled code
-    whitened: bool = False  # x is nearly standard normal
 
 
 @dataclass(frozen=True)
@@ -65,7 +51,7 @@ class SamplerOutput(NamedTuple):
 
 @one_blas_thread()  # a matrix times one vector: more threads would only wait
 def sample(
-    densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts
+    densities: Sequence[SampledDensity], run: SamplerSettings, interrupts: Interrupts
 ) -> SamplerOutput:
     """Sample a density by NUTS (Hoffman & Gelman 2014) with an adapted diagonal mass
     matrix, each chain from the first of several starts with a finite density.
@@ -82,7 +68,8 @@ def sample(
             "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
             "coordinates. See check(model), or give a more informative prior"
         )
-    workers = threads() if all(d.free for d in used) else 1
+    # with moments the density runs mostly with the interpreter's lock
+    workers = 1 if any(d.rows is None for d in used) else threads()
     with (
         progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
         ThreadPoolExecutor(max(1, min(workers, run.chains))) as pool,
@@ -99,7 +86,7 @@ def sample(
             shared.halt[:] = 1.0
         sampled = [r.result() for r in running]
     shared.raise_failure()
-    values = [d.expand(draws) for d, (draws, _) in zip(used, sampled)]
+    values = [d.unfold(draws) for d, (draws, _) in zip(used, sampled)]
     posterior = {name: np.stack([v[name] for v in values]) for name in values[0]}
     stats = np.stack([stats for _, stats in sampled])
     return SamplerOutput(posterior, trajectory.named_statistics(stats))
@@ -180,7 +167,7 @@ class _Walker:
 
     def __init__(
         self,
-        density: Density,
+        density: SampledDensity,
         run: SamplerSettings,
         shared: Shared,
         number: int,
@@ -234,7 +221,7 @@ class _Walker:
 
     def chain(self) -> tuple[Array, Array]:
         """Return the draws after the warm-up with their statistics, or those before an interrupt."""
-        weight = _PRIOR_WEIGHT[self.density.whitened]
+        weight = _PRIOR_WEIGHT[self.density.at.whitened]
         for length, ends in windows(self.settings.tune):
             _, draws, _ = self.draw(length, self.settings.target_accept)
             if self.shared.halt[0]:

@@ -88,23 +88,23 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     >>> found.k < 0, bool(found.log_weight.max() <= np.log(100.0))  # a bounded tail
     (True, True)
     """
-    from arviz_stats.base import array_stats
+    from probreg.compiled.pareto import smooth_largest
 
     S = len(log_weight)
     # M = min(S/5, 3 S^(1/2)) (Vehtari et al. 2024); a shape needs five weights
-    tail = int(min(S // 5, 3.0 * np.sqrt(S)))
-    order = np.argsort(log_weight)
-    if tail < 5 or not np.isfinite(log_weight[order[[-tail - 1, -1]]]).all():
+    M = int(min(S // 5, 3.0 * np.sqrt(S)))
+    # places of the largest weight below the tail, and of the tail
+    places = np.argsort(log_weight)[-M - 1 :]
+    ends = log_weight[places[[0, -1]]]
+    if M < 5 or not np.isfinite(ends).all():
         return SmoothedWeights(log_weight, np.inf)
-    if np.ptp(log_weight[order[-tail:]]) < 1e-10:  # draws of the target itself
+    if np.ptp(log_weight[places[1:]]) < 1e-10:  # draws of the target itself
         return SmoothedWeights(log_weight, -np.inf)
-    with np.errstate(all="ignore"):
-        smoothed, k = array_stats.psislw(-log_weight)
-    # a weight below the tail is changed by normalisation only, which is undone
-    below = order[-tail - 1]
-    scaled = smoothed + (log_weight[below] - smoothed[below])
-    scaled = np.minimum(scaled, log_weight[order[-1]])  # rounding of the normalisation
-    return SmoothedWeights(scaled, float(k) if np.isfinite(k) else np.inf)
+    log_tail = np.empty(M)
+    k = smooth_largest(log_weight - ends[1], places, log_tail)
+    smoothed = log_weight.copy()
+    smoothed[places[1:]] = ends[1] + log_tail
+    return SmoothedWeights(smoothed, k if np.isfinite(k) else np.inf)
 
 
 _ROUNDS = (

@@ -1,8 +1,9 @@
 """The No-U-Turn sampler on the compiled density of a model (see `density`).
 
-If all parts of the density are compiled, no step needs the interpreter (`affine_density`). The coordinates
-make the posterior nearly round (the mode and its curvature, or the triangular factor of the rows for a
-Gaussian model), so a short warm-up is enough. Models without a compiled density are sampled by PyMC.
+If all parts of the density are compiled, no step needs the interpreter. The coordinates
+make the posterior nearly round (the mode and its curvature, or the triangular factor of
+the rows for a Gaussian model), so a short warm-up is enough. Models without a compiled
+density are sampled by PyMC.
 """
 
 from collections.abc import Mapping
@@ -48,9 +49,7 @@ from probreg.inference.modes.peaks import (
 )
 from probreg.inference.modes.separation import separation
 from probreg.inference.notes import Note, Topic, important_note, routine_note
-from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.chains import (
-    Density,
     SamplerOutput,
     SamplerSettings,
     sample,
@@ -59,7 +58,7 @@ from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
     proxy_prior,
-    reparameterise,
+    whiten,
 )
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
@@ -78,7 +77,8 @@ from probreg.system.terminal import percent
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
-    A likelihood or prior without a compiled density is sampled by PyMC, with a note.
+    Models with an unknown prior scale, or with a likelihood or prior without a compiled
+    density, are sampled by PyMC, with a note.
     A flat prior is allowed if the posterior is proper. The status of the fit reports
     divergent steps, and chains that disagree or are too short (see `convergence`).
 
@@ -128,7 +128,7 @@ class NUTS(Method):
         reason = improper_aux(self, model)
         if reason is not None:
             return reason
-        if not model.design.n and not model.likelihood.least_squares:
+        if not model.design.n and compiled_obstacle(model) is not None:
             return f"{self.name} evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
@@ -156,7 +156,6 @@ class NUTS(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if compiled_obstacle(model) is not None:
             return self.by_pymc.solve(model, rng)
-        model, notes = with_proper_correlations(model)
         _require_proper(model, self.name)
         seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:
@@ -165,7 +164,7 @@ class NUTS(Method):
                 seed, self.draws, self.tune, self.chains, self.target_accept, self.progress
             )  # fmt: skip
             output = sample(densities, run, interrupts)
-        return _solution(model, output, (*notes, *remarks))
+        return _solution(model, output, remarks)
 
 
 @METHODS.register
@@ -301,7 +300,7 @@ def hyper_draws(
     return shared, local
 
 
-def _densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
+def _densities(model: Model) -> tuple[list[SampledDensity], tuple[Note, ...]]:
     """Return the compiled density, in coordinates about each mode if there are several.
 
     Chains start at draws of the normal approximation if there is one.
@@ -311,13 +310,13 @@ def _densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
     if (shares > SHARE).sum() > 1:
         note = "sampled in coordinates whitened by the curvature at each mode"
         maps = [
-            Reparameterisation(p.centre, p.root, True, (note,))
+            Reparameterisation(p.centre, p.root, True, note)
             for p, share in zip(modes, shares)
             if share > SHARE
         ]
     else:
-        maps = [reparameterise(model)]
-    remarks = [routine_note(Topic.SAMPLING, note) for note in maps[0].notes]
+        maps = [whiten(model)]
+    remarks = [routine_note(Topic.SAMPLING, maps[0].note)]
     if modes:
         use = f"chains start in turn at the modes with more than {percent(SHARE)}"
         text: str | None = describe_modes(model, modes, use)
@@ -325,7 +324,7 @@ def _densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
         text = multimodality_cause(model) if maps[0].whitened else None
     if text:
         remarks.append(important_note(Topic.MODES, text))
-    return [_density(SampledDensity.of(model, at)) for at in maps], tuple(remarks)
+    return [SampledDensity.of(model, at) for at in maps], tuple(remarks)
 
 
 def _modes(model: Model) -> list[Peak]:
@@ -336,21 +335,6 @@ def _modes(model: Model) -> list[Peak]:
         return find_peaks(model, "nuts", tol=1e-7, max_steps=100)
     except (ProbregError, np.linalg.LinAlgError):  # a sampler needs no mode
         return []
-
-
-def _density(sampled: SampledDensity) -> Density:
-    target = None
-    if sampled.rows is not None and compiled_whole(sampled.model):
-        target = affine_density(sampled)
-    return Density(
-        sampled.size,
-        sampled.log_prob,
-        sampled.unfold,
-        sampled.start,
-        sampled.rows is not None,
-        target,
-        sampled.at.whitened,
-    )
 
 
 def _require_proper(model: Model, method: str) -> None:

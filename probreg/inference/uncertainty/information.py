@@ -204,7 +204,8 @@ class Estimate:
         def part(block: Block) -> tuple[Array, Array]:
             rows = RowDerivatives(self.at, block)
             influence = rows.score_rows(rows.scores) @ V
-            return rows.weights @ influence**2, rows.weights @ influence**3
+            square = influence**2
+            return rows.weights @ square, rows.weights @ (square * influence)
 
         square, cube = self.model.design.block.sweep(part, width=self.size)
         return square, cube
