@@ -356,7 +356,8 @@ class DenseCovariance(ParameterCovariance):
             centred = (rows - weight @ rows) * np.sqrt(weight)[:, None]
         # V = R'R of the QR of the centred sample
         covariance = cls.of_raw_root(frame, m, centred.T, further)
-        return replace(covariance, root=np.linalg.qr(covariance.root.T, mode="r").T)
+        R = np.linalg.qr(covariance.root.T, mode="r")
+        return replace(covariance, root=np.ascontiguousarray(R.T))
 
     def _check(self) -> None:
         if len(self.root) != self.size or (

@@ -954,8 +954,8 @@ class Model(FromData):
         response : bool
             Whether the likelihood is part of it. Without it the model ends at `eta`, for a likelihood of your own.
         noncentered : bool
-            Whether effects by group of unknown scale are written as a scale times standard normal variables, and a prior with a
-            cusp as a mixture of uniforms, which samples better. Without it their variables have the names and values of the posterior of a fit, as `az.loo_moment_match` needs.
+            Whether coefficients of unknown scale are written as a scale times variables of known scale (`x_offset`), and a prior
+            with a cusp as a mixture of uniforms, which samples better. Without it their variables have the names and values of the posterior of a fit, as `az.loo_moment_match` needs.
 
         Returns
         -------

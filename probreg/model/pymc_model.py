@@ -29,10 +29,10 @@ from probreg.priors import (
     Flat,
     HierarchicalPrior,
     JointPrior,
-    Normal,
     Prior,
     WholePrior,
 )
+from probreg.priors.location_scale import AffinePrior
 
 _MOST = 50  # terms of one variable each; of more, PyMC would compile for minutes
 
@@ -225,11 +225,7 @@ class _BlockVariables:
         if isinstance(block.prior, HierarchicalPrior):
             factor = factor * block.prior.spread(**self.hyper)
         if term is not None:
-            is_unit = prior in (Normal(1.0), Normal(1.0, sigma_units=True))
-            if is_unit and self.hyper and self.noncentered:
-                effects = self._effects(term, factor * np.eye(len(term.effects)))
-            else:
-                effects = self._variable(*self._of_groups(term), prior, factor)
+            effects = self._variable(*self._of_groups(term), prior, factor)
             yield block.columns, effects
             return
         if isinstance(prior, WholePrior):  # a potential
@@ -297,24 +293,33 @@ class _BlockVariables:
     def _variable(
         self, name: str, coords: dict[str, list[str]], prior: Prior, factor: Any
     ) -> Any:
-        cls, parameters = prior.pymc(factor)
+        import pymc as pm
+
         shape = tuple(map(len, coords.values()))
-        if (
-            len(shape) != 1
-        ):  # a number, or groups by effects: parameters of each column take that shape
-            lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
-            parameters = {
-                k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v
-                for k, v in parameters.items()
-            }
         dims = self._dims(coords)
+
+        def shaped(v: Any) -> Any:
+            # a number, or groups by effects: parameters of each column take that shape
+            if not np.ndim(v) or len(shape) == 1:
+                return v
+            lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
+            return v.reshape((*lead[np.ndim(v)], *shape))
+
+        if self.noncentered and self.hyper and isinstance(prior, AffinePrior):
+            this: Any = prior
+            location = shaped(np.asarray(this.location, dtype=float))
+            cls, parameters = prior.pymc(1.0)
+            parameters = {k: shaped(v) for k, v in parameters.items()}
+            offset = cls(f"{name}_offset", **parameters, dims=dims)
+            value = location + shaped(factor) * (offset - location)
+            return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
+        cls, parameters = prior.pymc(factor)
+        parameters = {k: shaped(v) for k, v in parameters.items()}
         if (
             isinstance(prior, ExponentialPower)
             and not prior.convex
             and self.noncentered
         ):
-            import pymc as pm
-
             r = prior.uniforms(name, dims)
             value = parameters["location"] + parameters["scale"] * r
             return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)

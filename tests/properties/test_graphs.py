@@ -68,7 +68,8 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
         "Intercept": Normal(2.0),
     }
     model = model_for(likelihood, prior, n=20)
-    made = model.to_pymc()
+    made = model.to_pymc(noncentered=False)
+    offsets = {v.name for v in model.to_pymc().free_RVs if "_offset" in v.name}
     each = [f"[{outcome}]" for outcome in likelihood.outcomes] or [
         ""
     ]  # hyperparameters of each linear predictor
@@ -82,6 +83,7 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
         made.named_vars_to_dims[f"lambda[x3..x2]{of}"][-1].partition("_")[0]
         for of in each
     } == {"coef"}
+    assert offsets == {f"{x}{of}_offset" for of in each for x in ("x1", "x2", "x3")}
     assert {"Intercept", *(f"{x}{of}" for of in each for x in ("x1", "x2", "x3"))} <= {
         v.name for v in made.free_RVs
     }

@@ -248,20 +248,24 @@ _STATISTICS = {
 
 def _solution(model: Model, output: SamplerOutput, notes: tuple[Note, ...]) -> Solution:
     """Return the solution of draws of every parameter."""
-    draws: dict[str, Array] = {a: output.posterior[a] for a in ("beta", *model.unknown)}
+    shared, local = hyper_draws(model, output.posterior)
+    sampled = {a: output.posterior[a] for a in ("beta", *model.unknown)}
+    # contiguous, so that sums do not depend on how the sampler stores draws
+    draws = {
+        name: np.ascontiguousarray(v) for name, v in (sampled | shared | local).items()
+    }
     beta = draws["beta"].reshape(-1, *model.shape)
     if model.unknown:
         log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
     else:
         log_aux = None
-    shared, local = hyper_draws(model, output.posterior)
     solution = Solution(
         beta=beta.mean(0),
         scale=DenseCovariance.of_sample(
             model.design.frame, beta, log_aux, log_names(model)
         ),
         aux={a: float(draws[a].mean()) for a in model.unknown},
-        draws=Draws(draws | shared | local, output.stats, hyper=tuple(shared)),
+        draws=Draws(draws, output.stats, hyper=tuple(shared)),
         status=Status.SAMPLED,
         notes=(
             *sigma_note(model, routine_note(Topic.SIGMA, "sigma is sampled with beta")),
