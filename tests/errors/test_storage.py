@@ -219,9 +219,7 @@ def test_no_training_row_is_in_the_file(method, tmp_path):
 
 def test_rows_that_are_gone_are_asked_for(tmp_path):
     again = pr.load_fit(fitted("bernoulli").save(tmp_path / "fit.nc"))
-    with pytest.raises(
-        pr.DataError, match="saved without its rows: pass data="
-    ):
+    with pytest.raises(pr.DataError, match="saved without its rows: pass data="):
         again.predict()
 
 

@@ -13,7 +13,6 @@ from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
-    orthonormal_basis,
     require_counts,
 )
 from probreg.diagnostics.after.fit_arrays import (
@@ -41,8 +40,6 @@ from probreg.priors.joint import mapping_of
 from probreg.system.terminal import few_names, format_number, format_p
 
 Array = np.ndarray
-
-_SPANNED = 1e-7  # share of a column's length that remains after projection on the others; a column below it adds nothing
 
 
 @DIAGNOSTICS.register
@@ -84,71 +81,56 @@ def reset(fit: Fit, power: int = 3) -> HypothesisTest | None:
     centred = fit.model.design.intercept is not None
 
     pieces = fit.once(arrays_of_fit)
-    test = added_test(pieces, powers(pieces.eta[0], pieces.w, power, centred))
-    if test is None or pieces.df is not None:
-        return test
 
-    def statistic(data_sets: FitArrays) -> Array:
+    def test_powers(data_sets: FitArrays) -> tuple[Array, Array]:
         columns = powers(data_sets.eta, data_sets.w, power, centred)
         return score_statistic(data_sets, columns)
 
-    return with_simulated_p(fit, test, statistic)
-
-
-def added_test(pieces: FitArrays, G: Array) -> HypothesisTest | None:
-    """Score test of coefficients 0 for added columns (n, m, q); None if they add nothing.
-
-    With A = sqrt(W) times the added columns after projection on the fit's columns, and z = A'u, the statistic z'(A'A)^-1 z is
-    chi-square on q degrees of freedom (Rao 1948; Neyman's C(alpha) at an estimate that is not a maximum); for least squares
-    the exact F test.
-    """
-    n, m, k = pieces.Z.shape
-    weight = np.sqrt(np.repeat(pieces.w, m))
-    columns = np.einsum(
-        "nba,nbq->naq", pieces.scores.root[0], np.concatenate([pieces.Z, G], -1)
-    )
-    columns = columns.reshape(n * m, -1) * weight[:, None]
-    # columns with a prior may be combinations of others
-    span = orthonormal_basis(columns[:, :k])
-    A = columns[:, k:]
-    length = np.linalg.norm(A, axis=0)
-    for _ in range(2):  # the second time removes what rounding left
-        A = A - span @ (span.T @ A)
-    A = A[:, np.linalg.norm(A, axis=0) > _SPANNED * length]
-    if not A.size:
+    gains, ranks = test_powers(pieces)
+    gain, q = float(gains[0]), int(ranks[0])
+    if not q:
         return None
-    basis = orthonormal_basis(A)
-    q = basis.shape[1]
-    u = pieces.scores.u.ravel() * weight
-    gain = float(np.sum((basis.T @ u) ** 2))
     if pieces.df is None:
-        return chi2_test(gain, q)
+        return with_simulated_p(
+            fit, chi2_test(gain, q), lambda data_sets: test_powers(data_sets)[0]
+        )
     df = pieces.df - q
     if df <= 0:
         return None
-    f = (gain / q) / ((float(u @ u) - gain) / df)
+    total = float(pieces.w @ pieces.scores.u[0, :, 0] ** 2)
+    f = (gain / q) / ((total - gain) / df)
     p = float(fdtrc(q, df, f))
     return HypothesisTest(f"F({q}, {format_number(df, 4)})", f, p)
 
 
-def score_statistic(data_sets: FitArrays, G: Array) -> Array:
-    """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
-    WG = np.einsum("snab,snbq->snaq", data_sets.W, G, optimize=True)
+def score_statistic(data_sets: FitArrays, G: Array) -> tuple[Array, Array]:
+    """Score test (S,) of coefficients 0 for added columns G (S, n, m, q), and the rank of what they add, (S,).
+
+    b'M^-1 b with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG is chi-square on the rank of M (Rao 1948;
+    Neyman's C(alpha) at an estimate that is not a maximum). For least squares it is the reduction of the residual squares.
+    """
+    w = data_sets.w
+    W = w[:, None, None] * data_sets.W
+    s = w[:, None] * data_sets.score
+    WG = np.einsum("snab,snbq->snaq", W, G, optimize=True)
     C = np.einsum("nak,snaq->skq", data_sets.Z, WG, optimize=True)
-    WZ = np.einsum("snab,nbk->snak", data_sets.W, data_sets.Z, optimize=True)
+    WZ = np.einsum("snab,nbk->snak", W, data_sets.Z, optimize=True)
     curvature = np.einsum("nak,snal->skl", data_sets.Z, WZ, optimize=True)
     inside = np.linalg.pinv(curvature, hermitian=True)
-    Zs = np.einsum("nak,sna->sk", data_sets.Z, data_sets.score, optimize=True)
+    Zs = np.einsum("nak,sna->sk", data_sets.Z, s, optimize=True)
     gram = np.einsum("snaq,snar->sqr", G, WG, optimize=True)
     M = gram - np.einsum("skq,skl,slr->sqr", C, inside, C, optimize=True)
-    b = np.einsum("snaq,sna->sq", G, data_sets.score, optimize=True) - np.einsum(
+    b = np.einsum("snaq,sna->sq", G, s, optimize=True) - np.einsum(
         "skq,skl,sl->sq", C, inside, Zs, optimize=True
     )
     size = np.sqrt(np.maximum(np.einsum("sqq->sq", gram), np.finfo(float).tiny))
     value, vector = np.linalg.eigh(M / size[:, :, None] / size[:, None, :])
     projection = np.einsum("sqr,sq->sr", vector, b / size)
+    # squared share of a column's length that remains after projection; less is rounding
+    adds = value > 1e-14
     with np.errstate(all="ignore"):  # directions that the columns span already
-        return np.where(value > _SPANNED**2, projection**2 / value, 0.0).sum(1)
+        statistic = np.where(adds, projection**2 / value, 0.0).sum(1)
+    return statistic, adds.sum(1)
 
 
 def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
