@@ -103,7 +103,7 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
     by_trials: Moments | None = None
     if "rows" in file:
         rows = read_arrays(file, "rows", _row_specs(recipe), sizes)
-        read = decode_columns(file, d["read"], sizes)
+        read = decode_columns(d["read"], len(rows["X"]))
         _check_response(rows["y"], likelihood)
     else:
         moments = _read_moments(file, recipe)

@@ -59,8 +59,8 @@ def write_fit(
     groups |= _moment_groups(model, rows=rows)
     groups["solution"] = _group(_solution_arrays(solution))
     if rows:
-        columns, spec["design"]["read"] = encode_columns(model.design.read)
-        groups["rows"] = _group(_row_arrays(model.design) | columns)
+        spec["design"]["read"] = encode_columns(model.design.read)
+        groups["rows"] = _group(_row_arrays(model.design))
     arrays: dict[str, Any] = {}
 
     def encode(value: Any) -> Any:
