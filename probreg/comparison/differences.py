@@ -1,6 +1,5 @@
 """Differences between two fits: facts of their models and methods. Only a difference can be a cause."""
 
-import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -178,47 +177,39 @@ def covariance_kind(fit: Fit) -> str:
 def same_prior(base: Fit, fit: Fit) -> bool:
     """Return whether the priors have the same density on common columns, however specified: log p differs by a constant at the
     two estimates and about them, at both values of sigma."""
-    a = base.stated_model
-    b = fit.stated_model
-    if a is b:
-        return True
-    with contextlib.suppress(ValueError):  # arrays
-        if a.prior == b.prior:
-            return True
-    if has_effects(a) and has_effects(
-        b
-    ):  # the priors of the effects are the priors of their standard deviations
-        return _head_priors(a) == _head_priors(b)
-    places = [{c: j for j, c in enumerate(m.design.columns)} for m in (a, b)]
-    common = [c for c in places[0] if c in places[1]]
-    rows = [[place[c] for c in common] for place in places]
-    first, second = [m.joint.informative[r] for m, r in zip((a, b), rows)]
-    if (first != second).any():
-        return False
-    if not first.any():
-        return True
-    if not (a.joint.known and b.joint.known):
-        return False  # priors of processes, which have no common parametrisation
     fits = (base, fit)
-    betas = [np.nan_to_num(f.solution.beta, posinf=0.0, neginf=0.0) for f in fits]
-    ends = [beta[r] for beta, r in zip(betas, rows)]
-    if ends[0].shape != ends[1].shape:
+    a, b = models = [f.stated_model for f in fits]
+    if a is b or repr(a.prior) == repr(b.prior):
+        return True
+    if has_effects(a) and has_effects(b):
+        # the priors of the effects are the priors of their standard deviations
+        return _head_priors(a) == _head_priors(b)
+    common = [c for c in a.design.columns if c in b.design.columns]
+    places = [[m.design.columns.index(c) for c in common] for m in models]
+    informative = [m.joint.informative[place] for m, place in zip(models, places)]
+    if (informative[0] != informative[1]).any():
         return False
+    if not informative[0].any():
+        return True
+    ends = [
+        np.nan_to_num(f.solution.beta[place], posinf=0.0, neginf=0.0)
+        for f, place in zip(fits, places)
+    ]
+    if ends[0].shape != ends[1].shape or not (a.joint.known and b.joint.known):
+        return False  # priors of processes have no common parametrisation
     size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
     noise = size * np.random.default_rng(0).normal(size=(6, *size.shape))
     points = np.concatenate([ends, ends[0] + noise[::2], ends[1] + noise[1::2]])
+    sigmas = [f.model.noise(f.aux) for f in fits]
     log_p = []
-    for model, f, r in zip((a, b), fits, rows):
+    for f, model, place in zip(fits, models, places):
         # coefficients of 0 in the columns of one fit only add a constant
         beta = np.zeros((len(points), *f.solution.beta.shape))
-        beta[:, r] = points
-        sigmas = [g.model.noise(g.aux) for g in fits]
+        beta[:, place] = points
         log_p.append([model.joint.log_prob(beta, s) for s in sigmas if s > 0.0])
-    gap = np.subtract(log_p[0], log_p[1]).reshape(-1, len(points))
-    if not np.isfinite(gap).all():
-        return False
+    gap = np.subtract(*log_p).reshape(-1, len(points))
     bound = 1e-9 * (1.0 + np.abs(gap).max(1))
-    return bool((np.ptp(gap, axis=1) <= bound).all())
+    return bool(np.isfinite(gap).all() and (np.ptp(gap, axis=1) <= bound).all())
 
 
 def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:

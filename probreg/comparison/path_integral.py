@@ -1,6 +1,6 @@
 """The integral of the shares along a path of priors, where one connects the modes of two fits.
 
-Gauss-Legendre rules of 8, 16, 32, ... nodes are applied until the shares sum to the distance between the modes at the ends.
+Gauss-Legendre rules of 4, 8, 16, ... nodes on each half are applied until the shares sum to the distance between the modes at the ends.
 """
 
 import re
@@ -82,7 +82,7 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     for aux in (a.aux, b.aux):
         sides = [PriorTerms.of(fit.model, place, aux) for fit in (a, b)]
         for quantity in ("slope", "log_sigma", "log_sigma_curvature", "mixed", "H"):
-            first, second = (getattr(side, quantity) for side in sides)
+            first, second = [getattr(side, quantity) for side in sides]
             bound = 1e-9 * (np.abs(first) + np.abs(second))
             changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
         for side in sides:
@@ -148,7 +148,7 @@ def integrate_path(
         steep = _steepness(path, first.local), _steepness(path, last.local, -1.0)
         known = {0.0: first.local.theta, 1.0: last.local.theta}
         before = np.inf
-        for n in (8, 16, 32, 64, 128):
+        for n in (4, 8, 16, 32, 64, 128):
             rule = _apply_rule(path, n, steep, known)
             if rule is None:
                 return None
@@ -157,7 +157,7 @@ def integrate_path(
             # done, or what is left is rounding
             if error < tol or 0.7 * before < error < largest_remainder:
                 break
-            if n > 16 and error > 0.5 * before:
+            if n > 8 and error > 0.5 * before:
                 return None  # the mode jumps
             before = error
     remainder = total - shares.sum(1)
@@ -184,29 +184,25 @@ def _steepness(path: PriorPath, end: PathLocal, sign: float = 1.0) -> float:
 def _apply_rule(
     path: PriorPath, n: int, steep: tuple[float, float], known: dict[float, Array]
 ) -> Array | None:
-    """Return the shares (2, K, J) by n nodes in s from 0 to 1, on each half if the path is steep; None if a mode is not found.
+    """Return the shares (2, K, J) by n nodes in s on each half of the path; None if a mode is not found.
 
-    t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror image beyond, so that a prior which settles all within
-    t of exp(-c) is met by few nodes; t = s where nothing is steep. Modes found are added to `known`.
+    t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror image beyond, so that a prior which determines everything within
+    t of exp(-c) needs few nodes. Modes that are found are added to `known`.
     """
     from scipy.interpolate import krogh_interpolate
 
-    mild_ratio = 0.5  # log ratio of curvatures up to which t serves as it is
-    mild = max(steep) < mild_ratio
     nodes, weights = np.polynomial.legendre.leggauss(n)
     total = np.zeros(())
     n_nearest = 8  # known modes through which the start of a search is interpolated
-    for half in (0,) if mild else (0, 1):
-        c = max(steep[half], 1e-3)
+    for half, ratio in enumerate(steep):
+        c = max(ratio, 1e-3)
+        # x from the end of this half to the middle
         for x, w in zip(0.5 * (1.0 + nodes), 0.5 * weights):
-            if mild:
-                s, t, rate = x, PathPoint(1.0 - x, x), 1.0
-            else:  # x from the end of this half to the middle
-                s = 0.5 * x if half == 0 else 1.0 - 0.5 * x
-                weight = 0.5 * float(np.expm1(c * x) / np.expm1(c))
-                other = 1.0 - weight
-                t = PathPoint(other, weight) if half == 0 else PathPoint(weight, other)
-                rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
+            weight = 0.5 * float(np.expm1(c * x) / np.expm1(c))
+            s, t = 0.5 * x, PathPoint(1.0 - weight, weight)
+            if half:
+                s, t = 1.0 - s, PathPoint(weight, 1.0 - weight)
+            rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
             places = np.array([*known])
             near = places[np.argsort(np.abs(places - s), kind="stable")[:n_nearest]]
             start = krogh_interpolate(near, [known[v] for v in near], s)

@@ -137,8 +137,10 @@ def refuse_difference(
             continue
         difference = ""
         if hasattr(a, "shape"):
-            row = first_difference(a, b)
-            if row is not None:
+            if a is not b and not np.array_equal(a, b):
+                row = 0
+                if a.shape == b.shape:
+                    row = int(np.argmax((a != b).reshape(len(a), -1).any(1)))
                 difference = f"row {design.row_name(row)}"
                 if len(a.shape) == 1:
                     difference += f" has {a[row]} against {b[row]}"
@@ -152,15 +154,6 @@ def refuse_difference(
                 f"cannot compare {names[0]!r} and {names[1]!r}: they differ in their {fact}: {difference}. Fit both to the same rows "
                 "with the same weights; missing='drop' leaves out other rows where other columns are used"
             )
-
-
-def first_difference(x: Array, y: Array) -> int | None:
-    """Return the first row in which two arrays differ, None if they are equal; 0 if they have other shapes."""
-    if x is y or np.array_equal(x, y):
-        return None
-    if x.shape != y.shape:
-        return 0
-    return int(np.argmax((x != y).reshape(len(x), -1).any(1)))
 
 
 def number_of_observations(fit: Fit) -> float | None:

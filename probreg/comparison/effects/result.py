@@ -8,7 +8,6 @@ import numpy as np
 
 from probreg.comparison.effects.averages import (
     AveragedEffect,
-    AverageMean,
     AverageSlope,
     Target,
     average,
@@ -16,6 +15,7 @@ from probreg.comparison.effects.averages import (
     moves_of_rows,
 )
 from probreg.comparison.effects.off_span import EffectSums, effect_sums
+from probreg.comparison.effects.scenarios import Population
 from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -37,6 +37,7 @@ from probreg.inference.uncertainty.influence import (
     SampledRows,
     influence_covariance,
     is_constant,
+    ways_of_groups,
 )
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
@@ -84,16 +85,6 @@ class Effects(PrintsTable):
         return Table.from_pandas(self.table, index=False, head=(self.what, how))
 
 
-@dataclass(frozen=True, eq=False)
-class RowSample:
-    """The rows of the model as a sample of a population: units (n,) in each row, whether units are trials, and the codes of groups."""
-
-    units: Array
-    trials: bool
-    clusters: Sequence[Array]
-    here: AverageMean | None = None  # the mean at the rows of the model as they are
-
-
 @dataclass(frozen=True)
 class EffectRequest:
     """How effects are evaluated: probability, covariance kind with its settings, adjustment for several tests and sample.
@@ -108,7 +99,7 @@ class EffectRequest:
     data: Any = None  # the table of the labels
     adjust: str | None = None
     pairs_of: int | None = None
-    sample: RowSample | None = None
+    sample: Population | None = None  # the rows of the model, as a sample
 
 
 @dataclass(frozen=True)
@@ -355,7 +346,7 @@ def _linearise_effect(
     fit: Fit,
     q: AveragedEffect,
     scale: Scale,
-    sample: RowSample | None = None,
+    sample: Population | None = None,
     off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return an effect on the link scale: values (R,), gradients (R, p m), for sampled rows the influence of one unit (n, G, K), and the
@@ -384,6 +375,7 @@ def _linearise_effect(
                 a = np.stack([g.share @ h[g.rows] for g in q.groups])
                 slope = scale.link.slope(scale.link.forward(a))
                 size = np.maximum(size, np.abs(a / slope))
+            assert sample.units is not None  # these are rows of the model
             moves = moves + sign * moves_of_rows(h, a, q.groups, sample.units) / slope
     return value.ravel(), gradient.reshape(value.size, -1), moves, size.ravel()
 
@@ -392,7 +384,7 @@ def _linearised_all(
     fit: Fit,
     quantities: Sequence[AveragedEffect],
     scale: Scale,
-    sample: RowSample | None,
+    sample: Population | None,
     off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample if the effect differs between rows."""
@@ -405,10 +397,20 @@ def _linearised_all(
     contrasts = all(
         len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities
     )
-    if contrasts and is_constant(influence, np.concatenate(size), sample.units):
+    units = sample.units
+    assert units is not None  # these are rows of the model
+    if contrasts and is_constant(influence, np.concatenate(size), units):
         return value, gradient, None
-    eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
-    rows = SampledRows(influence, sample.units, sample.trials, sample.clusters, eta)
+    eta = None
+    if sample.as_fitted:
+        eta = sample.here.eta(fit.solution.beta)
+    inputs = sample.design.inputs
+    codes = [
+        inputs[key][:, 0].astype(int)
+        for key in sample.design.recipe.grouped
+        if key in inputs
+    ]
+    rows = SampledRows(influence, units, sample.trials, ways_of_groups(codes), eta)
     return value, gradient, rows
 
 

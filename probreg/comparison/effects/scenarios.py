@@ -442,9 +442,6 @@ class Contrast:
 
 
 def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
-    if not (w % 1 == 0).all():
-        w = np.ones(len(x))  # of weights that count nothing each row is one observation
-    # a row of a whole weight as often as it counts
     mean = np.average(x, weights=w)
     sd = float(np.sqrt((w * (x - mean) ** 2).sum() / (w.sum() - 1.0)))
     return x, x + sd, f"+{sd:.4g} (one sd)"
@@ -452,9 +449,7 @@ def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
 
 def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
-        low, high = _weighted_quantiles(
-            x, w if (w % 1 == 0).all() else np.ones(len(x)), tails
-        )
+        low, high = _weighted_quantiles(x, w, tails)
         return low, high, f"{low:g} to {high:g}"
 
     return ends
@@ -501,7 +496,11 @@ def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
             contrasts.append(Contrast(f"{pair[1]} against {pair[0]}", *ends))
         return contrasts
     x = np.asarray(rows.table[name], dtype=float)
-    low, high, label = _numeric(name, x, rows.weights, how)
+    weights = rows.weights
+    if (weights % 1 != 0).any():
+        # weights that count nothing: each row is one observation
+        weights = np.ones(len(x))
+    low, high, label = _numeric(name, x, weights, how)
     ends = [np.broadcast_to(end, x.shape) for end in (low, high)]
     return [Contrast(label, *ends)]
 

@@ -19,7 +19,6 @@ from probreg.comparison.effects.result import (
     RATIO,
     EffectRequest,
     Effects,
-    RowSample,
     Scale,
     evaluate_effects,
 )
@@ -38,7 +37,6 @@ from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.inference.uncertainty.influence import ways_of_groups
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
@@ -372,13 +370,7 @@ def _prepare(
             raise DataError(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
-        grouped = rows.design.recipe.grouped
-        inputs = rows.design.inputs
-        codes = [inputs[key][:, 0].astype(int) for key in grouped if key in inputs]
-        ways = ways_of_groups(codes)
-        here = rows.here if rows.as_fitted else None
-        sample = RowSample(rows.units, rows.trials, ways, here)
-        request = replace(request, sample=sample)
+        request = replace(request, sample=rows)
     names, row_sets = row_groups(rows, keys)
     return _Setup(request, rows, names, row_sets)
 
