@@ -87,22 +87,18 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     place = place.where(union["role"] == "coefficient", len(outcomes))
     union = union.iloc[place.to_numpy().argsort(kind="stable")]
     first = frames[base].reindex(union.index)
-    for name in frames:
-        frame = frames[name].reindex(union.index)
+    data: dict[str, list[Array]] = {}
+    for name, frame in frames.items():
+        frame = frame.reindex(union.index)
         frame["difference"] = (frame["estimate"] - first["estimate"]) / first["error"]
         frame["se_ratio"] = frame["error"] / first["error"]
         incomparable = incomparable_parameters(fits[base], fits[name])
         frame.loc[incomparable, ["difference", "se_ratio"]] = np.nan
-        frames[name] = frame
-    dims = ("fit", "param")
-    data = {
-        q: (dims, np.array([f[q].to_numpy(float) for f in frames.values()]))
-        for q in NUMERIC_QUANTITIES
-    }
-    text = {
-        q: (dims, np.array([f[q].fillna("").to_numpy(object) for f in frames.values()]))
-        for q in TEXT_QUANTITIES
-    }
+        for q in NUMERIC_QUANTITIES:
+            data.setdefault(q, []).append(frame[q].to_numpy(float))
+        for q in TEXT_QUANTITIES:
+            data.setdefault(q, []).append(frame[q].fillna("").to_numpy(object))
+    columns = {q: (("fit", "param"), np.array(rows)) for q, rows in data.items()}
     coords: dict[str, Any] = {"fit": list(fits), "param": list(union.index)}
     coords |= {key: ("param", union[key].tolist()) for key in union}
     several = fits.values()
@@ -120,7 +116,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset(
-        {**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None}
+        columns, coords, {k: v for k, v in attrs.items() if v is not None}
     )
 
 

@@ -43,21 +43,20 @@ def _coefficient_priors(fit: Fit) -> Array:
     )
     for b in model.joint.blocks:
         prior: Any = b.prior
-        priors = [prior] * len(b.columns)
-        if isinstance(prior, AffinePrior) and prior.size is not None:
-            scale = np.broadcast_to(prior.scales, len(b.columns))
-            location = np.broadcast_to(np.asarray(prior.location), len(b.columns))
-            if getattr(prior, "precision_matrix", None) is None:
-                affine: Any = prior
-                priors = [
-                    replace(affine, scale=s, location=a)
-                    for s, a in zip(scale.tolist(), location.tolist())
-                ]
-        if not isinstance(prior, Flat):
-            units = " in units of sigma" if prior.sigma_units else ""
-            predictor = slice(None) if b.predictor is None else b.predictor
-            for j, of_column in zip(b.columns, priors):
-                texts[j, predictor] = describe_prior(of_column) + units
+        if isinstance(prior, Flat):
+            continue
+        q = len(b.columns)
+        priors = [prior] * q
+        has_matrix = getattr(prior, "precision_matrix", None) is not None
+        if isinstance(prior, AffinePrior) and prior.size and not has_matrix:
+            settings = np.broadcast_arrays(prior.scales, prior.location, np.ones(q))
+            priors = [
+                replace(prior, scale=scale, location=location)
+                for scale, location, _ in np.transpose(settings).tolist()
+            ]
+        units = " in units of sigma" * prior.sigma_units
+        words = [describe_prior(of_column) + units for of_column in priors]
+        b.put(texts, np.array(words, object)[:, None])
     return texts[model.design.ungrouped]
 
 
@@ -123,12 +122,11 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     at a kink, where the log prior is not concave, and for rows that are not kept."""
     model = fit.model
     s = fit.solution
-    P_aux = [curvature_over_log(fit, a) for a in s.aux]
+    P_aux = np.array([curvature_over_log(fit, a) for a in s.aux])
     informative = model.joint.informative
-    if not informative.any() and not any(P_aux):
-        return np.zeros(
-            (len(model.design.ungrouped), len(model.likelihood.outcomes) or 1)
-        ), [0.0] * len(P_aux)
+    if not informative.any() and not P_aux.any():
+        shape = len(model.design.ungrouped), len(model.likelihood.outcomes) or 1
+        return np.zeros(shape), P_aux.tolist()
     _, P = prior_derivatives_of_fit(fit)
     J, J_aux = information_of_fit(fit)
     has_prior = np.repeat(informative, model.shape[1])
@@ -137,25 +135,22 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     )
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
     # entries the log prior of the coefficient itself.
-    m = fit.solution.beta.shape[1]
+    m = model.shape[1]
     concave = np.diagonal(P) >= 0
-    for b in fit.model.joint.blocks:
+    for b in model.joint.blocks:
         entries = b.entries(m)
         part = P[np.ix_(entries, entries)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
             concave[entries] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
     defined = _curvature_by_outcome(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
-    aux_weights = [
-        0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan
-        for a, b in zip(P_aux, J_aux)
-    ]
+    aux_weights = np.where(P_aux == 0, 0.0, np.nan)
+    proper = (P_aux > 0) & (P_aux + J_aux > 0)
+    aux_weights[proper] = P_aux[proper] / (P_aux + J_aux)[proper]
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
-    proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
-    informed = informative[model.design.ungrouped]
-    return np.where(
-        informed[:, None], np.where(defined, proportion, np.nan), 0.0
-    ), aux_weights
+    proportion = np.where(inside & defined, np.clip(weights, 0.0, 1.0), np.nan)
+    proportion[~informative[model.design.ungrouped]] = 0.0
+    return proportion, aux_weights.tolist()
 
 
 def curvature_over_log(fit: Fit, name: str) -> float:
