@@ -207,7 +207,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         beta = np.zeros((len(points), *f.solution.beta.shape))
         beta[:, place] = points
         log_p.append([model.joint.log_prob(beta, s) for s in sigmas if s > 0.0])
-    gap = np.subtract(*log_p).reshape(-1, len(points))
+    gap = np.subtract(log_p[0], log_p[1]).reshape(-1, len(points))
     bound = 1e-9 * (1.0 + np.abs(gap).max(1))
     return bool(np.isfinite(gap).all() and (np.ptp(gap, axis=1) <= bound).all())
 

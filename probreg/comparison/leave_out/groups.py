@@ -162,10 +162,10 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     model = fit.model
     draws = fit.solution.posterior.flat
     d = model.design
-    root = np.sqrt(full_weights(d.precision, d.n))
-    X = d.X * root[:, None]
+    sqrt_weight = np.sqrt(full_weights(d.precision, d.n))
+    X = d.X * sqrt_weight[:, None]
     G = X.T @ X
-    c = X.T @ (root * minus_offset(d.observed, d.offset))
+    c = X.T @ (sqrt_weight * minus_offset(d.observed, d.offset))
     hierarchical = [
         i
         for i, b in enumerate(model.joint.blocks)
