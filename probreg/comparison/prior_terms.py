@@ -48,7 +48,8 @@ def _coefficient_priors(fit: Fit) -> Array:
         q = len(b.columns)
         priors = [prior] * q
         has_matrix = getattr(prior, "precision_matrix", None) is not None
-        if isinstance(prior, AffinePrior) and prior.size and not has_matrix:
+        of_columns = isinstance(prior, AffinePrior) and prior.size and not has_matrix
+        if of_columns:
             settings = np.broadcast_arrays(prior.scales, prior.location, np.ones(q))
             priors = [
                 replace(prior, scale=scale, location=location)

@@ -123,7 +123,7 @@ def test_it_prints():
 
 # ---- coverage ------------------------------------------------------------------------------------------------------
 
-TRUE = {"Intercept": 1.0, "x1": 0.7, "x2": -0.5, "sigma": 1.3}
+TRUE = pr.Truth([1.0, 0.7, -0.5], {"sigma": 1.3})
 
 
 def test_the_share_is_that_of_a_plain_loop():
@@ -154,7 +154,7 @@ def test_workers_change_nothing_and_seeds_do():
     one, two, other = (
         coverage(
             model,
-            {"Intercept": 0.3, "x1": 1.0, "x2": 0.0},
+            [0.3, 1.0, 0.0],
             kinds=["wald"],
             reps=24,
             seed=s,
@@ -170,8 +170,9 @@ def test_a_fit_is_a_truth():
     fit = pr.fit(gaussian(12))
     by_fit = coverage(fit.model, fit, kinds=["t"], reps=10)
     values = dict(zip(fit.parameter_names, fit.coef.values)) | fit.aux
+    truth = pr.Truth(fit.coef.values, fit.aux)
     pd.testing.assert_frame_equal(
-        by_fit.table, coverage(fit.model, values, kinds=["t"], reps=10).table
+        by_fit.table, coverage(fit.model, truth, kinds=["t"], reps=10).table
     )
     assert by_fit.truth == pytest.approx(values)
 
@@ -183,7 +184,7 @@ def test_classes_by_name(symmetric):
     model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=symmetric))
     fit = pr.fit(model)
     values = dict(zip(fit.parameter_names, fit.coef.values.ravel()))
-    found = coverage(model, values, kinds=["wald"], reps=8)
+    found = coverage(model, fit.coef.values, kinds=["wald"], reps=8)
     assert found.truth == pytest.approx(values)
     pd.testing.assert_frame_equal(
         found.table, coverage(model, fit, kinds=["wald"], reps=8).table, rtol=1e-6
@@ -196,9 +197,7 @@ def test_separated_data_sets_are_counted_and_named():
     model = pr.Model.from_arrays(
         x, (x > 0.1).astype(int) ^ (np.arange(10) == 2), likelihood="bernoulli"
     )
-    found = coverage(
-        model, {"Intercept": 0.0, "x1": 4.0}, kinds=["wald", "profile"], reps=40
-    )
+    found = coverage(model, [0.0, 4.0], kinds=["wald", "profile"], reps=40)
     lost = found.failures["wald"]["separated"]
     assert found.table.loc[("x1", "wald"), "count"] == 40 - lost < 40
     assert (
@@ -211,7 +210,7 @@ def test_rows_drawn_anew_and_weights():
     model = pr.Model.from_arrays(
         np.arange(5.0), np.sin(np.arange(5.0)), weights=[1, 2, 3, 1, 2]
     )
-    truth = {"Intercept": 0.0, "x1": 1.0, "sigma": 1.0}
+    truth = pr.Truth([0.0, 1.0], {"sigma": 1.0})
     assert coverage(model, truth, kinds=["t"], reps=3).rows == 9
     assert coverage(model, truth, kinds=["t"], reps=3, n=20).rows == 20
 
@@ -277,7 +276,7 @@ def test_what_intervals_of_odds_reach(n, reps):
     sets come near separation (Hauck & Donner 1977), the profile 0.91 to 0.94, the score 0.93 to 0.95."""
     found = coverage(
         binary(n),
-        {"Intercept": 0.3, "x1": 1.2, "x2": -0.8},
+        [0.3, 1.2, -0.8],
         kinds=["wald", "profile", "score"],
         reps=reps,
         seed=5,

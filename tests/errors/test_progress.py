@@ -243,7 +243,7 @@ LINE = pr.Model.from_arrays(
     prior={c: pr.Normal(2.0, sigma_units=True) for c in ("Intercept", "x1")},
     aux={"sigma": pr.priors.InverseGamma(3.0, 2.0)},
 )
-TRUTH = {"Intercept": 0.0, "x1": 0.0, "x2": 0.0}
+TRUTH = [0.0, 0.0, 0.0]
 MUCH = 4000  # of a loop that an interrupt ends
 
 

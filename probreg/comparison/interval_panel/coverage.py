@@ -17,13 +17,18 @@ from probreg.arguments.scalars import (
     Workers,
     check_arguments,
 )
+from probreg.arguments.types import ArrayLike
 from probreg.comparison.interval_panel.kinds import (
     check_kinds,
     interval_ends,
     method_of,
 )
 from probreg.data.weights import refuse_sampling
-from probreg.diagnostics.bias_variance.truth import Truth, with_known_aux
+from probreg.diagnostics.bias_variance.truth import (
+    Truth,
+    as_coefficients,
+    with_known_aux,
+)
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import parameter_names, reported_coefficients
@@ -85,7 +90,7 @@ class _Job(NamedTuple):
 @check_arguments
 def coverage(
     model: Model,
-    truth: Fit | Mapping[str, float],
+    truth: Fit | ArrayLike | Truth,
     *,
     kinds: Iterable[str] | None = None,
     reps: Count = 500,
@@ -105,8 +110,8 @@ def coverage(
     ----------
     model : Model
         A model.
-    truth : Fit or mapping from str to float
-        A Fit (its estimate) or values by name: coefficients as in `fit.parameter_names`, and sigma.
+    truth : Fit, array (p,) or (p, m), or Truth
+        A Fit (its estimate), or coefficients, with nuisance parameters as in `Truth([0.0, 1.0], {"sigma": 0.5})`.
     kinds : iterable of str, optional
         As in `interval_panel`; by default t (or wald), HC3, profile and score.
     reps : int
@@ -130,7 +135,7 @@ def coverage(
     Raises
     ------
     DataError
-        For parameters that are missing or unknown.
+        For a truth without a nuisance parameter, or with other columns.
     Incompatible
         For an interval that this model cannot have.
 
@@ -138,7 +143,7 @@ def coverage(
     --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays(np.arange(8.0), [0.0, 1.0, 1.0, 3.0, 4.0, 4.0, 7.0, 7.0], columns=["x"])
-    >>> found = coverage(model, {"Intercept": 0.0, "x": 1.0, "sigma": 0.5}, kinds=["t", "wald"], reps=200)
+    >>> found = coverage(model, pr.Truth([0.0, 1.0], {"sigma": 0.5}), kinds=["t", "wald"], reps=200)
     >>> bool(found.table.loc[("x", "wald"), "covered"] < found.table.loc[("x", "t"), "covered"])
     True
     """
@@ -151,7 +156,8 @@ def coverage(
         reason = METHODS.resolve(method_of(kind, model)).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
-    beta, aux = _true(model, truth)
+    known = with_known_aux(truth, model)
+    beta = _true_coefficients(known, model)
     design = model.design
     design.need_rows("a simulation of responses")
     if design.weights is not None:
@@ -159,7 +165,7 @@ def coverage(
             np.repeat(np.arange(design.n), design.weights.astype(int))
         )
         design = replace(repeated, weights=None)
-    job = _Job(replace(model, design=design), beta, aux, names_of_kinds, prob, n)
+    job = _Job(replace(model, design=design), beta, known.aux, names_of_kinds, prob, n)
     with one_blas_thread():
         ends = each_of(
             partial(_once, job),
@@ -179,34 +185,16 @@ def coverage(
             failures[kind] = dict(causes)
     table = _coverage_table(values, found)
     rows = job.model.design.n if n is None else n
-    return Coverage(prob, reps, rows, values | dict(aux), table, failures)
+    return Coverage(prob, reps, rows, values | dict(known.aux), table, failures)
 
 
-def _true(
-    model: Model, truth: Fit | Mapping[str, float]
-) -> tuple[Array, Mapping[str, float]]:
-    """beta (p, m) and the nuisance parameters."""
-    if isinstance(truth, Fit):
-        columns = truth.model.design.columns
-        if truth.model.shape != model.shape or columns != model.design.columns:
-            raise DataError("truth is a fit with other columns than the model")
-        return truth.solution.beta, with_known_aux(truth, model).aux
-    if not isinstance(truth, Mapping):
-        raise Incompatible(
-            f"truth is a Fit or values by name, got {type(truth).__name__}"
-        )
-    names = parameter_names(model)
-    expected = [*names, *model.unknown]
-    wrong = set(expected) ^ (set(truth) - set(model.fixed))
-    if wrong:
-        raise DataError(
-            f"truth needs a value for each of {', '.join(expected)}; wrong or missing: {', '.join(sorted(wrong))}"
-        )
-    values = np.array([float(truth[k]) for k in names])
-    shown_beta = values.reshape(len(model.design.columns), -1)
-    beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-    aux = {a: truth[a] for a in model.likelihood.nuisance if a in truth}
-    return beta, with_known_aux(Truth(beta, aux), model).aux
+def _true_coefficients(truth: Truth, model: Model) -> Array:
+    """Return beta (p, m)."""
+    if not isinstance(truth.mean, Fit):
+        return as_coefficients(truth.mean, model)
+    if truth.mean.model.design.columns != model.design.columns:
+        raise DataError("truth is a fit with other columns than the model")
+    return truth.mean.solution.beta
 
 
 def _once(job: _Job, rng: np.random.Generator) -> Ends:

@@ -96,7 +96,7 @@ def linear_predictors(
             return at_rows, at_rows
         values = variables(target, x)
         return at_rows, _of_mean(truth.mean, values, likelihood, target.n)
-    beta = _as_coefficients(truth.mean, model)
+    beta = as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
 
 
@@ -127,7 +127,7 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     )
 
 
-def _as_coefficients(values: Any, model: Model) -> Array:
+def as_coefficients(values: Any, model: Model) -> Array:
     """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
     beta = as_array(values, "the truth")
     if beta.dtype.kind not in "fiu":
