@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.inference.base import Array, Status
+from probreg.inference.base import Array, Method, Status
 from probreg.inference.modes.closed_form import ClosedForm, least_norm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
@@ -48,11 +48,12 @@ from probreg.inference.penalized.degrees import (
 from probreg.inference.penalized.nonsmooth import (
     NonsmoothTerms,
     SearchCoordinates,
+    has_nonsmooth_terms,
     minimise_nonsmooth,
     start_of,
     with_normal_priors,
 )
-from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
+from probreg.inference.penalized.proximal_newton import ProximalNewton
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
@@ -239,11 +240,9 @@ def _walk(model: Model) -> Walk:
     """Return the search from the strongest prior to the weakest."""
     if CoordinateDescent().obstacle(model) is None:
         return lasso_steps
-    if ProximalNewton().obstacle(model) is None:
-        return _proximal_steps
-    reason = Newton().obstacle(model)
+    reason = ProximalNewton().obstacle(model) and Newton().obstacle(model)
     if reason is None:
-        return _newton_steps
+        return newton_steps
     raise Incompatible(reason)
 
 
@@ -264,41 +263,25 @@ def _is_ridge(model: Model) -> bool:
     return model.joint.gaussian and ClosedForm().obstacle(model) is None
 
 
-def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[Step]:
+def newton_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[Step]:
+    """Yield modes of Newton's method, or of the proximal one for priors with kinks, each started from the mode before.
+
+    If the prior can have several modes, each search starts from the ridge solution, as in a single fit.
+    """
+    kinked = has_nonsmooth_terms(model)
+    has_warm_starts = not kinked or NonsmoothTerms.of(model).convex
     start = None
     for s in scales:
-        newton = Newton(start=start)
-        solution = newton.solve(
+        method: Method = Newton(start=start)
+        if kinked:
+            method = ProximalNewton(tol=tol, start=start)
+        solution = method.solve(
             rescale_model(model, float(s)), np.random.default_rng(0)
         )
-        start = tuple(map(tuple, solution.beta))
-        kkt = solution.stats["decrement"]
+        if has_warm_starts:
+            start = tuple(map(tuple, solution.beta))
+        kkt = solution.stats["kkt" if kinked else "decrement"]
         yield Step(solution.beta, dict(solution.aux), kkt, solution.status)
-
-
-def _proximal_steps(
-    model: Model, scales: Iterable[float], tol: float
-) -> Iterator[Step]:
-    """Start from the mode before; if there may be several modes, from the ridge
-    solution at each scale, as in a single fit."""
-    step = None
-    for s in scales:
-        search = SearchCoordinates(rescale_model(model, float(s)))
-        if step is not None and search.nonsmooth.convex:
-            x = search.x(step.beta, np.log([step.aux[a] for a in model.unknown]))
-        else:
-            x = start_of(search, None)
-        result = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
-        solution = kinked_solution(
-            search.model,
-            search.beta(result.at.x),
-            search.aux(result.at.x),
-            result.status,
-            kkt=result.kkt,
-            steps=result.steps,
-        )
-        step = Step(solution.beta, dict(solution.aux), result.kkt, solution.status)
-        yield step
 
 
 def default_scales(model: Model, n: int = 100) -> Array:
