@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from probreg.arguments.scalars import (
-    Flag,
     Positive,
     Probability,
     Word,
     check_arguments,
-    shown_value,
 )
 from probreg.arguments.types import DataFrame
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
@@ -24,7 +21,6 @@ from probreg.comparison.same_question import (
     fits_by_name,
     refuse_unlike,
 )
-from probreg.diagnostics.guarantee import guarantee as bound_risks
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -49,8 +45,6 @@ class Comparison(FitTable):
         error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
-    guarantees : mapping from str to RiskBounds
-        The result of `guarantee` for each fit, if `guarantee` was given.
 
     Attributes
     ----------
@@ -61,7 +55,7 @@ class Comparison(FitTable):
     smooths : DataFrame
         The smooth functions of each fit: effective degrees of freedom, columns and scales.
     notes : tuple of str
-        Notes for reading the table: missing values with their reasons, sigma, guarantees.
+        Notes for reading the table: missing values with their reasons, and sigma.
 
     Examples
     --------
@@ -118,7 +112,7 @@ class Comparison(FitTable):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes for reading the table: missing values with their reasons, sigma, guarantees."""
+        """Notes for reading the table: missing values with their reasons, and sigma."""
         return tuple(notes(self))
 
     def __repr__(self) -> str:
@@ -136,7 +130,6 @@ def compare(
     kind: Word | None = None,
     baseline: Word | None = None,
     apart: Positive = 0.1,
-    guarantee: Mapping[str, object] | Flag | None = None,
 ) -> Comparison:
     """Compare fits of the same rows in one table, with differences and ratios against a baseline.
 
@@ -153,9 +146,6 @@ def compare(
         The name of the fit to compare the others with; the first by default.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
-    guarantee : mapping or bool, optional
-        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}; True for its defaults. The printed comparison has its first line
-        for each of K fits, at delta / K.
 
     Returns
     -------
@@ -190,24 +180,5 @@ def compare(
         refuse_written_out(fit.solution, "compare")
     if kind is not None:
         check_kind(several, kind)
-    if not isinstance(guarantee, Mapping | bool | None):
-        raise DataError(
-            f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"
-        )
-    bounds = {}
-    if guarantee or isinstance(guarantee, Mapping):
-        settings: dict[str, Any] = (
-            dict(guarantee) if isinstance(guarantee, Mapping) else {}
-        )
-        unknown = [key for key in settings if not isinstance(key, str)]
-        if unknown:
-            raise DataError(
-                f"guarantee is a mapping from arguments of pr.guarantee, got the key {unknown[0]!r}"
-            )
-        delta = settings.get("delta", 0.05)
-        if isinstance(delta, float):
-            settings["delta"] = delta / len(several)  # all bounds are valid at once
-        for name, fit in several.items():
-            bounds[name] = bound_risks(fit, **settings)
     data = dataset(several, base, prob, kind)
-    return Comparison(several, base, prob, data, apart, bounds)
+    return Comparison(several, base, prob, data, apart)

@@ -1,13 +1,10 @@
-"""Notes for reading a comparison: missing values with their reasons, sigma, guarantees."""
-
-from collections.abc import Mapping
+"""Notes for reading a comparison: missing values with their reasons, and sigma."""
 
 import numpy as np
 
 from probreg.comparison.numbers import FitTable, incomparable_parameters
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import differing_terms, shorten_names
-from probreg.diagnostics.guarantee import RiskBounds
 
 _WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
@@ -34,8 +31,6 @@ def notes(table: FitTable) -> list[str]:
         texts.append(
             f"no difference is given for {names}: {table.baseline} has no SE there"
         )
-    if table.guarantees:
-        texts += guarantee_notes(table.guarantees)
     return texts
 
 
@@ -71,24 +66,3 @@ def design_notes(table: FitTable) -> list[str]:
     if differing_terms(table.fits.values()):
         notes[_TERMS_NOTE] = None
     return [*notes]
-
-
-def guarantee_notes(guarantees: Mapping[str, RiskBounds]) -> list[str]:
-    """Return the held-out bound of each fit as text, and the joint probability of all of them."""
-    texts = []
-    for name, bounds in guarantees.items():
-        line = bounds.held_out
-        if line.bound is None:
-            texts.append(f"guarantee of {name}: none, {line.why}")
-            continue
-        verdict = f"at most {line.bound.value:.4g}"
-        if line.bound.vacuous:
-            verdict = f"no information, {line.bound.value:.4g} is not below {line.bound.most:.4g}"
-        texts.append(
-            f"guarantee of {name}: {bounds.losses[0].words} {verdict} on new rows ({line.bound.theorem})"
-        )
-    joint = 1 - sum([bounds.delta for bounds in guarantees.values()])
-    return [
-        *texts,
-        f"these guarantees hold with probability {joint:.4g} at once, for independent rows",
-    ]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.prior_terms import describe_priors
 from probreg.comparison.same_question import differing_terms, number_of_observations
-from probreg.diagnostics.guarantee import RiskBounds
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, is_saturated
 from probreg.fits.inference_data import parameter_names
@@ -44,7 +42,6 @@ class FitTable:
     prob: float
     data: Dataset
     apart: float = 0.1
-    guarantees: Mapping[str, RiskBounds] = MappingProxyType({})
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""

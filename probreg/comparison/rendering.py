@@ -10,7 +10,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from probreg.comparison.attributed_causes import Attribution
-from probreg.comparison.notes import design_notes, guarantee_notes
+from probreg.comparison.notes import design_notes
 from probreg.comparison.numbers import FitTable
 from probreg.comparison.prior_terms import rowless
 from probreg.fits.fit import Fit
@@ -34,7 +34,7 @@ COLUMN_KINDS: Mapping[str, Kind] = {
 
 
 def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str:
-    """Return the comparison as lines of text; guarantees are printed in full."""
+    """Return the comparison as lines of text."""
     smooths = printed_smooths(table)
     reasons = _largest_reasons(table, attributions)
     head = [*_header(table), ""]
@@ -42,8 +42,6 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     below += design_notes(table)
     if reasons:
         below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
-    if table.guarantees:
-        below += ["", *guarantee_notes(table.guarantees)]
     below += ["", "all reasons in .reasons, notes in .notes" if reasons else "notes in .notes"]  # fmt: skip
     used = clean_lines(*head, *below).count("\n") + 1
     auxiliary = int((table.data["role"].values != "coefficient").sum())

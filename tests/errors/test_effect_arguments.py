@@ -42,11 +42,6 @@ def test_labels_of_a_table(fit, rename):
         pr.table(fit, rename=rename)
 
 
-def test_arguments_of_bounds(fit):
-    with pytest.raises(pr.DataError, match="got the key 1"):
-        pr.compare([fit], guarantee={1: 2})
-
-
 def test_clusters_without_columns(fit):
     with pytest.raises(pr.DataError, match="got 0 columns"):
         fit.covariance("cluster", groups=pd.DataFrame())

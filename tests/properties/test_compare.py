@@ -808,27 +808,3 @@ def test_fits_of_one_answer_share_their_stacking_weight():
     weight = pr.compare_models(third).table["weight"]
     assert weight["laplace"] == weight["importance"]
     assert weight.sum() == pytest.approx(1.0)
-
-
-def test_guarantees_are_printed_and_their_settings_checked():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (60, 2))
-    model = pr.Model.from_arrays(
-        X, X[:, 0] + 0.3 * rng.normal(size=60) > 0, likelihood="bernoulli"
-    )
-    fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(1.0)))}
-    for setting in (True, {}, {"delta": 0.05}):
-        found = pr.compare(fits, guarantee=setting)
-        assert set(found.guarantees) == {"ML", "ridge"}
-        limits = [
-            f"{one.held_out.bound.value:.4g}" for one in found.guarantees.values()
-        ]
-        printed = " ".join(repr(found).split())
-        assert all(limit in printed for limit in limits)
-    assert not pr.compare(fits, guarantee=False).guarantees
-    line = {"ML": pr.fit(pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=60)))}
-    with pytest.raises(pr.DataError, match="y_range"):
-        pr.compare(line, guarantee=True)
-    for wrong in (0.05, "yes", [1]):
-        with pytest.raises(pr.ProbregError, match="guarantee"):
-            pr.compare(fits, guarantee=wrong)

@@ -429,42 +429,6 @@ def test_the_print_marks_vacuous_bounds(rows):
     assert "cannot be checked: rows are independent draws of one distribution" in text
 
 
-@pytest.fixture(scope="module")
-def fits(rows):
-    model = pr.Model.from_arrays(*rows)
-    return {
-        "ML": pr.fit(model),
-        "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True))),
-    }
-
-
-def test_a_comparison_has_a_line_of_each_fit_on_request(rows, fits):
-    _, y = rows
-    found = pr.compare(fits, guarantee={"y_range": (-2.0, 3.0)})
-    for (
-        name,
-        fit,
-    ) in fits.items():  # at delta / 2 each, so that the smaller may be chosen
-        alone = pr.guarantee(fit, (-2.0, 3.0), delta=0.025).held_out.bound.value
-        said = f"guarantee of {name}: squared error of predictions clipped to [-2, 3] at most {alone:.4g} on new rows"
-        assert any(note.startswith(said) for note in found.notes)
-    assert (
-        found.notes[-1]
-        == "these guarantees hold with probability 0.95 at once, for independent rows"
-    )
-    assert not any("guarantee" in note for note in pr.compare(fits).notes)
-    with pytest.raises(pr.DataError, match="range taken from the sample"):
-        pr.compare(fits, guarantee={"y_range": (-2.0, y.max())})
-
-
-@pytest.mark.slow
-def test_a_report_has_a_line_of_each_fit_on_request(fits, tmp_path):
-    page = pr.report(
-        fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}
-    ).read_text(encoding="utf-8")
-    assert "guarantee of ridge: squared error" in page
-
-
 @pytest.mark.slow
 def test_guarantees_are_kept_on_new_rows():
     """Noise alone, and columns enough to follow it: each line holds in at least 1 - delta of 300 samples."""

@@ -66,7 +66,6 @@ def report(
     effects: Names | Mapping[str, object] | None = None,
     predict: TableLike | None = None,
     data: TableLike | None = None,
-    guarantee: Mapping[str, object] | None = None,
     progress: Flag | None = None,
 ) -> Path:
     """Write the analysis of `fits` (of the same rows) as one self-contained HTML page.
@@ -98,8 +97,6 @@ def report(
         Rows to predict: a mapping from a name to its values, such as {"the launch": {"temperature": 31}}, or a table.
     data : table, optional
         The table the formula was read from, where that was changed since, to draw curves along its variables.
-    guarantee : mapping, optional
-        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds the bounds for each fit to the notes.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -135,7 +132,7 @@ def report(
         loader=PackageLoader("probreg.show.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     with progress_bar("report", show=progress):
-        comparison = compare(several, prob, guarantee=guarantee)
+        comparison = compare(several, prob)
         # only the chosen sections are computed
         content: dict[str, Any] = {
             "answer": lambda: _answer(several, comparison, effects, data),
