@@ -84,23 +84,23 @@ def reduce_rows(
     with np.errstate(
         all="ignore"
     ):  # values that are not finite come out in F, where the caller finds them
-        factor = None
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y]).astype(np.longdouble)
+            ones = np.ones(len(X)) if w is None else w
+            sums = ones @ A, ones @ A**2
             if w is not None:
                 A *= np.sqrt(w.astype(np.longdouble))[:, None]
             factor = factor_of(A)
-        X = X.astype(float, copy=False)
-        Y = Y.astype(float, copy=False)
-        G, C, S, *sums = _gram_pass(X, Y, w)
-        if factor is None and len(X) > tall * q:
-            factor = _cholesky_qr(X, Y, w, (G, C, S))
-        if factor is None:
-            factor = _tsqr(X, Y, w)
-        squares = np.concatenate([np.diag(G), np.diag(S)])
-        return Reduction(
-            factor, *_column_moments(X, Y, w, np.concatenate(sums), squares)
-        )
+        else:
+            X = X.astype(float, copy=False)
+            Y = Y.astype(float, copy=False)
+            G, C, S, *parts = _gram_pass(X, Y, w)
+            sums = np.concatenate(parts), np.concatenate([np.diag(G), np.diag(S)])
+            root = None
+            if len(X) > tall * q:
+                root = _cholesky_qr(X, Y, w, (G, C, S))
+            factor = _tsqr(X, Y, w) if root is None else root
+        return Reduction(factor, *_column_moments(X, Y, w, *sums))
 
 
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
@@ -254,12 +254,12 @@ def _column_moments(
     X: Array, Y: Array, w: Array | None, sums: Array, squares: Array
 ) -> tuple[Array, Array, float]:
     """Return the weighted means and standard deviations of the columns of [X Y], exactly 0 for a constant column, and sum(w)."""
-    columns = [*X.T, *Y.T]
+    columns = [np.asarray(a, dtype=float) for a in (*X.T, *Y.T)]
     weights = np.ones(len(X)) if w is None else w
     total = float(weights.sum())
-    mean = sums / total
+    mean = np.asarray(sums / total, dtype=float)
     # E[a^2] - E[a]^2 loses its digits if it is a small part of E[a^2]
-    variance = squares / total - mean**2
+    variance = np.asarray(squares / total - mean**2, dtype=float)
     for j in np.flatnonzero(variance <= 1e-2 * squares / total):
         constant = variance[j] < 1e-12 * squares[j] / total and np.ptp(columns[j]) == 0
         variance[j] = 0.0 if constant else weights @ (columns[j] - mean[j]) ** 2 / total

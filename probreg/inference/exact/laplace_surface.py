@@ -44,7 +44,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts
 from probreg.inference.modes.maximise import maximise
-from probreg.inference.modes.newton import bfgs_passes, rough_log_aux, sample_of_rows
+from probreg.inference.modes.newton import bfgs_passes, rough_start, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import Arrow, inverse_upper
 from probreg.model.model import Model
@@ -266,7 +266,7 @@ class LaplaceSurface(EvidenceSurface):
         X = layout.frame.rows(np.asarray(design.X[:, list(layout.flat)]))
         end = layout.border
         coordinates[end - X.shape[1] * m : end, 0] = np.linalg.lstsq(X, eta)[0].ravel()
-        coordinates[end:, 0] = rough_log_aux(self.model)
+        coordinates[end:, 0] = rough_start(self.model).log_aux
         return coordinates
 
     @cached_property

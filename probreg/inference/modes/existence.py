@@ -14,16 +14,17 @@ holds for all rows or the sample has none, which proves that all rows have none
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from probreg.data import Block
 from probreg.data.blocks.block import join_blocks
-from probreg.inference.base import Array, Status, sigma_note
+from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import (
+    least_norm,
     not_identified,
-    null_space,
+    null_space as null_space_of_columns,
 )
 from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import newton_step
@@ -34,7 +35,6 @@ from probreg.inference.modes.separation import (
     separation,
 )
 from probreg.inference.notes import (
-    JOINT_SIGMA,
     Note,
     Topic,
     important_note,
@@ -164,41 +164,52 @@ class Divergence(NamedTuple):
         return Status.AT_ZERO
 
 
-class ModeVerdict(NamedTuple):
-    """Whether a mode exists and is identified."""
-
-    status: Status
-    detail: str
-    not_estimable: Array | None  # (p, D) bool
-    null_space: Array | None  # (p, k), if the mode is the one of least norm
-
-
-def verdict_on(
+def mode_solution(
     model: Model,
+    beta: Array,
+    aux: Mapping[str, float],
     status: Status,
     cause: Separation | Divergence | None,
     opened: FreeDirections | None = None,
-) -> ModeVerdict:
-    """Combine a status with the reasons why coefficients have no estimate: divergence
-    and missing identification are two, and either is enough."""
-    none = np.zeros((model.shape[0], len(model.likelihood.contrast_matrix)), bool)
-    diverging = none if cause is None else cause.not_estimable
-    detail = "" if cause is None else cause.detail
+    **others: Any,
+) -> Solution:
+    """Return the end of a search as a solution with other fields, and with the reasons
+    why coefficients have no estimate: divergence and missing identification are two,
+    and either is enough.
+
+    Of undetermined coefficients it has the ones of least norm, and an exact 0 for a
+    nuisance parameter that diverges to this limit.
+    """
     likelihood = model.likelihood
+    missing = np.zeros((model.shape[0], len(likelihood.contrast_matrix)), bool)
+    null_space = None
+    detail = ""
     if cause is not None:
         status = cause.status
+        missing = cause.not_estimable
+        detail = cause.detail
+        aux = {a: 0.0 if cause.limits.get(a) == 0.0 else v for a, v in aux.items()}
     elif status.is_unfinished and isinstance(likelihood, DifferentiableLikelihood):
         detail = likelihood.obstacle_to_search
-    if opened is None:
-        return ModeVerdict(status, detail, diverging if diverging.any() else None, None)
-    if cause is None:
-        status = Status.NOT_IDENTIFIED
-        detail = opened.words
-    else:
-        detail = f"{detail}; not identified: {opened.words}"
-    missing = diverging | not_identified(opened.directions)[:, None]
-    null_space = None if diverging.any() else opened.directions
-    return ModeVerdict(status, detail, missing, null_space)
+    if opened is not None:
+        if cause is None:
+            status = Status.NOT_IDENTIFIED
+            detail = opened.words
+        else:
+            detail = f"{detail}; not identified: {opened.words}"
+        if not missing.any():
+            null_space = opened.directions
+            beta = least_norm(beta, null_space)
+        missing = missing | not_identified(opened.directions)[:, None]
+    return Solution(
+        beta=beta,
+        aux=aux,
+        status=status,
+        detail=detail,
+        not_estimable=missing if missing.any() else None,
+        null_space=null_space,
+        **others,
+    )
 
 
 def find_separation(
@@ -250,7 +261,6 @@ def find_divergence(
     if not (names or free) or not is_finite:
         return None
     k = gamma.size
-    T = model.design.frame.T
     point = np.concatenate([gamma.ravel(), log_aux])
 
     def value(x: Array) -> float:
@@ -261,9 +271,9 @@ def find_divergence(
             beta = model.design.frame.to_raw(x[:k].reshape(gamma.shape))
             return float(model.log_posterior(beta, **aux)) + float(x[k:].sum())
 
-    top = value(point)
     flat = np.zeros((k, 0))
     if free:
+        top = value(point)
 
         def rises(d: Array) -> bool:
             line = np.concatenate([d, np.zeros(len(log_aux))])
@@ -271,23 +281,38 @@ def find_divergence(
 
         step = newton_step(local)[0][:k]
         flat = _flat_directions(model, H[:k, :k], (step, gamma.ravel()), rises)
-    flat = flat.reshape(*gamma.shape, -1)
-    return divergence_along(
-        model,
-        non_zero(T, model.likelihood.contrast_matrix, flat),
-        aux_limits(model, value, point, top, np.diagonal(H)[k:]),
-        np.einsum("pk,kmr->pmr", T, flat),
-    )
+    return divergence_of(model, value, point, np.diagonal(H)[k:], flat)
 
 
-def divergence_along(
+def divergence_of(
     model: Model,
-    not_estimable: Array,
-    limits: Mapping[str, float],
-    span: Array | None = None,
+    value: Callable[[Array], float],
+    point: Array,
+    curvature_of_aux: Array,
+    flat: Array | None = None,
 ) -> Divergence | None:
-    """Return the divergence of some coefficients (p, D) and nuisance parameters; None
-    if there are none."""
+    """Return the divergence of coefficients along the directions `flat` (p m, r) on
+    standardised columns, and of nuisance parameters, whose logs are last in a point;
+    None if there is none."""
+    limits: dict[str, float] = {}
+    top = value(point)
+    for name in may_diverge_along(model)[0]:
+        i = model.unknown.index(name)
+        for side, limit in ((-1.0, 0.0), (1.0, np.inf)):
+            line = np.zeros(len(point))
+            line[len(point) - len(model.unknown) + i] = side
+            if rises_along(value, point, top, line, float(curvature_of_aux[i])):
+                limits[name] = limit
+                break
+    span = None
+    not_estimable = np.zeros(
+        (model.shape[0], len(model.likelihood.contrast_matrix)), bool
+    )
+    if flat is not None:
+        T = model.design.frame.T
+        flat = flat.reshape(*model.shape, -1)
+        not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
+        span = np.einsum("pk,kmr->pmr", T, flat)
     if not (not_estimable.any() or limits):
         return None
     labels = labels_of(model, not_estimable)
@@ -298,43 +323,11 @@ def divergence_along(
             f"the likelihood does not fall as {', '.join(labels)} {verb} to infinity"
         ]
     at_zero = model.likelihood.at_zero
-    for name, limit in limits.items():
+    for name, limit in sorted(limits.items(), key=lambda item: item[1]):
         meaning = f": {at_zero[name]}" if limit == 0 and name in at_zero else ""
         end = "infinity" if limit else "0"
         reasons.append(f"{name} runs to {end}{meaning}")
     return Divergence(not_estimable, labels, limits, "; ".join(reasons), span)
-
-
-def aux_limits(
-    model: Model,
-    value: Callable[[Array], float],
-    point: Array,
-    top: float,
-    curvature: Array,
-) -> dict[str, float]:
-    """Return the limits, 0 or infinity, of nuisance parameters that diverge from a
-    point with their logs last, where the log posterior is `top`."""
-    limits = {}
-    for name in may_diverge_along(model)[0]:
-        i = model.unknown.index(name)
-        for side, limit in ((-1.0, 0.0), (1.0, np.inf)):
-            line = np.zeros(len(point))
-            line[len(point) - len(model.unknown) + i] = side
-            if rises_along(value, point, top, line, float(curvature[i])):
-                limits[name] = limit
-                break
-    return dict(sorted(limits.items(), key=lambda item: item[1]))
-
-
-def at_limits(
-    aux: Mapping[str, float], cause: Separation | Divergence | None
-) -> dict[str, float]:
-    """Return nuisance parameters with an exact 0 for those that diverge to that
-    limit."""
-    limits = {} if cause is None else cause.limits
-    return {
-        name: 0.0 if limits.get(name) == 0.0 else float(v) for name, v in aux.items()
-    }
 
 
 def rises_along(
@@ -391,25 +384,12 @@ def _identified_basis(model: Model) -> Array:
     rank = model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
     if any(not model.joint.informative[j] for j in rank.dropped):
-        null = np.linalg.qr(basis.T_inverse @ null_space(rank, model.shape[0]))[0]
+        null = np.linalg.qr(
+            basis.T_inverse @ null_space_of_columns(rank, model.shape[0])
+        )[0]
         free = free - null @ (null.T @ free)
     U, size, _ = np.linalg.svd(free, full_matrices=False)
     return map_of_columns(U[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
-
-
-def notes_of_mode(
-    model: Model, steps: int, decrement: float, status: Status
-) -> tuple[Note, ...]:
-    """Return the notes on sigma and on where the optimiser stopped, with the distance to
-    the maximum if there is one."""
-    if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
-        limit = "infinity" if status is Status.NO_MAXIMUM else "0"
-        text = f"stopped after {steps} steps, where the likelihood still increases towards {limit}"
-    elif status is Status.SADDLE:
-        text = f"stopped after {steps} steps at a point that is not a maximum"
-    else:
-        text = f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
-    return (*sigma_note(model, JOINT_SIGMA), routine_note(Topic.CONVERGENCE, text))
 
 
 def multimodality_cause(model: Model) -> str | None:

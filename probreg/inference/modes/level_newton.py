@@ -23,10 +23,8 @@ from probreg.inference.base import Array, Solution, Status, log_names
 from probreg.inference.modes.arrow_rows import ArrowRows
 from probreg.inference.modes.existence import (
     Divergence,
-    aux_limits,
-    divergence_along,
+    divergence_of,
     find_separation,
-    verdict_on,
 )
 from probreg.inference.modes.level_rows import (
     LevelRows,
@@ -36,8 +34,7 @@ from probreg.inference.modes.level_rows import (
 )
 from probreg.inference.modes.maximise import Maximum, maximise
 from probreg.inference.modes.newton import (
-    rough_log_aux,
-    rough_regression,
+    rough_start,
     solution_of,
 )
 from probreg.inference.modes.separation import Separation
@@ -146,17 +143,13 @@ class LevelProblem:
         """Return the weighted regression of the likelihood's rough eta on the
         columns."""
         model, (G, r) = self.model, self.sizes
-        point = np.zeros(G + r + len(model.unknown))
-        point[G + r :] = rough_log_aux(model)
-        rough = rough_regression(model, model.design)
-        if rough is None:
-            return point
-        target, weight = rough
-        lead_moments, border_moments = self.rows.columns.cross(weight[:, None] * target)
-        gradient = np.concatenate([lead_moments.ravel(), border_moments.ravel()])
-        step, _ = arrow_step(gradient, self.rows.columns.gram(weight))
-        point[: G + r] = step
-        return point
+        target, weight, log_aux = rough_start(model)
+        point = np.zeros(G + r)
+        if target.any():
+            moments = self.rows.columns.cross(weight[:, None] * target)
+            gradient = np.concatenate([part.ravel() for part in moments])
+            point, _ = arrow_step(gradient, self.rows.columns.gram(weight))
+        return np.concatenate([point, log_aux])
 
 
 def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
@@ -215,15 +208,19 @@ def solve_levels(
         is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
     )
     if cause is None:
-        cause = _find_divergence(problem, mode)
-    verdict = verdict_on(model, mode.status, cause)
+        cause = divergence_of(
+            model,
+            lambda x: problem.local(x).value,
+            mode.x,
+            np.diagonal(mode.point.gram.rest)[problem.sizes[1] :],
+        )
     fixed = None if cause is None else _fixed_parameters(model, cause)
     H = _factor(problem, mode, fixed)
     if H is None:
         require_independent_columns(problem.rows, model)
         return None
-    scale = problem.rows.covariance(H, log_names(model), fixed)
-    return solution_of(model, beta, mode.x[k:], mode, verdict, cause, scale)
+    covariance = problem.rows.covariance(H, log_names(model), fixed)
+    return solution_of(model, beta, mode.x[k:], mode, cause, None, covariance)
 
 
 def _fixed_parameters(model: Model, cause: Separation | Divergence) -> Array:
@@ -233,21 +230,6 @@ def _fixed_parameters(model: Model, cause: Separation | Divergence) -> Array:
         fixed = cause.not_estimable[:, 0] if cause.held is None else cause.held
     at_limit = [name in cause.limits for name in model.unknown]
     return np.concatenate([fixed, np.array(at_limit, dtype=bool)])
-
-
-def _find_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
-    """Return nuisance parameters along which the log posterior does not decrease; see
-    `find_divergence`."""
-    model = problem.model
-    curvature = np.diagonal(mode.point.gram.rest)[problem.sizes[1] :]
-    limits = aux_limits(
-        model,
-        lambda x: problem.local(x).value,
-        mode.x,
-        mode.point.value,
-        curvature,
-    )
-    return divergence_along(model, np.zeros((model.shape[0], 1), dtype=bool), limits)
 
 
 def _factor(

@@ -27,6 +27,7 @@ from probreg.inference.base import (
     Status,
     interpolates,
     log_names,
+    sigma_note,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -36,23 +37,19 @@ from probreg.inference.covariance import (
 )
 from probreg.inference.modes.closed_form import (
     combinations,
-    least_norm,
     null_space,
     open_directions,
 )
 from probreg.inference.modes.existence import (
     Divergence,
-    ModeVerdict,
-    at_limits,
     find_divergence,
     find_separation,
-    notes_of_mode,
-    verdict_on,
+    mode_solution,
 )
 from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
-from probreg.inference.notes import Note
+from probreg.inference.notes import JOINT_SIGMA, Note, Topic, routine_note
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, with_aux
@@ -137,15 +134,19 @@ def _first_point(
 ) -> tuple[Array, LocalModel]:
     """Return the first point of the search, and its local model: the user's start, the
     mode of a sample if there are many rows, or a regression on a rough eta."""
+    sample = None
     if start is not None:
         gamma = model.design.frame.from_raw(check_start(model, start))
-        log_aux = rough_log_aux(model) if log_aux is None else log_aux
+        log_aux = rough_start(model).log_aux if log_aux is None else log_aux
         point = np.concatenate([gamma.ravel(), log_aux])
     else:
-        near = _near_mode_of_sample(model, tol)
-        if near is not None:
-            return near
-        point = _initial_point(model)
+        if model.design.count >= _SMALL:
+            sample = sample_of_rows(model)
+        if sample is not None:
+            near = _near_mode_of_sample(model, sample, tol)
+            if near is not None:
+                return near
+        point = _rough_point(model)
     local = evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
@@ -155,12 +156,11 @@ def _first_point(
     return point, local
 
 
-def _near_mode_of_sample(model: Model, tol: float) -> tuple[Array, LocalModel] | None:
+def _near_mode_of_sample(
+    model: Model, sample: Design, tol: float
+) -> tuple[Array, LocalModel] | None:
     """Return a point near the mode by gradient passes from the mode of evenly spaced
     rows, weighted for the rows between them; None if they give none."""
-    sample = sample_of_rows(model)
-    if sample is None:
-        return None
     design = model.design
     part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
     with sample_of(design.n):
@@ -322,19 +322,16 @@ def sample_of_rows(model: Model) -> Design | None:
     return replace(sample, weights=stride * (full_weights(sample.weights, sample.n)))
 
 
-def _initial_point(model: Model) -> Array:
+def _rough_point(model: Model) -> Array:
     """Return the weighted regression of the likelihood's rough eta on the standardised
     columns, and rough log aux."""
     design = model.design.sample
     frame = model.design.frame
-    rough = None
     gamma = np.zeros(model.shape)
-    if design.n or not model.of_moments:
-        rough = rough_regression(model, design)
-    else:
+    target, weight, log_aux = rough_start(model)
+    if model.of_moments and not design.n:
         gamma = frame.from_raw(design.moments.least_squares()[0][:, None])
-    if rough is not None:
-        target, weight = rough
+    elif target.any():
 
         def part(rows: slice, X: Array) -> tuple[Array, Array]:
             U = frame.rows(X)
@@ -344,35 +341,35 @@ def _initial_point(model: Model) -> Array:
         # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
         H, slope = sum_over_blocks(design.X, part)
         gamma = np.linalg.lstsq(H, slope, rcond=1e-10)[0]
-    return np.concatenate([gamma.ravel(), rough_log_aux(model)])
+    return np.concatenate([gamma.ravel(), log_aux])
 
 
-def rough_regression(model: Model, design: Design) -> tuple[Array, Array] | None:
-    """Return the likelihood's rough eta (n, m) minus the offset, and the weights (n,) of
-    a regression on it; None if both are zero."""
-    likelihood = model.likelihood
-    assert isinstance(likelihood, SmoothLikelihood)
-    eta, aux = likelihood.initial_eta(design.observed)
-    if not eta.any() and design.offset is None:
-        return None
-    values = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
-        design
-    )
-    weight = np.einsum("nkk->n", likelihood.information(eta, **values))
-    weight = weight * full_weights(design.weights, design.n)
-    return minus_offset(eta, design.offset), weight
+class RoughStart(NamedTuple):
+    """The likelihood's rough eta minus the offset, with weights for a regression on it,
+    and rough logs of nuisance parameters."""
+
+    target: Array  # (n, m) of the rows in memory
+    weight: Array  # (n,)
+    log_aux: Array
 
 
-def rough_log_aux(model: Model) -> Array:
-    """Return logs of the nuisance parameters, from the response only."""
+def rough_start(model: Model) -> RoughStart:
+    """Return rough predictors and nuisance parameters from the response only."""
     design = model.design.sample
     likelihood = model.likelihood
-    if not design.n and model.of_moments:
+    if model.of_moments and not design.n:
         sigma = np.sqrt(design.moments.rss / design.moments.weight) or 1.0
-        return np.log([sigma for _ in model.unknown])
+        log_aux = np.log([sigma for _ in model.unknown])
+        return RoughStart(np.zeros((0, 1)), np.zeros(0), log_aux)
     assert isinstance(likelihood, SmoothLikelihood)
-    aux = likelihood.initial_eta(design.observed)[1]
-    return np.log([aux[a] for a in model.unknown])
+    eta, aux = likelihood.initial_eta(design.observed)
+    values = likelihood.at_rows({**aux, **model.fixed}, design.precision)
+    information = likelihood.information(eta, **values, **model.given(design))
+    return RoughStart(
+        minus_offset(eta, design.offset),
+        np.einsum("nkk->n", information) * full_weights(design.weights, design.n),
+        np.log([aux[a] for a in model.unknown]),
+    )
 
 
 @one_blas_thread()
@@ -390,9 +387,8 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     )
     if cause is None:
         cause = find_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    opened = None if cause is None else open_directions(model)
-    verdict = verdict_on(model, mode.status, cause, opened)
     if cause is not None:
+        opened = open_directions(model)
         cov = _covariance_given_fixed(model, mode, cause, opened)
     else:
         H = mode.local.curvature
@@ -405,40 +401,48 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             and (np.diagonal(H) * np.square(root).sum(1))[: mode.gamma.size].max()
             > 1e10
         ):
-            cov, null = _rank_deficient_covariance(model, mode, root)
+            cov, opened = _rank_deficient_covariance(model, mode, root)
         else:
-            cov, null = DenseCovariance(frame, m, log_names(model), root=root), None
-        if null is not None:
-            rank = model.design.moments.rank
-            words = combinations(rank, model.design.columns)
-            free = FreeDirections(null, words)
-            verdict = verdict_on(model, mode.status, None, free)
-    return solution_of(model, beta, mode.log_aux, mode, verdict, cause, cov, notes)
+            cov, opened = DenseCovariance(frame, m, log_names(model), root=root), None
+    return solution_of(model, beta, mode.log_aux, mode, cause, opened, cov, notes)
 
 
 def solution_of(
     model: Model,
     beta: Array,
     log_aux: Array,
-    mode: Mode | Maximum,
-    verdict: ModeVerdict,
+    end: Mode | Maximum,
     cause: Separation | Divergence | None,
-    scale: ParameterCovariance,
+    opened: FreeDirections | None,
+    covariance: ParameterCovariance,
     notes: tuple[Note, ...] = (),
 ) -> Solution:
-    """Return the end of a search as a solution with coefficients beta (p, m)."""
-    return Solution(
-        beta=least_norm(beta, verdict.null_space),
-        scale=scale,
-        aux=at_limits(dict(zip(model.unknown, np.exp(log_aux))), cause),
-        **verdict._asdict(),
+    """Return the end of a search as a solution with coefficients beta (p, m), and the
+    distance to the maximum if there is one."""
+    steps = end.steps
+    if cause is not None:
+        limit = "0" if cause.status is Status.AT_ZERO else "infinity"
+        text = f"stopped after {steps} steps, where the likelihood still increases towards {limit}"
+    elif end.status is Status.SADDLE:
+        text = f"stopped after {steps} steps at a point that is not a maximum"
+    else:
+        text = f"distance to the maximum {end.decrement:.1e} standard errors after {steps} steps"
+    return mode_solution(
+        model,
+        beta,
+        dict(zip(model.unknown, np.exp(log_aux).tolist())),
+        end.status,
+        cause,
+        opened,
+        scale=covariance,
         stats={
             "n": model.design.total,
-            "decrement": mode.decrement,
-            "steps": float(mode.steps),
+            "decrement": end.decrement,
+            "steps": float(steps),
         },
         notes=(
-            *notes_of_mode(model, mode.steps, mode.decrement, verdict.status),
+            *sigma_note(model, JOINT_SIGMA),
+            routine_note(Topic.CONVERGENCE, text),
             *notes,
         ),
     )
@@ -551,9 +555,9 @@ def _covariance_given_fixed(
 
 def _rank_deficient_covariance(
     model: Model, mode: Mode, root: Array | None
-) -> tuple[DenseCovariance, Array | None]:
-    """Return the covariance of the least-norm coefficients, and the directions (p, j)
-    that collinear columns leave undetermined."""
+) -> tuple[DenseCovariance, FreeDirections | None]:
+    """Return the covariance of the least-norm coefficients, and the directions that
+    collinear columns leave undetermined."""
     frame = model.design.frame
     m = model.shape[1]
     rank = model.design.moments.rank
@@ -569,4 +573,5 @@ def _rank_deficient_covariance(
     N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
     covariance = DenseCovariance(frame, m, log_names(model), root=root)
-    return covariance.of_least_norm(N), N
+    words = combinations(rank, model.design.columns)
+    return covariance.of_least_norm(N), FreeDirections(N, words)

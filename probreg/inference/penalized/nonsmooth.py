@@ -20,8 +20,7 @@ from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import (
     check_start,
     find_mode,
-    rough_log_aux,
-    rough_regression,
+    rough_start,
 )
 from probreg.inference.modes.separation import frame_with_shifts
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
@@ -322,7 +321,7 @@ def start_of(search: SearchCoordinates, start: Any) -> Array:
             f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )
     if start is not None:
-        return search.x(check_start(model, start), rough_log_aux(model))
+        return search.x(check_start(model, start), rough_start(model).log_aux)
     if not search.nonsmooth.convex:
         smooth = with_normal_priors(model)
         mode = find_mode(smooth)
@@ -335,15 +334,13 @@ def _rough_start(search: SearchCoordinates) -> Array:
     likelihood's rough eta."""
     model = search.model
     design = model.design.sample
+    target, weight, log_aux = rough_start(model)
     x = search.x(
-        np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1),
-        rough_log_aux(model),
+        np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1), log_aux
     )
     x[: search._k] = search.penalty.center[: search._k]
-    rough = rough_regression(model, design)
-    if rough is None:
+    if not target.any():
         return x
-    target, weight = rough
     root = np.sqrt(weight)[:, None]
     A = root * search.basis.rows(design.X)
     b = root * target

@@ -18,15 +18,14 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import least_norm, open_directions
+from probreg.inference.modes.closed_form import open_directions
 from probreg.inference.modes.existence import (
     Divergence,
-    at_limits,
     find_divergence,
     find_separation,
     may_diverge_along,
+    mode_solution,
     multimodality_cause,
-    verdict_on,
 )
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import (
@@ -155,16 +154,14 @@ def kinked_solution(
     cause, _ = find_separation(model, beta, is_regular=is_regular)
     if cause is None:
         cause = _find_divergence(model, beta, aux)
-    verdict = verdict_on(model, status, cause, open_directions(model))
-    if verdict.status is Status.SADDLE and kkt < 1e-5:
-        raise NotConverged(
-            f"no step lowers the objective, and zero is {kkt:.1e} from the subdifferential, more than tol: raise tol"
-        )
-    return Solution(
-        beta=least_norm(beta, verdict.null_space),
+    solution = mode_solution(
+        model,
+        beta,
+        aux,
+        status,
+        cause,
+        open_directions(model),
         scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
-        aux=at_limits(aux, cause),
-        **verdict._asdict(),
         stats={"n": model.design.total, "kkt": kkt, "steps": float(steps)},
         notes=(
             *sigma_note(model, JOINT_SIGMA),
@@ -178,6 +175,11 @@ def kinked_solution(
             *local_notes(model),
         ),
     )
+    if solution.status is Status.SADDLE and kkt < 1e-5:
+        raise NotConverged(
+            f"no step lowers the objective, and zero is {kkt:.1e} from the subdifferential, more than tol: raise tol"
+        )
+    return solution
 
 
 def _find_divergence(
