@@ -15,7 +15,12 @@ import numpy as np
 from probreg.data import INTERCEPT, Block, ColumnRecipe, Design
 from probreg.data.arrow_moments import AnyMoments
 from probreg.data.blocks.arrays import ArrayBlocks
-from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, encode_values
+from probreg.data.blocks.batches import (
+    FormulaBlocks,
+    KeptBlocks,
+    TableBlocks,
+    encode_values,
+)
 from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import learn_recipe, plan
 from probreg.data.blocks.partition import Tables
@@ -57,7 +62,11 @@ def from_tables(
     parts = chosen.files.parts(chosen.selection.names)
     recipe, starts, notes = learn_recipe(chosen, parts)
     blocks = FormulaBlocks(
-        chosen.selection, recipe, weights, first_code(likelihood), kind, starts
+        TableBlocks(chosen.selection, starts),
+        recipe,
+        weights,
+        first_code(likelihood),
+        kind,
     )
     design, bound = from_parts(
         blocks,

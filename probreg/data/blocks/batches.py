@@ -3,14 +3,13 @@
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.data.blocks.block import Array, Block, encode_block, join_blocks
 from probreg.data.blocks.files import Files
 from probreg.data.blocks.partition import Tables, tables_of
-from probreg.data.blocks.parts import ASSUMED_ROWS
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
@@ -107,30 +106,60 @@ def _place_of(table: DataTable, file: str) -> str:
     return f"rows {rows[0]} to {rows[-1]} of {file}" if len(rows) else file
 
 
+class TableBlock(NamedTuple):
+    """Complete rows of a part: `start` is the number of the first row, and `number` that of the part."""
+
+    table: DataTable
+    start: int
+    number: int
+    file: str
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.table.rows)
+
+
+@dataclass(frozen=True)
+class TableBlocks:
+    """The complete rows of a part, batch by batch; `starts` are the numbers of the parts' first rows, if known."""
+
+    selection: Selection
+    starts: tuple[int, ...] | None = None
+
+    def __call__(self, number: int, part: Any, tally: Tally) -> Generator[TableBlock]:
+        # odd, so that multiples of 2 fall on other rows of the next part
+        assumed_rows = 1_000_003  # of a part, where their number is unknown
+        start = number * assumed_rows if self.starts is None else self.starts[number]
+        with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
+            for table, file in selected:
+                yield TableBlock(table, start, number, file)
+                start += len(table.rows)
+
+
 @dataclass(frozen=True)
 class FormulaBlocks:
     """The blocks that a recipe makes of the rows of a part; each call starts a pass.
 
     `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
-    `starts` are the numbers of the parts' first rows, if known.
     """
 
-    selection: Selection
+    tables: TableBlocks
     recipe: Recipe
     weights: str | None
     encode: Encode
     kind: WeightKind = "frequency"
-    starts: tuple[int, ...] | None = None
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
     lazy: bool = False  # whether columns of groups stay unwritten
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
-        start = first_row(self.starts, number)
-        with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
-            for whole, file in selected:
-                for table in self._cut(whole):
-                    with prefix_errors(_place_of(table, file)):
+        start = None
+        with closing(self.tables(number, part, tally)) as tables:
+            for whole in tables:
+                start = whole.start if start is None else start
+                for table in self._cut(whole.table):
+                    with prefix_errors(_place_of(table, whole.file)):
                         block = self.block(table, tally)
                     yield block._replace(start=start)
                     start += block.rows
@@ -194,11 +223,6 @@ class KeptBlocks:
             self._kept.append(join_blocks(list(self.blocks(number, part, tally))))
         part.require_unchanged()
         yield from self._kept
-
-
-def first_row(starts: tuple[int, ...] | None, number: int) -> int:
-    """Return the number of the first row of a part."""
-    return number * ASSUMED_ROWS if starts is None else starts[number]
 
 
 def encode_values(encode: Encode, values: Any) -> Array:

@@ -1,22 +1,23 @@
 """The recipe of a formula for rows in parts: levels from all rows, and transforms fitted to an evenly spaced sample of rows."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
-from operator import or_
+from operator import add, itemgetter
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.blocks.batches import Selection, first_row
+from probreg.data.blocks.batches import Selection, TableBlock, TableBlocks
 from probreg.data.blocks.block import SAMPLE, Array
+from probreg.data.blocks.cluster import Partitions
 from probreg.data.blocks.files import Files
-from probreg.data.blocks.partition import Tables, tables_of
-from probreg.data.blocks.parts import LocalPart, Parts
-from probreg.data.blocks.stream import ahead
+from probreg.data.blocks.partition import Tables
+from probreg.data.blocks.parts import Parts, pass_over
 from probreg.data.blocks.survey import EvenSample, Orders, declared_order
 from probreg.data.formula.bars import (
     different_in_every_row,
@@ -55,7 +56,6 @@ from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.formula.expression import Expression
 from probreg.formula.terms import FormulaLayout
-from probreg.system.progress import progress_bar
 
 Group = tuple[str, ...]
 
@@ -98,15 +98,10 @@ class Plan:
         }
 
     @property
-    def learning(self) -> tuple[str, ...]:
+    def learning_terms(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
         factors = self.parts.every_factor.items()
         return tuple(text for text, factor in factors if factor.learns)
-
-    @property
-    def needs_scan(self) -> bool:
-        """Whether all rows must be scanned before any column is made, for levels, groups, means or knots."""
-        return bool(self.factors or self.learning or self.parts.bars)
 
     def declared_levels(self, orders: Orders, levels: Array) -> tuple[Any, ...] | None:
         """Return the response levels in their declared order, if all rows declare the same order and it contains all levels; else None."""
@@ -234,51 +229,33 @@ def learn_recipe(
 
     Makes one pass over the rows if there is anything to learn, and one more to count those of several parts.
     """
-    if not plan.needs_scan:
+    if not (plan.factors or plan.learning_terms or plan.parts.bars):
         return _plain_recipe(plan), None, plan.parts.notes
     starts = None
-    if plan.learning and not isinstance(parts, LocalPart):
-        rows = parts.reduce(partial(_count_rows, plan.selection), or_)
-        starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
-    variables = (plan.parts.every_factor[text].variables for text in plan.learning)
-    empty = Scan(
+    if plan.learning_terms and isinstance(parts, Partitions):
+        counted = pass_over(parts, TableBlocks(plan.selection), _count_rows, add).total
+        counts = counted or Counter()
+        sizes = (counts[k] for k in range(len(parts.parts) - 1))
+        starts = tuple(accumulate(sizes, initial=0))
+    variables = (plan.parts.every_factor[t].variables for t in plan.learning_terms)
+    fn = partial(
+        scan_table,
         plan.factors,
-        tuple(dict.fromkeys(name for names in variables for name in names)),
-        tuple(dict.fromkeys(bar.group for bar in plan.parts.bars)),
+        dict.fromkeys(name for names in variables for name in names),
+        dict.fromkeys(bar.group for bar in plan.parts.bars),
     )
-    bar = {"name": f"{parts.name}, rows", "show": parts.progress}
-    scan: Scan = parts.reduce(
-        partial(_scan_part, plan.selection, empty, starts, bar), Scan.joined
-    )
+    scan = pass_over(parts, TableBlocks(plan.selection, starts), fn, add).total
     recipe, notes = _recipe_of_scan(plan, scan)
     return recipe, starts, notes
 
 
-def _count_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
-    tables = selection.tables(tables_of(part, number))
-    return {number: sum(len(table.rows) for table, _ in tables)}
+def _count_rows(part: TableBlock) -> Counter[int]:
+    return Counter({part.number: part.rows})
 
 
-def _scan_part(
-    selection: Selection, empty: "Scan", starts: tuple[int, ...] | None, bar: dict[str, Any],
-    number: int, part: Any,
-) -> "Scan":  # fmt: skip
-    """Return the levels, evenly spaced rows and extreme values of one part."""
-    scan = empty.joined(empty)  # of its own: tasks of one process share `empty`
-    start = first_row(starts, number)
-    with (
-        progress_bar(**bar) as task,
-        closing(ahead(selection.tables(tables_of(part, number)))) as tables,
-    ):
-        for table, _ in tables:
-            scan.add(table, start + scan.rows)
-            task.done = scan.rows
-    return scan
-
-
-def _recipe_of_scan(plan: Plan, scan: "Scan") -> tuple[Recipe, tuple[str, ...]]:
+def _recipe_of_scan(plan: Plan, scan: "Scan | None") -> tuple[Recipe, tuple[str, ...]]:
     """Return the recipe that follows from one pass over all rows, and notes on how it was learned."""
-    if not scan.rows:
+    if scan is None:
         raise _none_complete(plan.files)
     for text, factor in plan.factors.items():
         present = list(scan.levels[text].values)
@@ -382,9 +359,9 @@ def _notes(
             yield from filter(
                 None, [numbers_as_text(text, of_factor, declared=declared)]
             )
-    if plan.learning and scan.rows > SAMPLE:
+    if plan.learning_terms and scan.rows > SAMPLE:
         yield (
-            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {scan.spaced.size} evenly spaced rows of "
+            f"{', '.join(plan.learning_terms)} learned what they keep (means, knots, ...) from {scan.spaced.size} evenly spaced rows of "
             f"{scan.rows}, and from the rows of the least and greatest values"
         )
 
@@ -393,25 +370,21 @@ def _notes(
 class Levels:
     """The levels of a column in the order of their appearance, and the orders that its blocks declare."""
 
-    values: dict[Any, None] = field(default_factory=dict)
-    orders: Orders = field(default_factory=set)
+    values: dict[Any, None]
+    orders: Orders
 
-    def add(self, column: Any) -> None:
-        """Add the levels of some rows."""
+    @classmethod
+    def of(cls, column: Any) -> "Levels":
+        """Return the levels of some rows."""
         import pandas as pd
 
+        order = None
         if isinstance(column, np.ndarray):
             present = pd.unique(column)
-            order = None
         else:
             present = np.asarray(column.remove_unused_categories().categories)
             order = tuple(map(plain_level, column.categories))
-        self.values |= dict.fromkeys(map(plain_level, present))
-        self.orders.add(order)
-
-    def joined(self, other: "Levels") -> "Levels":
-        """Return the levels of both."""
-        return Levels(self.values | other.values, self.orders | other.orders)
+        return cls(dict.fromkeys(map(plain_level, present)), {order})
 
     def in_order(self, ordered: bool) -> Any:
         """Return the levels as an array, or as a categorical where all blocks declare the same order and it counts."""
@@ -428,89 +401,43 @@ class Levels:
 class Scan:
     """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
 
-    `levels` are of factors by their text and of grouping columns by name, `combinations` the groups of each term.
+    `levels` are of factors by their text and of grouping columns by name, `groups` the combinations of levels of each term, and
+    `extremes` the least (-1) and greatest (1) values of columns, times this sign, with their rows.
     """
 
     factors: Mapping[str, Expression]
-    watched: tuple[str, ...]
-    groups: tuple[Group, ...]
-    rows: int = 0
-    levels: dict[str, Levels] = field(default_factory=dict)
-    combinations: dict[Group, dict[tuple[str, ...], None]] = field(default_factory=dict)
-    spaced: EvenSample = field(default_factory=EvenSample)
-    extremes: dict[tuple[str, bool], tuple[float, int, DataTable]] = field(
-        default_factory=dict
-    )
+    rows: int
+    levels: dict[str, Levels]
+    groups: dict[Group, dict[tuple[str, ...], None]]
+    spaced: EvenSample
+    extremes: dict[tuple[str, int], tuple[float, int, DataTable]]
 
-    def add(self, table: DataTable, start: int) -> None:
-        """Add some rows; `start` is the number of the first."""
-        max_groups = 1_000_000  # groups of one term
+    def __add__(self, other: "Scan") -> "Scan":
+        """Return this scan with the results of the rows after it."""
         max_levels = 10_000  # of one column: each is a column of X
-        self.rows += len(table.rows)
-        columns = {
-            text: level_column(factor, table, Memory())
-            for text, factor in self.factors.items()
-        }
-        # other kinds of grouping columns raise an error with their combinations
-        columns |= {
-            name: table.columns[name]
-            for group in self.groups
-            for name in group
-            if kind_of(table.columns[name]) != "other"
-        }
-        for key, column in columns.items():
-            levels = self.levels.setdefault(key, Levels())
-            levels.add(column)
-            if key in self.factors and len(levels.values) > max_levels:
+        max_groups = 1_000_000  # groups of one term
+        self.rows += other.rows
+        self.spaced += other.spaced
+        for text, new in other.levels.items():
+            levels = self.levels[text]
+            levels.values |= new.values
+            levels.orders |= new.orders
+            if text in self.factors and len(levels.values) > max_levels:
                 raise DataError(
-                    f"{key!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
-                    f"each. If it names the rows, leave it out, as in '. - {key}'; did you mean numbers, or a coarser grouping?"
+                    f"{text!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
+                    f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
                 )
-        for group in self.groups:
-            combinations = self.combinations.setdefault(group, {})
-            combinations |= dict.fromkeys(observed_combinations(group, table))
-            if len(combinations) > max_groups:
+        for group, combinations in other.groups.items():
+            self.groups[group] |= combinations
+            if len(self.groups[group]) > max_groups:
                 raise DataError(
                     f"{':'.join(group)} has more than {max_groups:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
                     "are what several rows share"
                 )
-        for name in self.watched:
-            values = table.columns[name]
-            if kind_of(values) in ("number", "truth"):
-                for low in (True, False):
-                    i = int(np.argmin(values) if low else np.argmax(values))
-                    row = _without_codes(table.part(np.array([i])))
-                    self._keep_extreme(name, low, (values[i], start + i, row))
-        spaced = EvenSample.of(start, len(table.rows), table)
-        parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
-        self.spaced += replace(spaced, parts=parts)
-
-    def joined(self, other: "Scan") -> "Scan":
-        """Return the results of two sets of rows, the second after the first."""
-        both = Scan(
-            self.factors,
-            self.watched,
-            self.groups,
-            self.rows + other.rows,
-            spaced=self.spaced + other.spaced,
-        )
-        for scan in (self, other):
-            for key, levels in scan.levels.items():
-                both.levels[key] = both.levels.get(key, Levels()).joined(levels)
-            for group, combinations in scan.combinations.items():
-                both.combinations[group] = (
-                    both.combinations.get(group, {}) | combinations
-                )
-            for (name, low), extreme in scan.extremes.items():
-                both._keep_extreme(name, low, extreme)
-        return both
-
-    def _keep_extreme(
-        self, name: str, low: bool, new: tuple[float, int, DataTable]
-    ) -> None:
-        old = self.extremes.setdefault((name, low), new)
-        if new[0] < old[0] if low else new[0] > old[0]:
-            self.extremes[name, low] = new
+        for key, extreme in other.extremes.items():
+            old = self.extremes.get(key, extreme)
+            self.extremes[key] = max(old, extreme, key=itemgetter(0))
+        return self
 
     def sample(self) -> DataTable:
         """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
@@ -552,7 +479,47 @@ class Scan:
             if len(column) == self.rows and any(isinstance(v, float) for v in column):
                 raise different_in_every_row(name, column[0], 0, self.rows)
             levels.append(tuple(map(str, factor_levels(column))))
-        return in_order(set(self.combinations[group]), levels)
+        return in_order(set(self.groups[group]), levels)
+
+
+def scan_table(
+    factors: Mapping[str, Expression], watched: Iterable[str], groups: Iterable[Group], part: TableBlock
+) -> Scan:  # fmt: skip
+    """Return the levels of the factors and groups, the extreme values of the `watched` columns and evenly spaced rows of a table."""
+    table = part.table
+    columns = {text: level_column(e, table, Memory()) for text, e in factors.items()}
+    # other kinds of grouping columns raise an error with their combinations
+    columns |= {
+        name: table.columns[name]
+        for group in groups
+        for name in group
+        if kind_of(table.columns[name]) != "other"
+    }
+    extremes = {}
+    for name in watched:
+        values = table.columns[name]
+        if kind_of(values) in ("number", "truth"):
+            for sign, i in ((-1, int(np.argmin(values))), (1, int(np.argmax(values)))):
+                row = _without_codes(table.part(np.array([i])))
+                extremes[name, sign] = (sign * values[i], part.start + i, row)
+    spaced = EvenSample.of(part.start, part.rows, table)
+    parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
+    empty = Scan(
+        factors,
+        0,
+        {key: Levels({}, set()) for key in columns},
+        {group: {} for group in groups},
+        EvenSample(),
+        {},
+    )
+    return empty + Scan(
+        factors,
+        part.rows,
+        {key: Levels.of(column) for key, column in columns.items()},
+        {g: dict.fromkeys(observed_combinations(g, table)) for g in groups},
+        replace(spaced, parts=parts),
+        extremes,
+    )
 
 
 def _as_given(column: Any) -> Array:

@@ -17,9 +17,6 @@ from probreg.errors import DataError
 from probreg.linalg import one_blas_thread
 from probreg.system.progress import progress_bar
 
-# rows that each part is assumed to have where their number is unknown; odd, so that multiples of 2 fall on other rows of the next part
-ASSUMED_ROWS = 1_000_003
-
 
 @dataclass(frozen=True, eq=False)
 class LocalPart:
@@ -37,8 +34,8 @@ class LocalPart:
 
 
 Parts = LocalPart | Partitions
-# makes the blocks of a part from its number and the part, and counts the rows left out
-PartBlocks = Callable[[int, Any, Tally], Iterable[Block]]
+# makes the blocks of a part, with their number of `rows`, from its number and the part, and counts the rows left out
+PartBlocks = Callable[[int, Any, Tally], Iterable[Any]]
 
 
 class PartsPass(NamedTuple):
@@ -52,7 +49,7 @@ class PartsPass(NamedTuple):
 def pass_over(
     parts: Parts,
     blocks: PartBlocks,
-    fn: Callable[[Block], Any],
+    fn: Callable[[Any], Any],
     add: Callable[[Any, Any], Any],
     rows: int | None = None,
 ) -> PartsPass:
@@ -66,7 +63,7 @@ def pass_over(
 
 
 def _pass_over_part(
-    blocks: PartBlocks, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], rows: int | None, name: str,
+    blocks: PartBlocks, fn: Callable[[Any], Any], add: Callable[[Any, Any], Any], rows: int | None, name: str,
     progress: bool | None, number: int, part: Any,
 ) -> PartsPass:  # fmt: skip
     """Return the pass over one part, whose next block is read while fn works on the block before it."""
