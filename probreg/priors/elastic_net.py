@@ -1,5 +1,6 @@
 """The priors of the lasso and of the elastic net: a Laplace density, and its product with a normal one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Share
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
@@ -26,11 +28,23 @@ from probreg.special import erfcx, log_ndtr, ndtri_exp
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
 
+def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass, t = (ratio, log of the mass)
+    square = (1.0 - t[0]) * r
+    absolute = math.copysign(t[0], r)
+    return -r * (absolute + 0.5 * square) - t[1], -absolute - square, 0.0
+
+
 class AbsoluteAndSquare(ProximalLocationScale):
     """log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 + constant: the prior of the lasso (ratio 1) and of the elastic net."""
 
     ratio: float
     convex = True
+    compiled_density = CompiledDensity(_evaluate_row)
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        return self.ratio, self._log_mass
 
     @property
     def _log_mass(self) -> float:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Number
+from probreg.compiled.density import CompiledDensity
 from probreg.priors.base import (
     PRIORS,
     Array,
@@ -18,6 +19,15 @@ from probreg.priors.location_scale import ProximalLocationScale
 from probreg.special import gammaincc, gammaln
 
 Power = Annotated[float, Number(0.0, 2.0, (2.0,), "a number above 0 and at most 2")]
+
+
+def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    # log p(r) = -|r|^q - constant, of slope -q |r|^q / r, t = (q, constant)
+    power = abs(r) ** t[0]
+    slope = 0.0
+    if r != 0.0:
+        slope = -t[0] * power / r
+    return -power - t[1], slope, 0.0
 
 
 @PRIORS.register
@@ -59,6 +69,11 @@ class ExponentialPower(ProximalLocationScale):
     scaled: Flag = False
 
     name = "exponential_power"
+    compiled_density = CompiledDensity(_evaluate_row)
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        return self.q, np.log(2.0) + gammaln(1.0 + 1.0 / self.q)
 
     @property
     def convex(self) -> bool:

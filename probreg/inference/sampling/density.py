@@ -4,11 +4,11 @@ theta = (vec beta, log aux) = centre + A z."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.compiled import AffineData, CompiledDensity, log_density_of
+from probreg.compiled import AffineData, CompiledDensity, entries_of, log_density_of
 from probreg.inference.base import Array
 from probreg.inference.sampling.reparameterisation import Reparameterisation, whiten
 from probreg.inference.sampling.row_sums import (
@@ -25,11 +25,8 @@ from probreg.priors import (
     Flat,
     GaussianPrior,
     HierarchicalPrior,
-    Prior,
     ProximalPrior,
     Reference,
-    SmoothPrior,
-    WholePrior,
 )
 from probreg.priors.location_scale import LocationScale
 
@@ -49,15 +46,13 @@ def compiled_obstacle(model: Model) -> str | None:
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
-        prior = b.prior
         columns = model.design.describe_columns(b.columns)
-        if isinstance(prior, HierarchicalPrior):
+        if isinstance(b.prior, HierarchicalPrior):
             return f"the scale of {columns} is unknown"
-        cusp = isinstance(prior, ProximalPrior) and not prior.convex
-        if cusp or not isinstance(prior, SmoothPrior | ProximalPrior | Flat):
-            return f"the {prior.name} prior of {columns} has no slopes or subgradients"
-        if isinstance(prior, WholePrior):
-            return f"the {prior.name} prior needs the information of all rows"
+        cusp = isinstance(b.prior, ProximalPrior) and not b.prior.convex
+        compiled = isinstance(b.prior, GaussianPrior) or _density_of(b)
+        if cusp or not compiled:
+            return f"the {b.prior.name} prior of {columns} has no compiled density"
     for a in model.unknown:
         if model.aux_prior(a).has_bounded_support:
             return f"the prior of {a} has bounded support"
@@ -66,70 +61,91 @@ def compiled_obstacle(model: Model) -> str | None:
 
 # ---- priors --------------------------------------------------------------------------------------------------------------
 
-# (block (q, m), unit of its scales) -> log p, slopes (q, m), slope over the log of the unit
-BlockDensity = Callable[[Array, float], tuple[float, Array, float]]
 
+class PriorPart(NamedTuple):
+    """The prior of some coefficients. `add` takes theta, the unit of the scales and
+    slopes to add to, and returns log p and its slope over the log of the unit."""
 
-def density_of_block(prior: Prior, q: int, m: int) -> BlockDensity:
-    """Return log p of a block with its slopes; at a kink the middle of the subgradients."""
-    if isinstance(prior, GaussianPrior):
-        P = prior.precision(q)
-        center = prior.center(q)[:, None]
-        top = float(prior.log_prob(np.broadcast_to(center, (q, m))))
-
-        def quadratic(block: Array, unit: float) -> tuple[float, Array, float]:
-            # log p = top - d'P d / (2 u^2) - q m log u
-            d = block - center
-            slopes = P.dot(d) / -(unit**2)
-            square = -float((d * slopes).sum())
-            log_p = top - 0.5 * square - q * m * float(np.log(unit))
-            return log_p, slopes, square - q * m
-
-        return quadratic
-    location: Any = getattr(prior, "location", 0.0)
-    center = np.broadcast_to(np.asarray(location, dtype=float), q)[:, None]
-
-    def value_of(block: Array, unit: float) -> tuple[float, Array, float]:
-        if isinstance(prior, SmoothPrior):
-            slopes = prior.slopes(block, unit)[0]
-        else:
-            assert isinstance(prior, ProximalPrior)  # checked in `compiled_obstacle`
-            low, high = prior.subgradient(block, unit)
-            slopes = -0.5 * (low + high)
-        # p is a function of r / u times u^(-q m): d/d log u = -r'g - q m, r = beta - location
-        over_unit = -float(((block - center) * slopes).sum()) - q * m
-        return float(prior.log_prob(block, unit)), slopes, over_unit
-
-    return value_of
-
-
-@dataclass(frozen=True, eq=False)
-class PriorPart:
-    """The prior of a block, with the places of its coefficients."""
-
-    entries: Array  # of vec(beta)
-    shape: tuple[int, int]
     relative: bool  # whether its scales are in units of the noise scale
-    density: BlockDensity
+    add: Callable[[Array, float, Array], tuple[float, float]]
 
-    @classmethod
-    def of(cls, block: BlockPrior, m: int) -> "PriorPart":
-        prior = block.prior
-        q = len(block.columns)
-        width = block.width(m)
-        return cls(
-            block.entries(m),
-            (q, width),
-            prior.sigma_units,
-            density_of_block(prior, q, width),
-        )
 
-    def add(self, theta: Array, unit: float, slopes: Array) -> tuple[float, float]:
-        """Add the slopes over theta; return log p and its slope over the log of the unit."""
-        block = theta[self.entries].reshape(self.shape)
-        value, g, over_unit = self.density(block, unit)
-        slopes[self.entries] += g.ravel()
-        return value, over_unit
+def parts_of(blocks: list[BlockPrior], m: int) -> list[PriorPart]:
+    """Return the parts of blocks with priors, those with one compiled density together."""
+    parts = list[PriorPart]()
+    independent: dict[Any, list[BlockPrior]] = {}
+    for b in blocks:
+        density = _density_of(b)
+        if density is None:
+            parts.append(PriorPart(b.prior.sigma_units, _quadratic(b, m)))
+        else:
+            independent.setdefault((density, b.prior.sigma_units), []).append(b)
+    for (density, relative), together in independent.items():
+        parts.append(PriorPart(relative, _sum_of_entries(*density, together, m)))
+    return parts
+
+
+def _density_of(
+    block: BlockPrior,
+) -> tuple[CompiledDensity, tuple[float, ...]] | None:
+    """Return the compiled density of independent coefficients with its settings, or None."""
+    prior: Any = block.prior
+    if not isinstance(prior, LocationScale) or prior.compiled_density is None:
+        return None
+    if getattr(prior, "precision_matrix", None) is not None:
+        return None
+    return prior.compiled_density, tuple(prior.settings)
+
+
+def _sum_of_entries(
+    density: CompiledDensity,
+    settings: tuple[float, ...],
+    blocks: list[BlockPrior],
+    m: int,
+) -> Callable[[Array, float, Array], tuple[float, float]]:
+    add = entries_of(density)
+    at, location, scale = entries_with_scales(blocks, m, 1.0)
+    t = np.array(settings, dtype=float)
+    return lambda theta, unit, slopes: add(theta, at, location, unit * scale, t, slopes)
+
+
+def entries_with_scales(
+    blocks: list[BlockPrior], m: int, unit: float
+) -> tuple[Array, Array, Array]:
+    """Return entries of vec(beta), with their locations and scales at a unit of
+    relative scales."""
+    entries: list[Array] = [np.zeros(0, dtype=np.int64)]
+    scales = [np.zeros((0, 2))]
+    for b in blocks:
+        prior: Any = b.prior
+        values = prior.location, prior.scales * (unit if prior.sigma_units else 1.0)
+        columns = [np.broadcast_to(v, len(b.columns)) for v in values]
+        entries.append(b.entries(m))
+        scales.append(np.repeat(np.column_stack(columns), b.width(m), axis=0))
+    location, scale = np.concatenate(scales).T.copy()
+    return np.concatenate(entries).astype(np.int64), location, scale
+
+
+def _quadratic(
+    block: BlockPrior, m: int
+) -> Callable[[Array, float, Array], tuple[float, float]]:
+    prior = block.prior
+    assert isinstance(prior, GaussianPrior)  # checked in `compiled_obstacle`
+    q = len(block.columns)
+    entries = block.entries(m)
+    P = prior.precision(q)
+    center = prior.center(q)[:, None]
+    top = float(prior.log_prob(np.broadcast_to(center, (q, block.width(m)))))
+
+    def add(theta: Array, unit: float, slopes: Array) -> tuple[float, float]:
+        # log p = top - d'P d / (2 u^2) - q m log u
+        d = theta[entries].reshape(q, -1) - center
+        g = P.dot(d) / -(unit**2)
+        slopes[entries] += g.ravel()
+        square = -float((d * g).sum())
+        return top - 0.5 * square - d.size * float(np.log(unit)), square - d.size
+
+    return add
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +179,12 @@ class SampledDensity:
 
     @cached_property
     def _parts(self) -> list[PriorPart]:
-        return [
-            PriorPart.of(b, self.model.shape[1])
-            for b in self.model.joint.blocks
-            if not isinstance(b.prior, Flat)
-        ]
+        return parts_of(self._blocks, self.model.shape[1])
+
+    @property
+    def _blocks(self) -> list[BlockPrior]:
+        """Blocks with a prior."""
+        return [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
 
     @cached_property
     def _fixed_aux(self) -> dict[str, float]:
@@ -217,21 +234,15 @@ class SampledDensity:
         density; else None."""
         rows = self.rows
         likelihood = self.model.likelihood
-        priors = [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
-        others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
-        densities = {_compiled_prior(b) for b in others}
-        if (
-            rows is None
-            or self.model.unknown
-            or None in densities
-            or len(densities) > 1
-        ):
+        others = [b for b in self._blocks if not isinstance(b.prior, GaussianPrior)]
+        densities = {_density_of(b) for b in others}
+        if rows is None or self.model.unknown or len(densities) > 1:
             return None
         assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
         A = self.at.A
         m = self.model.shape[1]
         unit = float(likelihood.noise(self.model.fixed))
-        normal = [PriorPart.of(b, m) for b in priors if b not in others]
+        normal = parts_of([b for b in self._blocks if b not in others], m)
 
         def log_normal(z: Array) -> tuple[float, Array]:
             theta = self.at.centre + A @ z
@@ -244,21 +255,11 @@ class SampledDensity:
         # normal priors: log p = top - pull'z - z'Q z / 2
         top, slope = log_normal(np.zeros(self.size))
         Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
-        entries = [np.zeros(0, dtype=np.int64), *(b.entries(m) for b in others)]
-        location, scale = [np.zeros(0)], [np.zeros(0)]
-        for b in others:
-            prior: Any = b.prior
-            for parts, v in (
-                (location, prior.location),
-                (scale, prior.scales * (unit if prior.sigma_units else 1.0)),
-            ):
-                by_column = np.broadcast_to(np.asarray(v, dtype=float), len(b.columns))
-                parts.append(np.repeat(by_column, b.width(m)))
         density, settings = next(iter(densities), None) or (None, ())
         arrays = (
             rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**self.model.fixed), dtype=float),
-            self.at.centre, A, -slope, Q, np.concatenate(entries).astype(np.int64), np.concatenate(location),
-            np.concatenate(scale), np.array(settings, dtype=float), np.array([top + rows.constant]),
+            self.at.centre, A, -slope, Q, *entries_with_scales(others, m, unit), np.array(settings, dtype=float),
+            np.array([top + rows.constant]),
         )  # fmt: skip
         # The C function needs writable arrays in C order.
         data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
@@ -276,13 +277,3 @@ class CompiledTarget:
     def function(self) -> Any:
         """The C function."""
         return log_density_of(*self.parts)
-
-
-def _compiled_prior(
-    block: BlockPrior,
-) -> tuple[CompiledDensity, tuple[float, ...]] | None:
-    """Return the compiled density of independent coefficients with its settings, or None."""
-    prior = block.prior
-    if not isinstance(prior, LocationScale) or prior.compiled_density is None:
-        return None
-    return prior.compiled_density, tuple(prior.settings)
