@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis
-from probreg.kernels.row_values import RowValues, root_at_rows
+from probreg.kernels.row_values import RowValues
 from probreg.kernels.sums import RowSums, covariance_left, root_left
 from probreg.model.group_effects import LinearSums, inputs_of
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
@@ -71,17 +71,11 @@ class DrawnProcess:
         return list(self._build_nodes())
 
     def _build_nodes(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
-        names = [name for name, _ in self.prior.unknown]
-        for h, mine in nodes_of(self.table):
-            node_basis, _, places = root_at_rows(
-                self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors
-            )
+        for node, mine in nodes_of(self.table):
+            node_basis, _, places = self.prior.root_at(node)
             # k(x, A) k(A, A)^+ f = k(x, A_p) T T'f_p
-            yield (
-                mine,
-                node_basis,
-                np.einsum("pq,spm->sqm", node_basis.T, self.at_rows[mine][:, places]),
-            )
+            at_places = self.at_rows[mine][:, places]
+            yield mine, node_basis, np.einsum("pq,spm->sqm", node_basis.T, at_places)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
         """The mean (S, n, m) that the columns lack and the variance (S, n), at the rows of a design; 0 and None where all are among those

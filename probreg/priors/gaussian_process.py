@@ -1,7 +1,7 @@
 """The prior of a Gaussian process term with unknown amplitude, length or other hyperparameters."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.spectral import LOG_RANGE, SineBasis
 from probreg.priors.base import (
@@ -30,14 +31,6 @@ from probreg.special import LOG_2PI
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
-_FACTORS = (
-    0.03,
-    0.1,
-    0.3,
-    1.0,
-    3.0,
-)  # of the lengths of a kernel, at which a search begins
-_STEP = 2e-3  # of differences of log S over the log of a hyperparameter, whose error is near 1e-9
 
 
 @PRIORS.register
@@ -150,11 +143,12 @@ class GaussianProcess(DataDependentPrior):
                 f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read by the block: "
                 "state it in the formula, length="
             )
+        kind: Any = InducingPoints
         if isinstance(basis, SineBasis):
-            return SineProcess(basis, self.amplitude, tuple(unknown.items()))
-        if isinstance(basis, RowValues):
-            return FunctionValues(basis, self.amplitude, tuple(unknown.items()))
-        return InducingPoints(basis, self.amplitude, tuple(unknown.items()))
+            kind = SineProcess
+        elif isinstance(basis, RowValues):
+            kind = FunctionValues
+        return kind(basis, self.amplitude, tuple(unknown.items()))
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
@@ -198,11 +192,8 @@ class ProcessPrior(ConditionalPrior):
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
-        if isinstance(self.amplitude, AuxPrior):
-            amplitude = {"amplitude": Hyper(self.amplitude)}
-        else:
-            amplitude = {}
-        return amplitude | {name: Hyper(prior) for name, prior in self.unknown}
+        priors = {"amplitude": self.amplitude, **dict(self.unknown)}
+        return {k: Hyper(v) for k, v in priors.items() if isinstance(v, AuxPrior)}
 
     @property
     def scales(self) -> tuple[bool, ...]:
@@ -223,14 +214,13 @@ class ProcessPrior(ConditionalPrior):
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """The lengths of the basis and others, times factors common to all lengths."""
+        factors = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
         values = self.basis.kernel.hyper
-        return tuple(
-            tuple(
-                values[name] * (f if is_length(name) else 1.0)
-                for name, _ in self.unknown
-            )
-            for f in _FACTORS
-        )
+        columns = [
+            values[name] * (factors if is_length(name) else np.ones(5))
+            for name, _ in self.unknown
+        ]
+        return tuple(zip(*(c.tolist() for c in columns)))
 
     @abstractmethod
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
@@ -284,24 +274,15 @@ class SineProcess(ProcessPrior):
             name: np.asarray(values[name], dtype=float)[:, None]
             for name, _ in self.unknown
         }
-        if self._symbolic is not None:
-            with np.errstate(divide="ignore", under="ignore"):
-                log = 0.5 * np.log(self._symbolic(self.basis.frequencies, **columns))
-        else:
-            rows = [
-                dict(zip(columns, row))
-                for row in np.hstack(list(columns.values())).tolist()
-            ]
-            with np.errstate(divide="ignore", under="ignore"):
-                log = np.array(
-                    [
-                        0.5
-                        * np.log(
-                            self.kernel_at(**r).spectral_density(self.basis.frequencies)
-                        )
-                        for r in rows
-                    ]
-                )
+        frequencies = self.basis.frequencies
+        with np.errstate(divide="ignore", under="ignore"):
+            if self._symbolic is not None:
+                S = self._symbolic(frequencies, **columns)
+            else:
+                rows = np.hstack(list(columns.values())).tolist()
+                kernels = [self.kernel_at(**dict(zip(columns, row))) for row in rows]
+                S = np.array([k.spectral_density(frequencies) for k in kernels])
+            log = 0.5 * np.log(S)
         return np.maximum(log, log.max(1, keepdims=True) - LOG_RANGE)
 
     @property
@@ -359,31 +340,31 @@ class SineProcess(ProcessPrior):
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
         names = list(self.hyper)
-        d = len(self.hyper)
-        place = [names.index(name) for name, _ in self.unknown]
-        # the middle, then (h, 2h, -h, -2h) along each log, and the four corners of each pair
-        pairs = [(i, j) for i in place for j in place if j < i]
-        eye = _STEP * np.eye(d)
-        moves = [np.zeros(d)]
-        moves += [k * eye[i] for i in place for k in (1, 2, -1, -2)]
-        moves += [
-            a * eye[i] + b * eye[j] for i, j in pairs for a in (1, -1) for b in (1, -1)
-        ]
-        f = self.log_scales_at(logs + np.array(moves), q)
+        d = len(names)
+        h = 2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
+
+        def at(*steps: tuple[int, int]) -> Array:
+            moved = logs.copy()
+            for i, k in steps:
+                moved[i] += k * h
+            return self.log_scales_at(moved[None], q)[0]
+
+        f = at()
         slopes = np.zeros((q, d))
         curvature = np.zeros((q, d, d))
         slopes[:, [name == "amplitude" for name in names]] = 1.0
-        for n, i in enumerate(place):
+        unknown = [names.index(name) for name, _ in self.unknown]
+        for i in unknown:
             # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
-            plus, two, minus, twice = f[1 + 4 * n : 5 + 4 * n]
-            slopes[:, i] = (8.0 * (plus - minus) - (two - twice)) / (12.0 * _STEP)
-            curvature[:, i, i] = (
-                16.0 * (plus + minus) - (two + twice) - 30.0 * f[0]
-            ) / (12.0 * _STEP**2)
-        for n, (i, j) in enumerate(pairs):
-            a, b, c, e = f[1 + 4 * (len(place) + n) : 5 + 4 * (len(place) + n)]
-            curvature[:, i, j] = curvature[:, j, i] = (a - b - c + e) / (4.0 * _STEP**2)
-        return LogScales(f[0], slopes, curvature)
+            plus, two, minus, twice = (at((i, k)) for k in (1, 2, -1, -2))
+            slopes[:, i] = (8.0 * (plus - minus) - (two - twice)) / (12.0 * h)
+            second = 16.0 * (plus + minus) - (two + twice) - 30.0 * f
+            curvature[:, i, i] = second / (12.0 * h**2)
+            for j in unknown[: unknown.index(i)]:
+                corners = [(a, b) for a in (1, -1) for b in (1, -1)]
+                mixed = sum(a * b * at((i, a), (j, b)) for a, b in corners)
+                curvature[:, i, j] = curvature[:, j, i] = mixed / (4.0 * h**2)
+        return LogScales(f, slopes, curvature)
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return replace(
@@ -467,14 +448,9 @@ class FunctionValues(UnknownLength):
         )
         f = beta.reshape(-1, a, m)
         log_probs = np.empty(len(table))
-        size = np.broadcast_to(
-            np.asarray(self.amplitude_at(values), dtype=float), lead
-        ).ravel()
+        size = np.broadcast_to(self.amplitude_at(values), lead).ravel()
         for node, mine in nodes_of(table):
-            node_basis, _, places = root_at_rows(
-                self.kernel_at(**dict(zip((n for n, _ in self.unknown), node))),
-                self.basis.anchors,
-            )
+            node_basis, _, places = self.root_at(node)
             # of the anchors that explain all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
             u = (
                 np.einsum("pq,spm->sqm", node_basis.T, f[mine][:, places])
@@ -492,11 +468,14 @@ class FunctionValues(UnknownLength):
     def given(self, **values: Any) -> Prior:
         raise self.moved_columns()
 
+    def root_at(self, node: Iterable[float]) -> tuple[AnchoredBasis, Array, list[int]]:
+        """`root_at_rows` of k at values of the unknown hyperparameters, in their order."""
+        values = dict(zip(self.in_columns, node))
+        return root_at_rows(self.kernel_at(**values), self.basis.anchors)
+
     def root_given(self, **values: Any) -> Array:
-        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[
-            1
-        ] * self.size_at(values)
-        return np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
+        _, F, _ = self.root_at([values[name] for name in self.in_columns])
+        return np.pad(self.size_at(values) * F, ((0, 0), (0, len(F) - F.shape[1])))
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return root_at_rows(kernel, self.basis.anchors)[0]
@@ -504,7 +483,7 @@ class FunctionValues(UnknownLength):
     def _sample_given(
         self, rng: Generator, shape: Shape, values: dict[str, float]
     ) -> Array:
-        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1]
+        _, F, _ = self.root_at([values[name] for name in self.in_columns])
         return self.size_at(values) * F @ rng.standard_normal((F.shape[1], shape[-1]))
 
 
