@@ -278,17 +278,9 @@ class UnivariateLikelihood(Likelihood):
     # test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
     compiled_quantile: ClassVar[Any] = None
 
-    @property
-    def width(self) -> int:
-        return 1
-
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def contrast_matrix(self) -> Array:
-        return np.ones((1, 1))
+    width = 1
+    outcomes = ()
+    contrast_matrix = np.ones((1, 1))
 
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         return eta, np.ones((*eta.shape, 1))

@@ -255,7 +255,11 @@ def value_grad_hessian(
         derivatives = likelihood.value_grad_hessian(
             rows.y, eta, **likelihood.at_rows(aux_values, rows.precision)
         )
-        log_p, g, h = _weighted_derivatives(rows, derivatives, pick)
+        log_p, g, h = derivatives
+        if len(pick) < g.shape[1]:
+            g = g[:, pick]
+            h = h[:, pick][:, :, pick]
+        log_p, g, h = (times_weights(v, rows.weights) for v in (log_p, g, h))
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
@@ -302,20 +306,6 @@ def _derivative_sums(
         return *slopes, *second
 
     return part
-
-
-def _weighted_derivatives(
-    block: Block, rows: tuple[Array, Array, Array], pick: list[int]
-) -> tuple[Array, Array, Array]:
-    """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
-    log_p, g, h = rows
-    if len(pick) < g.shape[1]:
-        g = g[:, pick]
-        h = h[:, pick][:, :, pick]
-    if block.weights is None:
-        return log_p, g, h
-    w = block.weights
-    return w * log_p, w[:, None] * g, w[:, None, None] * h
 
 
 def expected_information(

@@ -858,9 +858,21 @@ class Model(FromData):
         k = gamma.size
         aux_values = {**self.fixed, **aux}
         a = len(self.unknown)
-        value, g_beta, g_aux, *second = self._log_lik_sums(
-            gamma, T, frame, aux_values, curved=curved
-        )
+        if self.of_moments:
+            log_lik = sums.of_moments(
+                self.design.moments,
+                gamma,
+                T,
+                aux_values[self.noise_scale],
+                bool(self.unknown),
+            )
+        else:
+            fn = partial(
+                sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
+                aux_values=aux_values, curved=curved,
+            )  # fmt: skip
+            log_lik = self.design.sum_over_rows(fn)
+        value, g_beta, g_aux, *second = log_lik
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
             H, cross, H_aux = second
@@ -873,30 +885,6 @@ class Model(FromData):
             np.concatenate([g_beta.ravel(), g_aux]) + prior.gradient,
             curvature + prior.curvature if curved else curvature,
         )
-
-    def _log_lik_sums(
-        self,
-        gamma: Array,
-        T: Array,
-        frame: Frame | None,
-        aux_values: Aux,
-        *,
-        curved: bool,
-    ) -> tuple[Array, ...]:
-        """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
-        if self.of_moments:
-            return sums.of_moments(
-                self.design.moments,
-                gamma,
-                T,
-                aux_values[self.noise_scale],
-                bool(self.unknown),
-            )
-        fn = partial(
-            sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
-            aux_values=aux_values, curved=curved,
-        )  # fmt: skip
-        return self.design.sum_over_rows(fn)
 
     @check_arguments
     def prior_predictive(

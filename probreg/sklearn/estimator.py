@@ -23,7 +23,6 @@ from probreg.fits.prediction import (
 )
 from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
-from probreg.model.from_text import parse_likelihood
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 
@@ -123,6 +122,6 @@ class ModelEstimator(BaseEstimator):
 
 def read_likelihood(likelihood: Any) -> Likelihood:
     """A likelihood as it is, by its name, or as a call with its settings."""
-    if isinstance(likelihood, str) and "(" in likelihood:
-        return parse_likelihood(likelihood)
+    if isinstance(likelihood, str):
+        return LIKELIHOODS.parse(likelihood)
     return LIKELIHOODS.resolve(likelihood)

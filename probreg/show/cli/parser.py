@@ -11,7 +11,6 @@ from probreg.data.weights import named_weights
 from probreg.errors import ProbregError
 from probreg.inference import METHODS
 from probreg.likelihoods import LIKELIHOODS
-from probreg.model.from_text import parse_likelihood
 from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli import commands
 from probreg.show.cli.files import SUFFIXES
@@ -167,7 +166,7 @@ def _add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     group = parser.add_argument_group("The model")
     repeat: dict[str, Any] = {"action": "append"} if several else {}
     group.add_argument(
-        "--likelihood", type=_option_type(parse_likelihood), help=LIKELIHOOD
+        "--likelihood", type=_option_type(LIKELIHOODS.parse), help=LIKELIHOOD
     )
     group.add_argument(
         "--prior", type=_option_type(parse_prior, several), help=PRIOR, **repeat
