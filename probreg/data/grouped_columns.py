@@ -12,7 +12,6 @@ import numpy as np
 from probreg.data.terms.grouped import GroupedTerm
 
 Array = np.ndarray
-_ROWS = 8192  # processed together, when each row needs a part of a matrix
 
 
 class GroupColumns(NamedTuple):
@@ -182,8 +181,9 @@ class ArrowColumns(NamedTuple):
         """x_i S x_i' (n,) of the rows x_i of [Z, X]: S has diagonal blocks (G, K, K), border (G, K, r) and corner (r, r)."""
         n = len(self.dense)
         leverages = np.empty(n)
-        for start in range(0, n, _ROWS):
-            rows = slice(start, min(start + _ROWS, n))
+        size = 8192  # rows at a time, because each row needs a part of a matrix
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
             leverages[rows] = self.part(rows)._leverage_from_blocks(
                 blocks, border, corner
             )

@@ -16,8 +16,6 @@ Array = NDArray[Any]
 Sums = tuple[Array, ...]
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
-_BLOCK = 2**18  # numbers in one block of rows: 2 MB, the size of a core's caches
-
 
 def row_blocks(n: int, width: int) -> list[slice]:
     """Consecutive slices that cover n rows of `width` numbers, each of 1024 to 16384 rows and about 2 MB.
@@ -25,7 +23,8 @@ def row_blocks(n: int, width: int) -> list[slice]:
     >>> row_blocks(40_000, 20)
     [slice(0, 13107, None), slice(13107, 26214, None), slice(26214, 39321, None), slice(39321, 40000, None)]
     """
-    rows = min(max(_BLOCK // max(width, 1), 1024), 16384)
+    size = 2**18  # numbers in one block of rows: 2 MB, the size of a core's caches
+    rows = min(max(size // max(width, 1), 1024), 16384)
     return [slice(start, min(start + rows, n)) for start in range(0, n, rows)] or [
         slice(0, 0)
     ]

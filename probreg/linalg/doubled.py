@@ -16,10 +16,6 @@ from probreg.linalg.factors import solve_upper
 
 Array = NDArray[np.float64]
 
-_CLOSE = (
-    2.0**-56
-)  # of a coefficient: a correction that no longer changes its last digit
-
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """s = fl(a + b) and e with s + e = a + b exactly (Knuth).
@@ -134,6 +130,7 @@ def refine(
     so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None if they do not shrink.
     """
     passes = 8
+    last_digit = 2.0**-56  # of a coefficient: smaller corrections do not change it
     floor = 2.0**-96  # of ||R b||^2: corrections that are rounding
     high = b
     low = np.zeros_like(b)
@@ -153,7 +150,7 @@ def refine(
             return None
         high, e = two_sum(high, d)
         high, low = two_sum(high, low + e)
-        if np.all(np.abs(d) <= _CLOSE * np.abs(high)) or size == 0.0:
+        if np.all(np.abs(d) <= last_digit * np.abs(high)) or size == 0.0:
             break
         last = size
     # |W^(1/2)(r - X d)|^2 = r'W r - |R d|^2 at the solution of least squares.

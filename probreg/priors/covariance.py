@@ -41,7 +41,6 @@ from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
 
 UNKNOWN = Reference()
-_EDGE = 1e-4  # of its standard deviation: what an effect adds to those before it that is told from nothing
 
 
 @PRIORS.register
@@ -226,15 +225,16 @@ class VaryingEffects(ConditionalPrior):
 
     def collinear(self, values: Mapping[str, float], kept: Sequence[int]) -> list[str]:
         """Which of the effects `kept` are functions of those before them, at the edge of their correlations, in words."""
+        edge = 1e-4  # of the standard deviation of an effect: rounding, if it adds no more to the effects before it
         T = self.root_of_groups(values)
         T = T / np.linalg.norm(T, axis=1)[:, None]
         for n, i in enumerate(kept):
             R = T[kept[: n + 1]] @ T[kept[: n + 1]].T
-            if n == 0 or np.linalg.eigvalsh(R)[0] > _EDGE**2:
+            if n == 0 or np.linalg.eigvalsh(R)[0] > edge**2:
                 continue
             effect = self.effects[i]
             for j, r in zip(kept, R[n, :n]):
-                if abs(r) > 1.0 - _EDGE**2:
+                if abs(r) > 1.0 - edge**2:
                     sign = "1" if r > 0 else "-1"
                     return [
                         f"cor({self.effects[j]}, {effect} | {self.group}) is {sign}"

@@ -17,8 +17,8 @@ on the diagonal blocks of L: it uses roots, never precisions, so a standard devi
 guides the search.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -52,7 +52,8 @@ _LARGE, _FEW = (
 )  # entries of a border from which it may be sparse, and its largest share of nonzeros
 
 
-class ArrowNodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ArrowNodes:
     """Results at S nodes: u | theta, y ~ N(mean, H^-1) in the coordinates of the roots,
     including flat coefficients."""
 
@@ -61,7 +62,11 @@ class ArrowNodes(NamedTuple):
     log_noise: Array  # (S,)
     log_det: Array  # (S,) log |H| - f log noise, of H as it enters the value
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
-    mean: Parts  # (S, G, K, 1) and (S, r, 1)
+    half: Parts  # (S, G, K, 1) and (S, r, 1), H^(-1/2) noise M'X'y
+
+    @cached_property
+    def mean(self) -> Parts:
+        return self.factor.solve_transposed(*self.half)
 
 
 class ArrowSurface(NodesSurface):
@@ -114,7 +119,7 @@ class ArrowSurface(NodesSurface):
             return factor
         return factor.leading_part(self.layout.shape[2])
 
-    def at_nodes(self, theta: Array, *, spread: bool = True) -> ArrowNodes:
+    def at_nodes(self, theta: Array) -> ArrowNodes:
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
         roots = self.layout.roots(theta, np.exp(-0.5 * log_noise))
@@ -130,8 +135,7 @@ class ArrowSurface(NodesSurface):
         )
         flat = len(self.layout.flat) * (self.criterion == "REML")
         log_det = self._counted_factor(H).log_det() - flat * log_noise
-        mean = H.solve_transposed(*half) if spread else half
-        return ArrowNodes(roots, H, log_noise, log_det, penalised, mean)
+        return ArrowNodes(roots, H, log_noise, log_det, penalised, half)
 
     @property
     def _constant(self) -> float:

@@ -339,7 +339,7 @@ class EvidenceProblem:
         sizes = self.groups.sizes * widths[self.groups.group_of]
         # a correlation, or the length of a vanished part, may be unidentified; a small
         # scale of effects may grow
-        soft = np.array(
+        ridge = 1e-3 * np.array(
             [
                 float(not g.prior.scalar and not (g.prior.hyper_labels and is_scale))
                 for g in self.unknown
@@ -352,7 +352,7 @@ class EvidenceProblem:
             maximise_log_scales,
             self.surface,
             sizes=sizes,
-            soft=soft,
+            ridge=ridge,
             tol=self.surface.tol,
             max_steps=max_steps,
             secant=self.surface.secant,

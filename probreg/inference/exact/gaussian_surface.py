@@ -18,11 +18,11 @@ eliminated.
 """
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance, root_of_square
@@ -54,7 +54,8 @@ class _Reduced(NamedTuple):
     z_flat: Array  # (k,)
 
 
-class GaussianNodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GaussianNodes:
     """gamma | theta_s, y ~ N(mean_s, T_s T_s') at nodes s, T (S, q, q), or its diagonal (S, q)."""
 
     log_noise: Array  # (S,)
@@ -62,7 +63,14 @@ class GaussianNodes(NamedTuple):
     penalised: Array  # (S,) noise (|z - W mean|^2 + rest) + |m|^2
     D: Array  # (S, q)
     mean: Array  # (S, q)
-    T: Array
+    R: Array  # (S, q, q) with H = R'R, or its diagonal (S, q)
+
+    @cached_property
+    def T(self) -> Array:
+        """D R^-1."""
+        if self.R.ndim == 2:
+            return self.D / self.R
+        return self.D[:, :, None] * np.array([inverse_upper(R) for R in self.R])
 
 
 class NodesSurface(EvidenceSurface):
@@ -82,9 +90,9 @@ class NodesSurface(EvidenceSurface):
         memory."""
 
     @abstractmethod
-    def at_nodes(self, theta: Array, *, spread: bool = True) -> Any:
+    def at_nodes(self, theta: Array) -> Any:
         """The coefficients at each of theta (S, d), with `log_noise`, `log_det` and
-        `penalised`; without `spread` for values only."""
+        `penalised`."""
 
     @abstractmethod
     def _balance(self, other_hyper: Array) -> Array | float:
@@ -110,7 +118,7 @@ class NodesSurface(EvidenceSurface):
     def _values(self, theta: Array) -> Array:
         """log p(y | theta) of one block."""
         try:
-            return self._evidence(self.at_nodes(theta, spread=False))
+            return self._evidence(self.at_nodes(theta))
         except np.linalg.LinAlgError:  # at one of them
             if len(theta) == 1:
                 return np.array([-np.inf])
@@ -157,7 +165,7 @@ class NodesSurface(EvidenceSurface):
             return at_scales(np.log(self.model.noise_held))
         # sigma^2 (RSS + |u|^2) / n at sigma = 1, the maximum over sigma^2 at this ratio
         theta = np.append(at_scales(0.0), 0.0)
-        square = float(self.at_nodes(theta[None], spread=False).penalised[0])
+        square = float(self.at_nodes(theta[None]).penalised[0])
         smallest = max(1e-20 * self.response_scale**2, 1e-300)
         log_sigma = 0.5 * np.log(
             max(square, smallest) / max(self._residual_weight, 1.0)
@@ -247,16 +255,14 @@ class GaussianSurface(NodesSurface):
 
     def __call__(self, theta: Array) -> EvidencePoint:
         nodes = self.at_nodes(theta[None])
-        log_noise = float(self.log_noise(theta[None])[0])
         _, J, curvature = self.groups.log_scales(theta[: len(self.groups.priors)])
         D = nodes.D[0]
-        T = nodes.T[0] / (D[:, None] if nodes.T.ndim == 3 else D)
         m = nodes.mean[0] / D
-        S = T @ T.T if T.ndim == 2 else T**2
-        if self.criterion == "REML":
-            S_before = S
-        else:
-            S_before = self._inverse_before(D, np.exp(log_noise))
+        S = _inverse(nodes.R[0])
+        S_before = S
+        if self.criterion == "ML":
+            z = np.zeros(len(m))
+            S_before = _inverse(self._factor(theta[None], self._before, z)[0][0])
         evidence = float(self._evidence(nodes)[0])
         rss = float(nodes.penalised[0] - m @ m)
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
@@ -268,78 +274,52 @@ class GaussianSurface(NodesSurface):
         point = EvidencePoint(evidence, gradient, hessian, evidence, effective)
         return with_priors(self.with_left_bound(point, theta), theta, self.priors)
 
-    def _inverse_before(self, D: Array, noise: float) -> Array:
-        """(noise D W'W D + I)^-1 of the columns before flat ones are eliminated, or its diagonal."""
-        W = self._before
-        if W.ndim == 1:
-            return 1.0 / (noise * np.square(W * D) + 1.0)
-        A = np.vstack([np.sqrt(noise) * W * D, np.eye(len(D))])
-        T = inverse_upper(np.linalg.qr(A, mode="r"))
-        return np.asarray(T @ T.T)
-
-    def at_nodes(self, theta: Array, *, spread: bool = True) -> GaussianNodes:
-        """Return mean and spread of gamma at each of theta (S, d), by orthogonal
-        reduction of the rows and the prior; T is empty without `spread`."""
+    def at_nodes(self, theta: Array) -> GaussianNodes:
+        """Return mean and spread of gamma at each of theta (S, d)."""
         W, z, _ = self._coordinates
         log_noise = self.log_noise(theta)
-        log_D = self._log_scales(theta)
-        noise = np.exp(log_noise)[:, None]
-        D = np.exp(log_D)
+        noise = np.exp(log_noise)
+        D = np.exp(self._log_scales(theta))
+        R, m = self._factor(theta, W, z)
+        mean = D * m
+        rss = np.square(z - mean * W if W.ndim == 1 else z - mean @ W.T).sum(1)
+        penalised = noise * (rss + self._reduced_system.rest) + np.square(m).sum(1)
+        log_det = _log_det(R)
+        if self.criterion == "ML":
+            log_det = _log_det(self._factor(theta, self._before, z)[0])
+        return GaussianNodes(log_noise, log_det, penalised, D, mean, R)
+
+    def _factor(self, theta: Array, W: Array, z: Array) -> tuple[Array, Array]:
+        """R (S, q, q) with H = R'R = noise D W'W D + I, and m = noise H^-1 D W'z, by
+        orthogonal reduction of the rows and the prior; diagonals for a diagonal W."""
+        root_noise = np.exp(0.5 * self.log_noise(theta))[:, None]
+        D = np.exp(self._log_scales(theta))
         if W.ndim == 1:
-            # h = noise d^2 D^2 + 1, m = noise d D z / h, z - d D m = z / h, for each
-            # coordinate.
-            h = noise * np.square(W * D) + 1.0
-            m = noise * W * D * z / h
-            return self._nodes(log_noise, np.log(h).sum(1), z / h, D, m, D / np.sqrt(h))
-        informative = np.flatnonzero(self._informative(theta).any(0))
+            A = root_noise * W * D
+            h = np.square(A) + 1.0
+            return np.sqrt(h), root_noise * A * z / h
+        # without information u is N(0, I) as before
+        informative = np.flatnonzero(self._informative(theta, W).any(0))
         q = len(informative)
         all_q = len(z)
         rows = np.zeros((len(theta), all_q + q, q + 1))
-        # [noise^(1/2) W D; I] = Q R: R'R = H, T = R^-1, m = T Q'[noise^(1/2) z; 0], log |H| = 2 log |R|.
-        rows[:, :all_q, :q] = (
-            np.sqrt(noise)[:, :, None] * W[:, informative] * D[:, None, informative]
-        )
-        rows[:, :all_q, q] = np.sqrt(noise) * z
+        # [noise^(1/2) W D, noise^(1/2) z; I, 0] = Q [R, R m]
+        rows[:, :all_q, :q] = (root_noise[:, :, None] * W * D[:, None])[
+            ..., informative
+        ]
+        rows[:, :all_q, q] = root_noise * z
         rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
-        R = np.linalg.qr(rows, mode="r")
+        reduced = np.linalg.qr(rows, mode="r")
+        R = np.broadcast_to(np.eye(all_q), (len(theta), all_q, all_q)).copy()
+        R[:, informative[:, None], informative] = reduced[:, :q, :q]
         m = np.zeros((len(theta), all_q))
-        m[:, informative] = [solve_triangular(each[:q, :q], each[:q, q]) for each in R]
-        log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(
-            1
-        )
-        T = np.empty((0, all_q, all_q))
-        if spread:  # without information u is N(0, I) as before
-            T = np.zeros((len(theta), all_q, all_q))
-            T[:, np.arange(all_q), np.arange(all_q)] = 1.0
-            T[:, informative[:, None], informative] = [
-                inverse_upper(each) for each in R[:, :q, :q]
-            ]
-            T *= D[:, :, None]
-        return self._nodes(log_noise, log_det, z - (D * m) @ W.T, D, m, T)
+        m[:, informative] = [solve_upper(v[:q, :q], v[:q, q]) for v in reduced]
+        return R, m
 
-    def _nodes(
-        self,
-        log_noise: Array,
-        log_det: Array,
-        residual: Array,
-        D: Array,
-        m: Array,
-        T: Array,
-    ) -> GaussianNodes:
-        rss = np.square(residual).sum(1) + self._reduced_system.rest
-        penalised = np.exp(log_noise) * rss + np.square(m).sum(1)
-        if self.criterion == "ML":
-            log_det = self._log_det_before(log_noise, D)
-        return GaussianNodes(log_noise, log_det, penalised, D, D * m, T)
-
-    def _informative(self, theta: Array) -> Array:
+    def _informative(self, theta: Array, W: Array) -> Array:
         """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
         log_smallest = -25.3  # log 1e-11
-        W = self._coordinates[0]
-        if W.ndim == 1:
-            size = np.abs(W)
-        else:
-            size = np.linalg.norm(W, axis=0)
+        size = np.linalg.norm(W, axis=0)
         with np.errstate(divide="ignore"):
             return np.asarray(
                 self._log_scales(theta)
@@ -354,23 +334,6 @@ class GaussianSurface(NodesSurface):
         flat = self._reduced_system.log_det * (self.criterion == "REML")
         return 0.5 * self.model.design.moments.log_precision - flat
 
-    def _log_det_before(self, log_noise: Array, D: Array) -> Array:
-        """log |H| (S,) of the columns before flat ones are eliminated."""
-        W = self._before
-        q = len(self.groups.of)
-        noise = np.exp(0.5 * log_noise)[:, None]
-        if W.ndim == 1:
-            return np.log1p(np.square(noise * W * D)).sum(1)
-        rows = np.concatenate(
-            [
-                noise[:, :, None] * W * D[:, None, :],
-                np.broadcast_to(np.eye(q), (len(D), q, q)),
-            ],
-            1,
-        )
-        R = np.linalg.qr(rows, mode="r")
-        return np.asarray(2.0 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(1))
-
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
         memory, with similar coordinates together."""
@@ -380,7 +343,8 @@ class GaussianSurface(NodesSurface):
         if self.groups.scalar:
             order = np.arange(count)
         else:
-            order = np.argsort(self._informative(theta).sum(1), kind="stable")
+            informative = self._informative(theta, self._coordinates[0])
+            order = np.argsort(informative.sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
         blocks = min(count, 1 + count * bytes_of_one // memory)
         if blocks == 1:
@@ -460,6 +424,20 @@ class GaussianSurface(NodesSurface):
         sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
         covariance = DenseCovariance.of_raw_root(self.model.design.frame, 1, root)
         return NodeMixture(beta, c + G @ mean, covariance, weight, c + gamma @ G.T, sd)
+
+
+def _log_det(R: Array) -> Array:
+    """log |R'R| (S,)."""
+    diagonal = R if R.ndim == 2 else np.diagonal(R, axis1=1, axis2=2)
+    return np.asarray(2.0 * np.log(np.abs(diagonal)).sum(1))
+
+
+def _inverse(R: Array) -> Array:
+    """(R'R)^-1, or its diagonal."""
+    if R.ndim == 1:
+        return R**-2
+    T = inverse_upper(R)
+    return np.asarray(T @ T.T)
 
 
 def _diagonal(W: Array, z: Array) -> tuple[Array, Array, Array]:

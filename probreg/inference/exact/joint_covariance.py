@@ -22,7 +22,7 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import LatentGroup
+from probreg.inference.exact.latent_groups import DIFFERENCE, LatentGroup
 from probreg.inference.varying import FoundScales
 from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import SmoothLikelihood
@@ -30,9 +30,6 @@ from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
-
-# a log, for differences of the columns of a process, with an error of about 1e-6
-_STEP = 1e-3
 
 
 @one_blas_thread()
@@ -226,7 +223,9 @@ def _derivatives_of_process(
         return np.asarray(columns @ (columns.T @ score))
 
     return {
-        name: size * (values_at(name, _STEP) - values_at(name, -_STEP)) / (2.0 * _STEP)
+        name: size
+        * (values_at(name, DIFFERENCE) - values_at(name, -DIFFERENCE))
+        / (2.0 * DIFFERENCE)
         for name in prior.in_columns
     }
 

@@ -53,10 +53,6 @@ from probreg.priors import (
     SmoothPrior,
 )
 
-_TOL = 1e-6  # of a mode, in standard errors, before the last step squares it: log |H| is of first order in the error
-_ROUGH = 1e-4  # tolerance of modes for weights only, from so many rows on
-_STEP = 1e-4  # step of differences of a prior's curvature
-
 
 class LaplaceMode(NamedTuple):
     """The mode over the integrated coordinates, given the others."""
@@ -168,7 +164,9 @@ class LaplaceSurface(EvidenceSurface):
         """The mode by Newton's method with step halving from the last mode; if this
         fails, from a start by the response alone. A rough one is for weights only."""
         max_numbers = 10**7  # numbers, 80 MB, of modes in memory
-        tol = _ROUGH if rough else _TOL
+        # in standard errors, before the last step squares it: log |H| is of first order
+        # in the error
+        tol = 1e-4 if rough else 1e-6
         before = self._kept.get(theta.tobytes(), self._last)
         is_same = before is not None and np.array_equal(before.theta, theta)
         if before is not None and is_same and before.tol <= tol:
@@ -362,7 +360,7 @@ class LaplaceSurface(EvidenceSurface):
         H^-1."""
         k = len(S)
         step = np.zeros(c.shape)
-        step[:k, 0] = _STEP * np.sqrt(S)
+        step[:k, 0] = 1e-4 * np.sqrt(S)
         up, down = (
             np.diagonal(self._prior_slopes(c + h)[1])[:k] for h in (step, -step)
         )

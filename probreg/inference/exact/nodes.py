@@ -18,8 +18,6 @@ from probreg.inference.sampling.importance import (
     smooth_weights,
 )
 
-_REACH = 300.0  # of a log: the range of double precision
-
 
 class Nodes(NamedTuple):
     """Points theta with their weights, by chain: independent scramblings of one

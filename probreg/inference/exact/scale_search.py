@@ -9,18 +9,10 @@ import numpy as np
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import EvidencePoint, NoMode
 from probreg.inference.modes.maximise import newton_step
+from probreg.linalg.halving import halvings
 from probreg.model.model import LocalModel
 
-_VANISHED = 1e-6  # relative to a group's parameters: if the data determine fewer and its scale decreases, the scale is zero
-_ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
-_STILL = 1e-8  # of a log: no change
-# of a decrement, in standard errors: rounding of f may hide the last steps
-_NEAR = 0.01
-_LEFT = 1e-4  # of the evidence: a nuisance parameter with a smaller gain towards its limit at zero is at the limit
-_SOFT = 1e-3  # ridge added to the curvature of the surface
-_SECANT = 1e-4  # smallest cosine between a step and the change of the gradient for an update of the curvature
 _NO_SLOPE = 1e-9  # of the evidence over a log: rounding
-_HALVES = tuple(0.5**k for k in range(30))  # factors of a step
 HELD = 1e5  # a vanished scale is fixed at a value smaller by this factor, with coefficients of zero to 1e-16
 
 
@@ -43,7 +35,7 @@ def maximise_log_scales(
     surface: Callable[[Array], EvidencePoint],
     theta: Array,
     sizes: Array,
-    soft: Array,
+    ridge: Array,
     *,
     tol: float,
     max_steps: int,
@@ -52,15 +44,21 @@ def maximise_log_scales(
     jumps: bool = False,
     upper: Array | None = None,
     fixed: int | None = None,
+    # of a log: no change
+    still: float = 1e-8,
+    # of a decrement, in standard errors of the logs: below `rounding` it is rounding of
+    # f, and below `near` rounding may hide the last steps
+    rounding: float = 1e-5,
+    near: float = 0.01,
 ) -> EvidenceMaximum:
     """Newton's method on the logs with step halving; a scale that goes to zero is
     removed, and returns if f increases with it.
 
     `sizes` (d,) has the number of coefficients of each scale, and 0 for hyperparameters
     that cannot vanish. `limits` marks nuisance parameters, the next coordinates, for
-    which the likelihood has a limit at zero. `soft` (d,) marks hyperparameters that may
-    be unidentified (for example the length of a component whose variance is 0); a small
-    ridge keeps them in place. `secant`: the Hessian is approximate, and is corrected by
+    which the likelihood has a limit at zero. `ridge` (d,) is added to the curvature; it keeps
+    hyperparameters in place that may be unidentified (for example the length of a
+    component whose variance is 0). `secant`: the Hessian is approximate, and is corrected by
     the last changes of the gradient. `jumps`: f is not continuous, so its maximum may
     have a slope. `upper` (d,) ends the search if a hyperparameter is above it.
     Coordinate number `fixed` stays at its start.
@@ -77,7 +75,7 @@ def maximise_log_scales(
     ended = False
     steps = 0
     moves: list[tuple[Array, Array]] = []
-    ridge = np.diag(np.append(_SOFT * soft, np.zeros(len(theta) - d)))
+    ridge = np.diag(np.append(ridge, np.zeros(len(theta) - d)))
     for _ in range(max_steps):
         steps += 1
         if not np.isfinite(point.hessian).all():  # too far out for double precision
@@ -89,7 +87,7 @@ def maximise_log_scales(
         decrement = float(np.sqrt(max(float(point.gradient @ step), 0.0)))
         # This close to the maximum each step squares the error: a decrement that no
         # longer decreases is rounding of the surface.
-        if convex and (decrement < tol or before <= decrement < _ROUNDING):
+        if convex and (decrement < tol or before <= decrement < rounding):
             # A pruned scale returns if the evidence increases with it: d f / d log
             # tau_k > 0.
             up = theta + np.log(HELD) * vanished
@@ -109,11 +107,11 @@ def maximise_log_scales(
         step = step / max(1.0, float(np.abs(step).max()) / 2.0)
         theta, point = _rise(surface, theta, step, point)
         move = theta - before_step[0]
-        if float(np.abs(move).max()) < _STILL:
+        if float(np.abs(move).max()) < still:
             # no step increases f beyond rounding: this is the maximum only if the
             # gradient agrees, or if f jumps and has increased
-            ended = decrement < _NEAR or (
-                jumps and float(np.abs(theta - start).max()) > _STILL
+            ended = decrement < near or (
+                jumps and float(np.abs(theta - start).max()) > still
             )
             break
         if secant:
@@ -149,13 +147,15 @@ def _find_vanishing(point: EvidencePoint, sizes: Array, fell: Array) -> Array:
     step decreased if they `fell`."""
     # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum is at
     # tau_k = 0; if f is flat to rounding, steps downwards would not end
+    no_effect = 1e-6  # relative to the parameters of a group
+    no_gain = 1e-4  # of f, left towards the limit of a nuisance parameter at zero
     d = len(point.effective)
     down = (point.gradient < 0) | (fell & (point.gradient < _NO_SLOPE))
     vanishing = (sizes > 0) & down
-    vanishing[:d] &= point.effective < _VANISHED * sizes[:d]
+    vanishing[:d] &= point.effective < no_effect * sizes[:d]
     # near a limit at v = 0 f is linear in v: its slope over log v is the remaining gain
     bend = np.abs(np.diagonal(point.hessian)[d:])
-    is_flat = (point.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT)
+    is_flat = (point.gradient[d:] > -no_gain) & (bend < 10.0 * no_gain)
     vanishing[d:] &= fell[d:] & is_flat
     return vanishing
 
@@ -163,8 +163,9 @@ def _find_vanishing(point: EvidencePoint, sizes: Array, fell: Array) -> Array:
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
     """Return H updated so that H s = y for the last step s with its change y of the
     gradient, and nearly for those before."""
+    smallest = 1e-4  # cosine between a step and the change of the gradient
     for s, y in moves:
-        if s @ y <= _SECANT * np.linalg.norm(s) * np.linalg.norm(y):
+        if s @ y <= smallest * np.linalg.norm(s) * np.linalg.norm(y):
             continue
         Hs = H @ s
         if s @ Hs > 0:  # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS)
@@ -182,7 +183,7 @@ def _rise(
 ) -> tuple[Array, EvidencePoint]:
     """Return theta after the step, its half, its quarter, ..., the first that does not
     lower the surface beyond rounding, and the point there; theta itself without one."""
-    for t in _HALVES:
+    for t in halvings(theta, step):
         try:
             new = surface(theta + t * step)
         except NoMode:  # a scale near infinity, beyond double precision
