@@ -314,30 +314,22 @@ class ArrowLayout:
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group
         m = g.width(self.model.shape[1])
-        relative = bool(g.base.sigma_units)
-        unit = unit if relative else np.ones(len(logs))
-        if not b.repeated:
-            D = unit[:, None] * np.exp(g.log_scales_at(logs))
-            slopes = g.log_scales(logs[0]).slopes.T * D[0]
-            value, slopes = (np.repeat(v, m, 1)[..., None, None] for v in (D, slopes))
-            return BlockRoots(b, relative, value, slopes)
-        K = b.size // m
-        roots = [None if g.prior is None else g.prior.root(row) for row in logs]
-        if roots[0] is not None:
-            value = np.array([root[0] for root in roots if root is not None])
-            slopes = roots[0][1]
-        else:
+        value, slopes = g.root_at(logs, repeated=b.repeated)
+        if b.repeated:
             sd = g.base.independent(len(g.columns))
             assert sd is not None  # see `_repeating_term`
-            tau = np.ones(len(logs)) if g.prior is None else np.exp(logs[:, 0])
-            value = tau[:, None, None] * sd[0] * np.eye(K)
-            slopes = value[: len(g.hyper)]
-        value = unit[:, None, None] * value
-        slopes = unit[0] * slopes
-        if m > 1:
-            value = np.kron(value, np.eye(m))
-            slopes = np.kron(slopes, np.eye(m))
-        return BlockRoots(b, relative, value[:, None], slopes[:, None])
+            value, slopes = value[:, :1] * sd[0], slopes[:, :1] * sd[0]
+            if value.shape[-1] * m < b.size:
+                eye = np.eye(b.size // m)
+                value, slopes = value * eye, slopes * eye
+            if m > 1:
+                value, slopes = (np.kron(v, np.eye(m)) for v in (value, slopes))
+        else:
+            value, slopes = (np.repeat(v, m, 1) for v in (value, slopes))
+        relative = bool(g.base.sigma_units)
+        if relative:
+            value, slopes = unit[:, None, None, None] * value, unit[0] * slopes
+        return BlockRoots(b, relative, value, slopes)
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         """Return new starts with vanished scales at a tenth of the others, or at their

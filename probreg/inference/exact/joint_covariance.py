@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
@@ -145,21 +144,15 @@ def _prior_pull(
     else:
         L = csr_array(diags_array(1.0 / sd))
     z = L.T @ (inside - g.base.center(q)[:, None])
-    if g.prior is not None and (root := g.prior.root(logs)) is not None:
-        # P = R'^-1 R^-1, and -dP = R'^-1 (A + A') R^-1 with A = R^-1 dR, group by group
-        K = len(root[0])
-        root_inverse = solve_triangular(root[0], np.eye(K), lower=True)
-        A = root_inverse @ root[1]
-        v = np.einsum("kl,glw->gkw", root_inverse, z.reshape(-1, K, z.shape[1]))
-        z, slopes = (
-            np.einsum("lk,glw...->gkw...", root_inverse, x)
-            for x in (v, np.einsum("dkl,glw->gkwd", A + A.swapaxes(1, 2), v))
-        )
-        z, slopes = z.reshape(q, -1), slopes.reshape(q, z.shape[2], -1)
-    else:
-        s, J, _ = g.log_scales(logs)
-        z = z / np.square(unit * np.exp(s))[:, None]
-        slopes = 2.0 * z[:, :, None] * J[:, None]
+    value, slopes = g.root_at(logs[None])
+    # P = R'^-1 R^-1, and -dP = R'^-1 (A + A') R^-1 with A = R^-1 dR, group by group
+    inverse = np.linalg.inv(unit * value[0])
+    A = unit * inverse @ slopes
+    v = inverse @ z.reshape(-1, inverse.shape[-1], z.shape[1])
+    back = inverse.swapaxes(-1, -2)
+    changes = back @ (A + A.swapaxes(-1, -2)) @ v
+    z, slopes = (back @ v).reshape(z.shape), np.moveaxis(changes, 0, -1)
+    slopes = slopes.reshape(*z.shape, len(logs))
     return L @ z, (L @ slopes.reshape(q, -1)).reshape(slopes.shape)
 
 

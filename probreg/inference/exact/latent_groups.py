@@ -101,6 +101,20 @@ class LatentGroup:
             return np.zeros((len(logs), q))
         return self.prior.log_scales_at(logs, q)
 
+    def root_at(self, logs: Array, *, repeated: bool = True) -> tuple[Array, Array]:
+        """L (S, R, K, K) with gamma = L u at logs (S, d), and its slopes (d, R, K, K) at
+        the first: one root for all groups (R = 1) if they have one and `repeated`, else
+        a scale of each coordinate (K = 1)."""
+        roots: list[Any] = [None]
+        if repeated and self.prior is not None:
+            roots = [self.prior.root(row) for row in logs]
+        if roots[0] is not None:
+            value = np.array([root[0] for root in roots])
+            return value[:, None], roots[0][1][:, None]
+        D = np.exp(self.log_scales_at(logs))
+        slopes = self.log_scales(logs[0]).slopes.T * D[0]
+        return D[..., None, None], slopes[..., None, None]
+
 
 class LatentGroups:
     """All groups, the unknown ones first.

@@ -250,10 +250,9 @@ class ProcessSurface(EvidenceSurface):
                     g.prior.kernel_at(**values), g.prior.basis.anchors
                 )[1] * g.prior.size_at(values)
             else:
-                D = _root_of_columns(g, logs)[0]
-                if g.base.sigma_units:
-                    D = sigma * D
-                root_of_group = g.root @ D
+                unit = sigma if g.base.sigma_units else 1.0
+                D = unit * g.root_at(logs[None])[0][0]
+                root_of_group = _times_root(g.root.toarray(), D)
             B = np.zeros((p, root_of_group.shape[1]))
             B[list(g.columns)] = root_of_group
             roots.append(B)
@@ -383,18 +382,13 @@ def _of_columns(
     Z: Array, group: LatentGroup, logs: Array, unit: float
 ) -> tuple[Array, list[Array]]:
     """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L."""
-    root, slopes = _root_of_columns(group, logs)
-    A = unit * (Z @ root)
-    products = [unit * (Z @ slope) @ A.T for slope in slopes]
+    value, slopes = group.root_at(logs[None])
+    A = unit * _times_root(Z, value[0])
+    products = [unit * _times_root(Z, slope) @ A.T for slope in slopes]
     return A @ A.T, [product + product.T for product in products]
 
 
-def _root_of_columns(group: LatentGroup, logs: Array) -> tuple[Array, Array]:
-    """The root (q, q) of the covariance of C^-1 (beta - mu), I kron Lambda or diag(D), and
-    its slopes (d, q, q)."""
-    if group.prior is not None and (root := group.prior.root(logs)) is not None:
-        eye = np.eye(len(group.columns) // len(root[0]))
-        return np.kron(eye, root[0]), np.kron(eye, root[1])
-    s, J, _ = group.log_scales(logs)
-    D = np.diag(np.exp(s))
-    return D, D * J.T[:, :, None]
+def _times_root(Z: Array, root: Array) -> Array:
+    """Z L (n, q) of the root L (R, K, K) of a group."""
+    rows = Z.reshape(len(Z), -1, 1, root.shape[-1])
+    return np.asarray(rows @ root).reshape(len(Z), -1)
