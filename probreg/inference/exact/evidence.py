@@ -31,6 +31,7 @@ from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
+    BlockPrior,
     GaussianPrior,
     HierarchicalPrior,
     LatentPrior,
@@ -299,44 +300,45 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
             f"{method.name} {does} unknown prior scales, and this model has none; use a prior such as Normal(Reference()) or "
             "Normal(HalfNormal(1.0))"
         )
-    unsupported = [
-        b.prior.name
-        for b in blocks
-        if isinstance(b.prior, HierarchicalPrior)
-        and not (isinstance(b.prior, LatentPrior) and b.prior.normal)
-    ]
-    if unsupported:
-        return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(unsupported)}; use nuts"
-    kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
-    for b in blocks:
-        if not isinstance(b.prior, LatentPrior | kind):
-            return (
-                f"{method.name} needs the other priors to be {word} with {model.likelihood.named} likelihood, and "
-                f"{b.prior.name} is not"
-            )
-        if isinstance(b.prior, LatentPrior) and b.prior.sigma_units and not gaussian:
-            return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
     reason = bounded_aux(method, model)
     if reason is not None:
         return reason
+    for b in blocks:
+        reason = _prior_obstacle(method, model, b)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _prior_obstacle(method: Method, model: Model, block: BlockPrior) -> str | None:
+    """Return why the evidence is not a smooth function because of one prior."""
+    prior = block.prior
+    gaussian = model.likelihood.least_squares
+    kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
+    if not isinstance(prior, HierarchicalPrior):
+        if isinstance(prior, kind):
+            return None
+        return f"{method.name} needs the other priors to be {word} with {model.likelihood.named} likelihood, and {prior.name} is not"
+    if not (isinstance(prior, LatentPrior) and prior.normal):
+        return f"{method.name} needs unknown scales to be those of normal priors, and this model has {prior.name}; use nuts"
+    for name, hyper in prior.hyper.items():
+        if hyper.prior.has_bounded_support:
+            scale_name = "a scale" if name == "tau" else name
+            return f"{method.name} searches for a zero of the gradient, and the {hyper.prior.name} prior of {scale_name} has bounded support; use nuts"
+    if gaussian:
+        return None
+    if prior.sigma_units:
+        return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
     # an exact basis has a column for every row at sufficiently short lengths
-    exact_bases = [
-        b
-        for b in blocks
-        if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"
-    ]
-    if exact_bases and not gaussian and model.unknown:
+    if (
+        isinstance(prior, UnknownLength)
+        and prior.basis.kind == "exact"
+        and model.unknown
+    ):
         aux = " and ".join(model.unknown)
-        columns = model.design.describe_columns(exact_bases[0].columns)
+        columns = model.design.describe_columns(block.columns)
         return (
             f"{method.name} cannot estimate the length of {columns}, with an exact basis, for {model.likelihood.named} likelihood of "
             f"unknown {aux}, which goes to its limit: use basis='hsgp', or fix {aux}"
         )
-    for b in blocks:
-        for name, hyper in (
-            b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ()
-        ):
-            if hyper.prior.has_bounded_support:
-                scale_name = "a scale" if name == "tau" else name
-                return f"{method.name} searches for a zero of the gradient, and the {hyper.prior.name} prior of {scale_name} has bounded support; use nuts"
     return None
