@@ -25,7 +25,6 @@ from probreg.kernels.basis import (
 )
 from probreg.kernels.closure import (
     OnColumns as OnColumns,
-    Power as Power,
     Product as Product,
     Scaled as Scaled,
     Sum as Sum,

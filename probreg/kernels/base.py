@@ -242,9 +242,6 @@ class CovarianceFunction(ABC):
     def __rmul__(self, other: float) -> "CovarianceFunction":
         return self * other
 
-    def __pow__(self, power: int) -> "CovarianceFunction":
-        return KERNELS["power"]((self,), power)  # type: ignore[call-arg]
-
     def on(self, *columns: int | str) -> "CovarianceFunction":
         """The same function of some columns only, by number or by name."""
         return KERNELS["on"]((self,), columns)  # type: ignore[call-arg]

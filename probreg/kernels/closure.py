@@ -1,4 +1,4 @@
-"""Covariance functions made of others: sums, products, multiples, powers, of some columns, normalised.
+"""Covariance functions made of others: sums, products, multiples, of some columns, normalised.
 
 Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of such matrices are such matrices.
 """
@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.arguments.scalars import Number, check_fields, shown_value, whole_number
+from probreg.arguments.scalars import Number, check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
@@ -206,51 +206,6 @@ class Scaled(Composite):
             if isinstance(self.parts[0], Sum)
             else repr(self.parts[0])
         )
-
-
-@KERNELS.register
-@dataclass(frozen=True)
-class Power(Composite):
-    """A whole power of a covariance function, k(x, z)^power; written `k ** 2`.
-
-    Parameters
-    ----------
-    parts : tuple of CovarianceFunction
-        The one function.
-    power : int
-        At least 1.
-
-    Examples
-    --------
-    >>> from probreg.kernels import Linear
-    >>> (Linear() ** 2)([[1.0, 2.0]]).item()
-    25.0
-    """
-
-    parts: Parts = field()
-    power: Annotated[int, whole_number(1, 100)] = 2
-
-    name = "power"
-
-    @property
-    def bound(self) -> float:
-        try:
-            return self.parts[0].bound ** self.power
-        except OverflowError:
-            return math.inf
-
-    def matrix(self, pairs: RowPairs) -> Array:
-        return self.parts[0].matrix(pairs) ** self.power
-
-    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        # d k^n = n k^(n - 1) dk
-        outer = self.power * self.parts[0].matrix(pairs) ** (self.power - 1)
-        return {
-            name: outer * slope for name, slope in self.parts[0].slopes(pairs).items()
-        }
-
-    def __repr__(self) -> str:
-        return f"({self.parts[0]}) ** {self.power}"
 
 
 @KERNELS.register

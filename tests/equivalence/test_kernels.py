@@ -106,7 +106,7 @@ def test_scikit_learn_has_the_same_functions_and_answers():
         (kernels.RBF((0.8, 2.0)), theirs.RBF([0.8, 2.0])),
         *((kernels.Matern(0.8, nu), theirs.Matern(0.8, nu=nu)) for nu in (0.5, 1.5, 2.5)),
         (kernels.RationalQuadratic(0.8, 1.7), theirs.RationalQuadratic(0.8, 1.7)),
-        (kernels.Polynomial(1, 4.0) ** 2, theirs.DotProduct(2.0) ** 2),
+        (kernels.Polynomial(2, 4.0), theirs.DotProduct(2.0) ** 2),
         (3.0 * kernels.RBF(1.1) + kernels.Constant(0.5), theirs.ConstantKernel(3.0) * theirs.RBF(1.1) + theirs.ConstantKernel(0.5)),
     ]  # fmt: skip
     for mine, other in pairs:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.tuning import cross_validation, folds_of, tune
+from probreg.comparison.tuning import held_out, tune
+from probreg.comparison.tuning.held_out import folds_of
 from probreg.inference.penalized.paths import rescale_model
 from probreg.inference.penalized.ridge_modes import JointRidgeModes
 
@@ -94,7 +95,7 @@ def test_folds_have_the_losses_of_fits_of_their_own(likelihood, given):
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "poisson"])
 def test_folds_are_not_left_to_the_slow_way(likelihood, monkeypatch):
-    monkeypatch.setattr(cross_validation, "modes", None)
+    monkeypatch.setattr(held_out, "modes", None)
     assert np.isfinite(
         tune(model_of(likelihood), "cv", folds=4, scales=[0.1, 0.4]).table["score"]
     ).all()

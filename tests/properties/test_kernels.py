@@ -40,7 +40,6 @@ CASES: dict[str, list[CovarianceFunction]] = {
         2.0 * (3.0 * kernels.RBF(0.8)).on(0),
         2.0 * kernels.Constant(3.0),
     ],
-    "power": [(kernels.RBF(0.8) + kernels.Linear()) ** 3],
     "on": [kernels.Matern(0.8).on(1)],
 }
 OWN = set(CASES)
@@ -221,11 +220,11 @@ def test_along_a_column_is_the_function_of_rows_that_differ_there_alone(k):
 # ---- closure -------------------------------------------------------------------------------------------------------
 
 
-def test_sums_products_multiples_and_powers_are_those_of_the_matrices():
+def test_sums_products_and_multiples_are_those_of_the_matrices():
     a, b = kernels.RBF(0.8), kernels.Polynomial(2, 0.5)
     A, B = a(X, Z), b(X, Z)
     for k, K in (
-        (a + b, A + B), (a * b, A * B), (2.5 * a, 2.5 * A), (a * 2.5, 2.5 * A), (b**3, B**3), (1.5 + a, 1.5 + A), (a + 1.5, A + 1.5),
+        (a + b, A + B), (a * b, A * B), (2.5 * a, 2.5 * A), (a * 2.5, 2.5 * A), (1.5 + a, 1.5 + A), (a + 1.5, A + 1.5),
         (2.0 * (3.0 * a), 6.0 * A), (a + (b + a), A + B + A), (a * (b * a), A * B * A), ((a + b) * a, (A + B) * A),
     ):  # fmt: skip
         np.testing.assert_allclose(k(X, Z), K, rtol=1e-13)
@@ -269,7 +268,7 @@ def test_a_length_on_standardised_columns_follows_the_units(k):
 def test_power_series_and_limits_stay_positive():
     """exp(k) is a limit of power series with coefficients >= 0; RBF is the limit of the rational quadratic."""
     k = kernels.Polynomial(1, 0.3)
-    series = 1.0 + k + (1 / 2) * k**2 + (1 / 6) * k**3 + (1 / 24) * k**4
+    series = 1.0 + k * (1.0 + (1 / 2) * k * (1.0 + (1 / 3) * k))
     assert positive(series(X))
     assert positive(np.exp(k(X)))
     far = kernels.RationalQuadratic(0.8, 1e8)(X)

@@ -27,16 +27,11 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.wide import independent_normals
 from probreg.inference.notes import Topic, important_note
-from probreg.inference.penalized.kink_mode import (
-    PiecewiseLinearSolution,
-    solve_piecewise_linear,
-)
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
     certified_solution,
     kinked_mode,
-    loss_of_rows,
     with_certificate,
 )  # fmt: skip
 from probreg.likelihoods import PiecewiseLinearLikelihood
@@ -59,18 +54,15 @@ class SupportVectors(InteriorPoint):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model.design.need_rows("support vectors")
         unit = {**model.fixed, "scale": 1.0 / self.C}
+        # k(x, x) has one unit at all rows, so the columns of a kernel need no standardisation
         has_kernel = _of_one_kernel(model)
-        if has_kernel:
-            minimum = self._of_kernel(model, unit)
-        else:
-            minimum = Programme(
-                model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
-            ).mode(np.empty(0))
+        frame = Frame.of_raw(model.shape[0]) if has_kernel else model.design.frame
+        programme = Programme(
+            model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps, frame
+        )
+        minimum = programme.mode(np.empty(0))
         gamma = minimum.beta[:, None]
-        if has_kernel:
-            beta = gamma
-        else:
-            beta = model.design.frame.to_raw(gamma)
+        beta = frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
@@ -86,7 +78,7 @@ class SupportVectors(InteriorPoint):
         if has_kernel:
             k = len(beta)
             scale = DenseCovariance(
-                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, fitted, beta))
+                frame, 1, root=LazyArray((k, k), partial(_root, fitted, beta))
             )
             solution = with_certificate(
                 fitted,
@@ -133,24 +125,6 @@ class SupportVectors(InteriorPoint):
             (support_note, scale_note),
             {"ratios_found": 0.0},
             solution,
-        )
-
-    def _of_kernel(
-        self, model: Model, unit: Mapping[str, float]
-    ) -> PiecewiseLinearSolution:
-        """The mode over the raw columns of a kernel: their sizes are those of k(x, x),
-        for any units of the inputs."""
-        design = model.design
-        y = minus_offset(design.observed, design.offset)
-        prior_precision = np.diag(model.joint.informative.astype(float))
-        return solve_piecewise_linear(
-            design.X,
-            y,
-            loss_of_rows(model, unit),
-            prior_precision,
-            np.zeros(len(prior_precision)),
-            tol=self.tol,
-            max_steps=self.max_steps,
         )
 
 
