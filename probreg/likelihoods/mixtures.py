@@ -7,8 +7,6 @@ import numpy as np
 from probreg.likelihoods.base import Array
 from probreg.special import ndtri
 
-_ALMOST = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
-
 
 def of_normals(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
@@ -36,13 +34,14 @@ def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
+    almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     from probreg.compiled.mixtures import MOST, poisson_mixture_quantiles
 
     eta = eta[..., 0].T
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
     quantiles = np.full(len(eta), np.nan)
     few_quantiles = np.empty(int(few.sum()))
-    if prob < _ALMOST:
+    if prob < almost_one:
         poisson_mixture_quantiles(
             np.exp(np.ascontiguousarray(eta[few])),
             share,

@@ -17,8 +17,6 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.location_scale import AdditiveNoise
 
-_ROUNDING = 1e-11  # of the size of a response and its fitted value
-
 
 class Slopes(NamedTuple):
     """-log p = up max(r - tube, 0) + down max(-r - tube, 0) + log Z over r = y - eta; each broadcasts against (..., n)."""
@@ -110,10 +108,11 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:
         """y - eta (n,), exactly an edge of the tube where that is so to rounding: there any slope between its two sides will do."""
+        rounding = 1e-11  # of the size of a response and its fitted value
         tube = self.slopes(**aux).tube
         mean = eta[..., 0]
         r = y - mean
-        edge = np.abs(np.abs(r) - tube) <= _ROUNDING * (np.abs(y) + np.abs(mean) + tube)
+        edge = np.abs(np.abs(r) - tube) <= rounding * (np.abs(y) + np.abs(mean) + tube)
         return np.where(edge, np.copysign(tube, r), r)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:

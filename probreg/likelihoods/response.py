@@ -14,8 +14,6 @@ _LARGEST, _SMALLEST = (
     1e140,
     1e-140,
 )  # sizes with squares that, added up over 1e20 rows, do not overflow or vanish
-_DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
-_WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 
 
 def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.ndarray:
@@ -55,6 +53,7 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
 
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
+    first_inexact = 2.0**53  # counts from here on have neighbours that are not numbers
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
     rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(
         len(y), int(np.prod(y.shape[1:]))
@@ -66,10 +65,10 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
             bad[0, 0],
             f" holds {y.reshape(rows.shape)[tuple(bad[0])]:g} ({such_rows(len(np.unique(bad[:, 0])))})",
         )
-    too_large = np.argwhere(y >= _WHOLE)
+    too_large = np.argwhere(y >= first_inexact)
     if len(too_large):
         raise row_error(
-            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
+            f"{with_article(kind)} response holds counts below 2^53 = {first_inexact:.0f}; ",
             too_large[0, 0],
             f" holds {y[tuple(too_large[0])]:g}: larger ones are not exact in double precision",
         )
@@ -78,6 +77,7 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
 
 def check_variation(y: np.ndarray) -> None:
     """Raise DataError when the values differ by so little that double precision keeps hardly a digit of the differences."""
+    least_share = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
     if not len(y):
         return
     low = float(y.min())
@@ -88,7 +88,7 @@ def check_variation(y: np.ndarray) -> None:
         raise DataError(
             f"the response varies by {high - low:g}, whose square is below double precision: state it in another unit"
         )
-    if high - low < _DIGITS * max(abs(low), abs(high)):
+    if high - low < least_share * max(abs(low), abs(high)):
         raise DataError(
             f"the response varies by {high - low:.3g} about {low:.6g}, of which double precision keeps fewer than four "
             f"digits: subtract {low:.6g} before it is stored"

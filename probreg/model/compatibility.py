@@ -192,15 +192,13 @@ def _require_variation(model: Any) -> None:
     )
 
 
-_SMALLEST = 1e-150  # a spread whose square is hardly a number
-
-
 def require_units(design: Design) -> None:
     """Raise DataError for a column that varies by so little that the square of its spread is below double precision."""
+    smallest = 1e-150  # a spread with a square that is hardly a number
     if not design.sample.n:
         return
     scale = design.basis.scale
-    tiny = np.flatnonzero((scale > 0.0) & (scale < _SMALLEST))
+    tiny = np.flatnonzero((scale > 0.0) & (scale < smallest))
     if len(tiny):
         j = int(tiny[0])
         raise DataError(

@@ -24,8 +24,6 @@ from probreg.priors.text import WEAK, WEAK_FACTOR
 from probreg.system.terminal import few_names
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
-_BLOCKS = 4  # of columns, in one line
-_SCALES = 5  # of the weak prior, in a print
 
 
 def prior_line(model: Any) -> str:
@@ -57,6 +55,7 @@ def prior_line(model: Any) -> str:
 
 def coefficient_prior_line(model: Any) -> str:
     """Describe the priors of coefficients that are not flat, the first of many; "flat" for a model without one."""
+    max_blocks = 4  # of columns, in one line
     groups: dict[Any, list[BlockPrior]] = {}
     for i, b in enumerate(_without_copies(model.joint.blocks)):
         if isinstance(b.prior, Flat):
@@ -72,8 +71,8 @@ def coefficient_prior_line(model: Any) -> str:
         columns = tuple(j for b in blocks for j in b.columns)
         prior = _as_stated(model, blocks[0])
         texts.append(_describe_block(model, replace(blocks[0], columns=columns), prior))
-    if len(texts) > _BLOCKS:
-        texts[_BLOCKS:] = [f"{len(texts) - _BLOCKS} more"]
+    if len(texts) > max_blocks:
+        texts[max_blocks:] = [f"{len(texts) - max_blocks} more"]
     return "; ".join(texts) or "flat"
 
 
@@ -239,6 +238,7 @@ def describe_rows(design: Design) -> str:
 
 def describe_weak_prior(model: Any) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
+    max_scales = 5  # in a print
     d = model.design
     scales = [
         f"{d.columns[j]} {s:.3g}"
@@ -248,9 +248,9 @@ def describe_weak_prior(model: Any) -> list[str]:
     ]
     if not scales:
         return []
-    shown = ", ".join(scales[:_SCALES])
-    if len(scales) > _SCALES:
-        shown += f" and {len(scales) - _SCALES} more"
+    shown = ", ".join(scales[:max_scales])
+    if len(scales) > max_scales:
+        shown += f" and {len(scales) - max_scales} more"
     noisy = model.likelihood.noise_scale is not None
     unit = f" sd({d.response})" * noisy
     return [f"weak prior: normal with scale {WEAK_FACTOR:g}{unit}/sd(x): {shown}"]

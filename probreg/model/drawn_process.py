@@ -20,10 +20,6 @@ from probreg.model.group_effects import LinearSums, inputs_of
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
-_HELD = (
-    5 * 10**7
-)  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
-_MOST = 10**8  # numbers, 0.8 GB, of draws of sums that are held
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +58,9 @@ class DrawnProcess:
     @property
     def _distinct_nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
         """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
-        if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD:
+        # 0.4 GB at the most, of bases that are held from one part of the rows to the next
+        max_numbers = 5 * 10**7
+        if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= max_numbers:
             return self._cached_nodes
         return self._build_nodes()
 
@@ -164,7 +162,8 @@ class DrawnProcess:
         return columns
 
     def _check_size(self, numbers: int) -> None:
-        if numbers > _MOST:
+        max_numbers = 10**8  # 0.8 GB of draws of sums
+        if numbers > max_numbers:
             raise DataError(
                 f"{self.key}: its draws at these rows are {8e-9 * numbers:.1f} GB: take fewer rows, or fewer draws"
             )

@@ -35,8 +35,6 @@ from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import Choices, response_of_counts
 
 Array = np.ndarray
-# numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
-_KEPT = 2**17
 
 
 def from_tables(
@@ -104,6 +102,8 @@ def from_parts(
     response: str,
 ) -> tuple[Design, Likelihood]:
     """The design of the rows that `blocks` makes of parts; `declared` gives the declared order of response levels."""
+    # numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
+    max_kept = 2**17
     recipe = blocks.recipe
     first: Any = blocks
     if isinstance(blocks, FormulaBlocks) and likelihood.least_squares:
@@ -134,7 +134,7 @@ def from_parts(
     if (
         isinstance(parts, LocalPart)
         and isinstance(parts.part, Files)
-        and survey.n * len(recipe.columns) <= _KEPT
+        and survey.n * len(recipe.columns) <= max_kept
     ):
         final = KeptBlocks(final)
     columns = recipe.columns

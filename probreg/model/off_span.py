@@ -40,11 +40,8 @@ from probreg.priors.joint import BlockPrior
 from probreg.special import ndtri
 
 Array = np.ndarray
-_POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once
 # sds up to which nodes of a normal linear predictor are equally spaced
 _EQUAL_STEPS = 7.0
-_GROWTH = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
-_TILT = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -528,17 +525,19 @@ def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
     >>> len(eta), float((w * (1.0 + np.tanh(eta / 2.0)) / 2.0).sum().round(10))
     (3219, 0.5)
     """
-    reach = 8.5 + min(float(sd.max()), _TILT)
+    max_tilt = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
+    growth = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
+    reach = 8.5 + min(float(sd.max()), max_tilt)
     if sd.max() <= _EQUAL_STEPS:
         z, w = equal_nodes(float(sd.max()), reach)
         return mean + sd * z[:, None], w
     first = 0.35 / np.maximum(sd, _EQUAL_STEPS)
-    last = ceil(np.arcsinh(2 * reach * _GROWTH / first.min()) / _GROWTH)
-    t = _GROWTH * np.arange(-last, last + 1)[:, None]
+    last = ceil(np.arcsinh(2 * reach * growth / first.min()) / growth)
+    t = growth * np.arange(-last, last + 1)[:, None]
     middle = np.clip(-mean, -reach * sd, reach * sd) / np.maximum(
         sd, np.finfo(float).tiny
     )
-    z = middle + first / _GROWTH * np.sinh(t)
+    z = middle + first / growth * np.sinh(t)
     # the weights are phi(z) dz/dt
     w = np.where(
         np.abs(z) <= reach, np.exp(-0.5 * np.square(z)) * first * np.cosh(t), 0.0
@@ -561,7 +560,8 @@ def equal_nodes(ratio: float, reach: float = 8.5) -> tuple[Array, Array]:
 
 def normal_points(m: int) -> Array:
     """1,024 points (S, m) of a low-discrepancy sequence that are standard normal, with their mirror images: for m predictors at once."""
+    points = 1024
     from scipy.stats import qmc
 
-    z = ndtri(qmc.Sobol(m, rng=np.random.default_rng(0)).random(_POINTS // 2))
+    z = ndtri(qmc.Sobol(m, rng=np.random.default_rng(0)).random(points // 2))
     return np.concatenate([z, -z])

@@ -19,13 +19,6 @@ from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.special import logsumexp
 
 Array = np.ndarray
-_MANY = 400_000  # atoms times rows from which on compiled code is worth loading
-_FEW = 32  # atoms that tell nearly where a quantile of many lies
-_OF_TAIL = 1e-5  # of the smaller tail, to which a quantile is found however loose the tolerance is
-_FINITE = (
-    2.0**52
-)  # where the search for a count starts at the latest: a mean of a wide mixture can be infinite
-_LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,10 +149,11 @@ class Predictive:
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code, or all if `compiled`; by search
         where that finds none.
         """
+        many = 400_000  # atoms times rows from which on compiled code is worth loading
         family = type(self._require_order())
         prob = check_prob(prob)
         if compiled is None:
-            compiled = self.eta.size >= _MANY
+            compiled = self.eta.size >= many
         search = family.compiled_quantile
         if (
             not compiled
@@ -194,14 +188,17 @@ class Predictive:
         return lower, self.quantile(upper, tol=tol, compiled=compiled)
 
     def _search_quantile(self, prob: float, tol: float) -> Array:
+        # of the search for a count: a mean of a wide mixture can be infinite
+        largest_start = 2.0**52
+        few_atoms = 32  # which tell nearly where a quantile of many lies
         discrete = self._require_order().is_discrete
-        few = self.thin(_FEW)
+        few = self.thin(few_atoms)
         thins = len(few.eta) < len(self.eta)
         if discrete:
             if thins:
                 start = few._search_quantile(prob, tol)
             else:
-                start = np.floor(np.minimum(self._mean_response(), _FINITE))
+                start = np.floor(np.minimum(self._mean_response(), largest_start))
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # a quantile above 1e308 is inf
@@ -219,7 +216,9 @@ class Predictive:
         is taken as at least its value in a normal tail, 1/prob. When that is below `tol` the step is the last, and
         its end is not looked at again.
         """
-        tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
+        last = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
+        of_tail = 1e-5  # to this share of the smaller tail a quantile is found however loose the tolerance is
+        tol = min(tol, max(of_tail * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
         low = np.full_like(y, -np.inf)
         high = np.full_like(y, np.inf)
@@ -241,7 +240,7 @@ class Predictive:
                 done = (
                     (np.abs(gap) <= tol)
                     | (high - low <= 1e-14 * np.abs(points))
-                    | (safe & (error <= _LAST * tol))
+                    | (safe & (error <= last * tol))
                 )
                 if done.all():
                     break

@@ -16,9 +16,6 @@ from probreg.priors.gaussian_process import is_length
 Array = np.ndarray
 _DRAWS = 4001  # of a prior, for its quantiles
 _ENDS = (0.01, 0.99)
-# Shares of the range between which lengths without a proper prior are served, by the number of inputs.
-_SHARES = {1: (0.05, 1.0), 2: (1 / 6, 0.5), 3: (1 / 3, 0.5)}
-_LOOKED_AT = 100  # draws, each of which costs a sum over 20,000 frequencies
 FAR = 0.01  # of k(x, x): an error of sines above it is no approximation
 
 
@@ -75,6 +72,8 @@ def _ends_of(
 ) -> tuple[CovarianceFunction, CovarianceFunction]:
     """The function at the shortest lengths that are to be served, and at the longest: quantiles 0.01 and 0.99 of their priors,
     or shares of the range where a prior is improper."""
+    # of the range between which lengths without a proper prior are served, by the number of inputs
+    shares = {1: (0.05, 1.0), 2: (1 / 6, 0.5), 3: (1 / 3, 0.5)}
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     span = float(2.0 * basis.reach.max())
@@ -83,16 +82,17 @@ def _ends_of(
             draws = prior.sample(np.random.default_rng(0), _DRAWS)
             low[name], high[name] = (float(v) for v in np.quantile(draws, _ENDS))
         else:
-            low[name], high[name] = (span * share for share in _SHARES[basis.width])
+            low[name], high[name] = (span * share for share in shares[basis.width])
     return kernel.at(**low), kernel.at(**high)
 
 
 def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
     """Bool of 100 draws, evenly by the first of these hyperparameters (S,), or of all: the sines are no approximation there."""
+    max_draws = 100  # each of which costs a sum over 20,000 frequencies
     table = np.column_stack(
         [np.asarray(values, dtype=float) for values in hyper_draws.values()]
     )
-    count = min(_LOOKED_AT, len(table))
+    count = min(max_draws, len(table))
     chosen = np.argsort(table[:, 0], kind="stable")[
         ((np.arange(count) + 0.5) * len(table) / count).astype(int)
     ]

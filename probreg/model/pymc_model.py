@@ -34,8 +34,6 @@ from probreg.priors import (
 )
 from probreg.priors.location_scale import AffinePrior
 
-_MOST = 50  # terms of one variable each; of more, PyMC would compile for minutes
-
 
 def build_pymc_model(
     design: Design,
@@ -245,11 +243,12 @@ class _BlockVariables:
         self, prior: Prior
     ) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
+        max_terms = 50  # of one variable each; of more, PyMC would compile for minutes
         block = self.block
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
             by_term.setdefault(self.terms[j], []).append(place)
-        if len(by_term) > 1 and (len(by_term) > _MOST or prior.part((0,)) is None):
+        if len(by_term) > 1 and (len(by_term) > max_terms or prior.part((0,)) is None):
             names = [self.design.columns[j] for j in block.columns]
             name = plain_name(f"beta[{names[0]}..{names[-1]}]")
             yield (

@@ -13,8 +13,6 @@ from probreg.model.constructors import design_of_moments
 from probreg.model.model import Model
 
 Array = np.ndarray
-_SAME = 1e-9  # of a standard deviation, and
-_ROUNDING = 1e-13  # of a mean: two rows that differ by no more are the same
 
 
 def model_without(model: Model, removed: Model) -> Model:
@@ -129,11 +127,14 @@ def require_rows_left(design: Design) -> None:
 
 def _weights_found(before: Design, removed: Design) -> Array:
     """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
+    of_mean = 1e-13
+    # two rows are the same if they differ by no more than these shares of a standard deviation and of a mean
+    of_sd = 1e-9
     from scipy.spatial import cKDTree
 
     A = _as_numbers(before)
     B = _as_numbers(removed)
-    same = _SAME * A.std(0) + _ROUNDING * np.abs(A).max(0)
+    same = of_sd * A.std(0) + of_mean * np.abs(A).max(0)
     unit = np.where(same > 0, same, np.finfo(float).tiny ** 0.5)
     tree = cKDTree(A / unit)
     free = full_weights(before.weights, before.n).copy()

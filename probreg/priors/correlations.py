@@ -21,7 +21,6 @@ from probreg.special import betaln
 
 Array = np.ndarray
 CORRELATION_PRIORS: Registry["LKJ"] = Registry("prior of correlations")
-_MOST = 1.0 - 2.0**-53  # the largest correlation below 1, where t = 18.7
 
 
 @dataclass(frozen=True)
@@ -145,6 +144,7 @@ def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
 
 def partial_of(R: Array) -> Array:
     """t (K (K - 1) / 2, S) of correlation matrices R (S, K, K); one that is 1 within rounding is the largest number below it."""
+    largest = 1.0 - 2.0**-53  # below 1, where t = 18.7
     K = R.shape[-1]
     T = np.zeros(R.shape)
     t = np.zeros((K * (K - 1) // 2, len(R)))
@@ -157,7 +157,7 @@ def partial_of(R: Array) -> Array:
             r = np.where(
                 product * T[:, j, j] > 0, covariance / (product * T[:, j, j]), 0.0
             )
-        t[n] = np.arctanh(np.clip(r, -_MOST, _MOST))
+        t[n] = np.arctanh(np.clip(r, -largest, largest))
         T[:, i, j] = np.tanh(t[n]) * product
         T[:, i, i] = product / np.cosh(
             t[n]

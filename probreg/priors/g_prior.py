@@ -11,8 +11,6 @@ from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior
 
-_ALONE = 1e-12  # of its own variation: a column with less left beside the others is a combination of them
-
 
 @PRIORS.register
 @dataclass(frozen=True)
@@ -77,6 +75,7 @@ def unit_information_normal(rows: PriorData, name: str) -> Normal:
 
 def _require_independent(G: Array, rows: PriorData, name: str) -> None:
     """DataError that names the first column which the ones before it explain."""
+    least_share = 1e-12  # of its own variation: a column with less left beside the others is a combination of them
     d = np.sqrt(np.diagonal(G))
     if (d == 0).any():
         raise DataError(
@@ -86,7 +85,7 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
     C = G / np.outer(d, d)
     for j in range(1, len(C)):
         b = np.linalg.solve(C[:j, :j], C[:j, j])
-        if 1.0 - C[:j, j] @ b > _ALONE * (1.0 + np.abs(b).sum()) ** 2:
+        if 1.0 - C[:j, j] @ b > least_share * (1.0 + np.abs(b).sum()) ** 2:
             continue
         dependent = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
         raise DataError(

@@ -25,7 +25,6 @@ from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
 from probreg.special import gammaln
 
-_NEWTON = 100  # steps, of which a few are made
 Groups = tuple[tuple[str, ...], ...] | tuple[tuple[int, ...], ...]
 
 
@@ -35,13 +34,14 @@ def least_with_norm(b: Array, h: Array) -> Array:
     >>> least_with_norm(np.array([3.0, 4.0]), np.array([2.0, 2.0]))  # (1 - 1/5) b / 2
     array([1.2, 1.6])
     """
+    max_steps = 100  # of which a few are made
     length = float(np.linalg.norm(b))
     if not length > 1.0:
         return np.zeros_like(b)
     # Off zero (h_k + 1/v) z_k = b_k with v = |z|: z_k = b_k v / (h_k v + 1), and |b / (h v + 1)| = 1 settles v. The inverse
     # of the left side rises and is concave in v, so that Newton's method climbs from where it is below 1.
     v = (length - 1.0) / float(h.max())
-    for _ in range(_NEWTON):
+    for _ in range(max_steps):
         p = b / (h * v + 1.0)
         size = float(np.linalg.norm(p))
         move = (size - 1.0) * size**2 / float(p @ (p * h / (h * v + 1.0)))

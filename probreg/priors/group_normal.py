@@ -19,9 +19,6 @@ from probreg.priors.base import (
 )
 from probreg.special import LOG_2PI
 
-_NO_SD = 1e-8  # of the largest standard deviation: that of an effect without one
-_FLAT = 1e-5  # of unit length: the smallest singular value of the root of the correlations that is told from zero
-
 
 @PRIORS.register
 @dataclass(frozen=True)
@@ -83,6 +80,8 @@ class GroupNormal(GaussianPrior):
     @cached_property
     def _regular_root(self) -> tuple[Array, bool]:
         """The root with directions without variance held, and whether there are any."""
+        least_singular = 1e-5  # of the root of the correlations, of unit length, that is told from zero
+        smallest_sd = 1e-8  # of the largest: that of an effect without one
         L = np.array(self.root, dtype=float)
         sd = np.linalg.norm(L, axis=1)
         is_zero = sd == 0.0
@@ -91,10 +90,10 @@ class GroupNormal(GaussianPrior):
             is_zero[:, None], np.eye(len(L)), L / np.where(is_zero, 1.0, sd)[:, None]
         )
         U, s, _ = np.linalg.svd(T)
-        D = np.where(is_zero, _NO_SD * sd.max(), sd)[:, None]
-        if s[-1] >= _FLAT:
+        D = np.where(is_zero, smallest_sd * sd.max(), sd)[:, None]
+        if s[-1] >= least_singular:
             return D * T, bool(is_zero.any())
-        lower = np.linalg.qr((U * np.maximum(s, _FLAT)).T, mode="r").T
+        lower = np.linalg.qr((U * np.maximum(s, least_singular)).T, mode="r").T
         return D * (lower * np.where(np.diagonal(lower) < 0, -1.0, 1.0)), True
 
     @property

@@ -21,9 +21,6 @@ from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
 from probreg.special import LOG_2PI, logsumexp
 
-_STEP = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
-_MOST = 2_000_000  # numbers held at once
-
 
 @PRIORS.register
 @dataclass(frozen=True)
@@ -116,19 +113,21 @@ def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:
     The nodes reach from below the smallest coefficient, where the integrand falls as tau^(q + 1), up to the point beyond which
     Cauchy tails have mass 1e-11.
     """
+    max_numbers = 2_000_000  # held at once
+    h = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
     q = size.shape[1]
     smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
     top = np.log(tau)
-    log_s = np.arange(min(smallest, np.log(slab), top) - 4.0, top + 28.0, _STEP)
-    step = min(_STEP, 0.35 / np.sqrt(q))
+    log_s = np.arange(min(smallest, np.log(slab), top) - 4.0, top + 28.0, h)
+    step = min(h, 0.35 / np.sqrt(q))
     log_tau = np.arange(min(smallest, top) - 25.0 / (1.0 + q), top + 25.0, step)
     s = np.exp(log_s)
     sd = slab * s / np.hypot(slab, s)
     # p(s | tau) s = 2/pi tau s / (tau^2 + s^2), and p(tau) tau, times the steps
-    given_tau = _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)
+    given_tau = h / np.pi / np.cosh(log_s[:, None] - log_tau)
     log_weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
     log_probs = []
-    k = max(1, int(_MOST / ((len(s) + len(log_tau)) * q)))
+    k = max(1, int(max_numbers / ((len(s) + len(log_tau)) * q)))
     for i in range(0, len(size), k):
         part = size[i : i + k]
         with np.errstate(over="ignore"):

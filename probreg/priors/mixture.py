@@ -12,7 +12,6 @@ from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior
 from probreg.special import logsumexp
 
-_MOST = 2e6  # numbers held at once by the quadrature
 _FAR, _GONE = (
     46.0,
     -800.0,
@@ -84,6 +83,7 @@ class ScaleMixture(LatentPrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""
+        max_numbers = 2e6  # held at once
         # log p(beta) = log int p(beta | tau = v) p(v) dv, dv = v d log v: log sum_k exp(log p(beta | v_k) + log
         # weight_k).
         v, weight = log_rule(self.tau, beta.shape[-2] * beta.shape[-1])
@@ -93,7 +93,7 @@ class ScaleMixture(LatentPrior):
             unit = np.asarray(unit, dtype=float)
             lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
             total = np.full(lead, -np.inf)
-            k = max(1, int(_MOST / max(1, beta.size)))
+            k = max(1, int(max_numbers / max(1, beta.size)))
             for i in range(0, len(v), k):
                 part = self.base.log_prob(
                     beta[None], v[i : i + k].reshape(-1, *[1] * len(lead)) * unit
