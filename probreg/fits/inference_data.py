@@ -38,9 +38,6 @@ from probreg.model.model import Model
 from probreg.model.term_variables import response_name
 
 Array = np.ndarray
-_AT_ONCE = (
-    2**16
-)  # numbers of the log-likelihood in a block, which stays in the processor's cache
 
 
 def coefficient_dims(model: Model) -> tuple[str, ...]:
@@ -146,11 +143,6 @@ def covariance_values(model: Model, covariance: Any) -> Array:
     return np.asarray(covariance.values)
 
 
-MAX_OBSERVATIONS = (
-    1e6  # observations of frequency weights that are written out one by one
-)
-
-
 def observation_rows(
     model: Model, *, repeat: bool = True
 ) -> tuple[Array, Array | None]:
@@ -159,6 +151,8 @@ def observation_rows(
     Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
     more than a million observations, multiply the log density of their row instead.
     """
+    # observations of frequency weights that are written out one by one
+    max_observations = 1e6
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
@@ -166,7 +160,7 @@ def observation_rows(
         repeat
         and model.design.weight_kind == "frequency"
         and (w % 1 == 0).all()
-        and w.sum() <= MAX_OBSERVATIONS
+        and w.sum() <= max_observations
     ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
@@ -395,6 +389,9 @@ def _row_groups(
 ) -> dict[str, Any]:
     import xarray as xr
 
+    # numbers of the log-likelihood in a block, which stays in the processor's cache
+    block_size = 2**16
+
     rows, weight = observation_rows(model, repeat=repeat)
     chains, n_draws = draws["beta"].shape[:2]
     shape = (chains, n_draws, len(rows))
@@ -409,7 +406,7 @@ def _row_groups(
         log_densities, n_distinct, place = densities_of_observations(
             model, flat, repeat=repeat
         )
-        size = max(1, _AT_ONCE // (chains * n_draws))
+        size = max(1, block_size // (chains * n_draws))
         log_p = np.empty((n_distinct, chains * n_draws))
 
         def fill(block: slice) -> None:

@@ -17,9 +17,6 @@ from probreg.linalg.blocks import on_all_cores
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
 FEWEST = 25  # draws: the tail is a fifth of them, and the fit needs at least 5 values
-_BLOCK = (
-    2**16
-)  # numbers of the log likelihood in one block of rows: half a megabyte, which fits into the L2 cache
 
 
 class LeftOutRows(NamedTuple):
@@ -62,6 +59,9 @@ def _leave_out(
 
     from probreg.compiled.pareto import leave_each_row_out
 
+    # numbers of the log likelihood in one block of rows: half a megabyte, which fits into the L2 cache
+    block_size = 2**16
+
     many_draws = 225.0  # effective draws above which the tail grows with the square root of their number
     S, n = shape
     if S < FEWEST:
@@ -80,7 +80,7 @@ def _leave_out(
     z = float(ndtri((M + 1.0) / (S + 1.0)))
     statistics = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
-    size = max(1, _BLOCK // S)
+    size = max(1, block_size // S)
 
     def part(rows: slice) -> None:  # each block writes its own rows
         leave_each_row_out(

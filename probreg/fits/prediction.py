@@ -53,12 +53,10 @@ from probreg.model.off_span import (
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
-_NUMBERS = 500_000  # draws times rows in memory at a time
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
 _POINT_ATOMS = (
     1024  # approximate number of nodes or points over the residual of a process
 )
-_ROWS = 2**14  # rows of an estimate in one block if no interval is computed
 _UNASKED = "no intervals: prob=None asks for none"
 
 
@@ -350,20 +348,22 @@ def _predict_by_blocks(
     model: Model, solution: Solution, design: Design, prob: float | None, seed: int
 ) -> Prediction:
     """Return the prediction from blocks of rows, which bound the memory of draws times rows."""
+    block_rows = 2**14  # rows of an estimate in one block if no interval is computed
+    most_numbers = 500_000  # draws times rows in memory at a time
     is_point = solution.draws is None
     predict_block: Any
     atoms = None
     if _on_nodes(model, solution):
         predict_block = _of_nodes
-        size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
+        size = max(1, most_numbers // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
     elif is_point and (prob is None or not _has_new_distribution(model, solution)):
         predict_block = _of_point
-        size = _ROWS
+        size = block_rows
     else:
         spread = is_point and not _errorless(model, solution)
         atoms = _atoms(model, solution, spread=spread, seed=seed)
         predict_block = partial(_of_point if is_point else _of_draws, atoms=atoms)
-        size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
+        size = max(1, most_numbers // (len(atoms.values["beta"]) * model.shape[1]))
 
     def predict_rows(rows: slice) -> Prediction:
         return predict_block(model, solution, design.take(rows), prob)

@@ -29,10 +29,6 @@ from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
 POINTS = {1: 200, 2: 40}  # number of points along each input, by the number of inputs
-_DRAWS, _MOST = (
-    10_000,
-    4000,
-)  # draws of a normal distribution; largest number of posterior draws, evenly spaced
 
 
 # ---- degrees of freedom --------------------------------------------------------------------------------------------------
@@ -279,7 +275,8 @@ def _compute_band(
 
 def _evenly_spaced(draws: int) -> Array:
     """Return the numbers of at most 4,000 draws, evenly spaced."""
-    return np.unique(np.linspace(0, draws - 1, min(draws, _MOST)).astype(int))
+    most = 4000
+    return np.unique(np.linspace(0, draws - 1, min(draws, most)).astype(int))
 
 
 def _thin_process(process: DrawnProcess) -> DrawnProcess:
@@ -314,6 +311,7 @@ def _of_normal(
     rng: np.random.Generator,
 ) -> dict[str, Array]:
     """Return the band of a point estimate with normal (or t) coefficients; `left_out` (K, n, r) is a root of its residual."""
+    n_draws = 10_000  # draws of a normal distribution
     n_parts = 20  # parts in which the normal draws at many points are computed
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
@@ -334,9 +332,9 @@ def _of_normal(
     A = np.concatenate([A, left_out], axis=-1)
     sd = np.sqrt(np.square(A).sum(-1)).T
     half = quantile(prob, solution.df) * sd
-    z = rng.standard_normal((A.shape[-1], _DRAWS))
+    z = rng.standard_normal((A.shape[-1], n_draws))
     if solution.df is not None:
-        z = z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
+        z = z / np.sqrt(rng.chisquare(solution.df, n_draws) / solution.df)
     parts = np.array_split(z, n_parts, axis=1)
     with one_blas_thread():
         critical = [

@@ -8,9 +8,6 @@ from probreg.arguments.arrays import as_array
 from probreg.errors import DataError
 
 Array = np.ndarray
-_ROUNDING = 1e-12  # by which sums of probabilities may leave [0, 1]
-# by which the probabilities of one row may miss 1, single precision included
-_SUM = 1e-6
 
 
 class Scored(NamedTuple):
@@ -45,6 +42,7 @@ def read_scored(y: Any, p: Any) -> Scored:
 
 def distributions(p: Array) -> Array:
     """Rows of K probabilities (..., K) that sum to one. DataError names the first other row and its sum."""
+    tolerance = 1e-6  # by which the probabilities of one row may miss 1, single precision included
     if p.ndim == 0 or p.shape[-1] < 2:
         raise DataError(
             f"class probabilities have two or more columns, got an array of shape {p.shape}"
@@ -53,7 +51,7 @@ def distributions(p: Array) -> Array:
     total = p.sum(-1)
     statement = "the class probabilities of a row sum to 1"
     hint = "; divide each row by its sum"
-    refuse_values(np.abs(total - 1.0) > _SUM, statement, "their sum", total, hint)
+    refuse_values(np.abs(total - 1.0) > tolerance, statement, "their sum", total, hint)
     return inside
 
 
@@ -75,7 +73,8 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
 def in_range(p: Array) -> Array:
     """Return probabilities, clipped for rounding errors. DataError names the row and value outside [0, 1]."""
-    bad = (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)
+    rounding = 1e-12  # by which sums of probabilities may leave [0, 1]
+    bad = (p < -rounding) | (p > 1.0 + rounding)
     statement = "a probability lies between 0 and 1"
     refuse_values(bad, statement, "the forecast", p, "; 70 % is written 0.7")
     return np.clip(p, 0.0, 1.0)

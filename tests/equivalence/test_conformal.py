@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.diagnostics.conformal.methods import ConformalRank
+from probreg.diagnostics.conformal.methods import ConformalRank, blocks
 from probreg.priors import Normal
 from tests.conftest import covering
 
@@ -296,7 +297,9 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
     monkeypatch.setattr(
-        sys.modules["probreg.diagnostics.conformal.methods"], "_NUMBERS", 20
+        sys.modules["probreg.diagnostics.conformal.conformal"],
+        "blocks",
+        partial(blocks, most_numbers=20),
     )
     for f, expected in zip(found, whole):
         for part in expected.data_vars:  # products of other shapes round otherwise

@@ -11,7 +11,6 @@ import probreg as pr
 from probreg.diagnostics.after import (
     DIAGNOSTICS,
     influence_measures,
-    residual_tests,
     residuals,
 )
 from probreg.diagnostics.after.dispersion import count_dispersion, hosmer_lemeshow
@@ -68,7 +67,7 @@ def test_influence_of_least_squares(pair):
     )
 
 
-def test_tests_of_least_squares(pair, monkeypatch):
+def test_tests_of_least_squares(pair):
     from statsmodels.stats import diagnostic
     from statsmodels.stats.stattools import durbin_watson as dw, jarque_bera as jb
 
@@ -78,8 +77,7 @@ def test_tests_of_least_squares(pair, monkeypatch):
     found = breusch_pagan(e, X)
     close([found.statistic, found.p_value], known[:2])
     close(durbin_watson_test(ours).statistic, dw(e))
-    monkeypatch.setattr(residual_tests, "_ROYSTON", 0)
-    found = normality_test(e)
+    found = normality_test(e, 0)
     close([found.statistic, found.p_value], jb(e)[:2])
     for lag in (1, 4):
         known = diagnostic.acorr_ljungbox(e, lags=[lag])
@@ -281,13 +279,12 @@ def test_durbin_watson_has_the_tail_of_a_simulation(rng):
     assert abs(simulated - found.p_value / 2) < 4 * np.sqrt(0.05 * 0.95 / 40_000)
 
 
-def test_durbin_watson_of_many_rows_is_near_its_exact_tail(monkeypatch, rng):
+def test_durbin_watson_of_many_rows_is_near_its_exact_tail(rng):
     x = rng.normal(size=150)
     fit = pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=150)))
     exact = durbin_watson_test(fit)
-    monkeypatch.setattr(residual_tests, "_EXACT", 10)
     # the normal approximation with exact mean and variance leaves a skewness of order 1/n
-    assert durbin_watson_test(fit).p_value == pytest.approx(exact.p_value, abs=0.01)
+    assert durbin_watson_test(fit, 10).p_value == pytest.approx(exact.p_value, abs=0.01)
 
 
 def test_moments_of_durbin_watson_are_those_of_its_eigenvalues(rng):

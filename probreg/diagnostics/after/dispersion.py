@@ -37,9 +37,6 @@ from probreg.system.terminal import format_number
 
 Array = np.ndarray
 
-_WEAK = 0.05  # p-value below which a test is not called negative
-_TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribution
-
 
 class Dispersion(NamedTuple):
     """The ratio of observed to expected variance, and the tests of 1."""
@@ -67,13 +64,14 @@ class DispersionDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
+        weak = 0.05  # p-value below which a test is not called negative
         ratio, tests = dispersion(fit)
         kind = "overdispersion" if ratio > 1 else "underdispersion"
         least = min(test.p_value for test in tests)
         significant = [test for test in tests if test.p_value < SIGNIFICANT]
         result = kind
         if not significant:
-            result = f"weak sign of {kind}" if least < _WEAK else f"no sign of {kind}"
+            result = f"weak sign of {kind}" if least < weak else f"no sign of {kind}"
         elif len(significant) < len(tests):
             result = f"{kind} by one of two tests"
         numbers = "; ".join(map(str, tests))
@@ -90,6 +88,8 @@ class DispersionDiagnostic(Diagnostic):
 
 def dispersion(fit: Fit) -> Dispersion:
     """Return the tests of the variance of counts, trials or two classes. NotApplicable for other responses."""
+    # per group of equal rows, on average, for a chi-square distribution
+    fewest_trials = 5.0
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, CountLikelihood | OfClasses):
         raise NotApplicable(
@@ -103,9 +103,9 @@ def dispersion(fit: Fit) -> Dispersion:
     if len(likelihood.classes) > 2 and unit != "row":
         raise NotApplicable("the probabilities of classes determine their variance")
     y, p = count_classes_by_group(fit)
-    if y.sum(1).mean() < _TRIALS or len(y) <= fit.model.shape[0]:
+    if y.sum(1).mean() < fewest_trials or len(y) <= fit.model.shape[0]:
         raise NotApplicable(
-            f"it needs {_TRIALS:g} trials per {unit} on average, and more rows than coefficients"
+            f"it needs {fewest_trials:g} trials per {unit} on average, and more rows than coefficients"
         )
     return grouped_dispersion(y, p, pieces.size)
 
@@ -193,9 +193,6 @@ def grouped_dispersion(y: Array, p: Array, coefficients: float) -> Dispersion:
     return Dispersion(x2 / df, (test,))
 
 
-_LEAST_ROWS, _GROUP = 40, 10  # observations in all, and in each of at most ten groups
-
-
 @DIAGNOSTICS.register
 class CalibrationDiagnostic(Diagnostic):
     """The test of Hosmer and Lemeshow (1980) over tenths of the predictions, and for several classes its generalisation
@@ -214,12 +211,14 @@ class CalibrationDiagnostic(Diagnostic):
     picture = "plot.reliability"
 
     def find(self, fit: Fit) -> list[Finding]:
+        group_size = 10  # observations in each of at most ten groups
+        fewest_rows = 40  # observations in all
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, OfClasses):
             raise NotApplicable(
                 f"{likelihood.named} response has no class probabilities; see distribution"
             )
-        require_counts(fit, _LEAST_ROWS)
+        require_counts(fit, fewest_rows)
         rows = observation_rows(fit.model)[0]
         mean = predictive(
             fit.model,
@@ -239,7 +238,7 @@ class CalibrationDiagnostic(Diagnostic):
             and likelihood.reference is not None
         ):
             reference = likelihood.levels.index(likelihood.reference)
-        groups = min(10, len(rows) // _GROUP)
+        groups = min(10, len(rows) // group_size)
         test = hosmer_lemeshow(p, y, reference=reference, groups=groups)
         if test.df < 1:
             return self.report("too few different predictions")

@@ -15,11 +15,6 @@ from probreg.system.terminal import percent
 
 Array = np.ndarray
 
-# Vehtari et al. 2024: finite variance; the largest shape for which weighted means converge
-GOOD, BAD = 0.5, 0.7
-# effective share of the draws: a shape estimates the tails, the share covers the middle
-MOST_EFFECTIVE, FEW_EFFECTIVE = 0.5, 0.25
-
 
 @DIAGNOSTICS.register
 class ApproximationDiagnostic(Diagnostic):
@@ -33,6 +28,10 @@ class ApproximationDiagnostic(Diagnostic):
     picture = "plot.coefficients"
 
     def find(self, fit: Fit) -> list[Finding]:
+        low_share = 0.25  # effective shares of draws: they cover the middle, the shape the tails
+        high_share = 0.5
+        bad = 0.7  # the largest shape for which weighted means converge (Vehtari et al. 2024)
+        good = 0.5  # finite variance
         draws = fit.solution.posterior
         if "log_q" not in draws.stats:
             raise NotApplicable(f"{fit.method.name} draws from the posterior itself")
@@ -46,15 +45,12 @@ class ApproximationDiagnostic(Diagnostic):
         w = np.exp(log_w) / np.exp(log_w).sum()
         k = smooth_weights(log_w).k
         share = float(1.0 / (len(w) * (w**2).sum()))
-        sentence = f"importance weights have Pareto k = {k:.2f} (good below {GOOD}), effective share of draws {percent(share, 2)}"
-        if k < GOOD and share >= MOST_EFFECTIVE:
+        sentence = f"importance weights have Pareto k = {k:.2f} (good below {good}), effective share of draws {percent(share, 2)}"
+        if k < good and share >= high_share:
             return self.report(sentence, statistic=k)
-        verdict = Verdict.WARNING if k > BAD or share < FEW_EFFECTIVE else Verdict.NOTE
+        verdict = Verdict.WARNING if k > bad or share < low_share else Verdict.NOTE
         remedy = "sample the posterior: fit(model, 'nuts')"
         return self.report(sentence, verdict, remedy, statistic=k)
-
-
-ESS_PER_CHAIN, R_HAT_BAD = 100.0, 1.05  # Vehtari et al. 2021
 
 
 class ChainDiagnostic(Diagnostic):
@@ -84,6 +80,8 @@ class MixingDiagnostic(ChainDiagnostic):
     picture = "plot.rank"
 
     def find(self, fit: Fit) -> list[Finding]:
+        bad_r_hat = 1.05
+        ess_per_chain = 100.0  # Vehtari et al. 2021
         table = fit.summary()
         keys = [k if isinstance(k, tuple) else (k,) for k in table.index]
         table.index = [": ".join(str(p) for p in k[::-1] if p) for k in keys]
@@ -97,13 +95,13 @@ class MixingDiagnostic(ChainDiagnostic):
             findings += self.report(sentence, Verdict.NOTE, "run four, NUTS(chains=4)")
         elif r_hat.max() > R_HAT:
             names, first = _list_worst(r_hat[r_hat > R_HAT], 3)
-            verdict = Verdict.PROBLEM if r_hat.max() > R_HAT_BAD else Verdict.WARNING
+            verdict = Verdict.PROBLEM if r_hat.max() > bad_r_hat else Verdict.WARNING
             sentence = f"R-hat above {R_HAT} for {len(names)} of {len(table)} parameters: {first}"
             remedy = "draw more (NUTS(draws=4000, tune=2000)), or use a more informative prior"
             findings += self.report(
                 sentence, verdict, remedy, names, statistic=r_hat.max()
             )
-        minimum = ESS_PER_CHAIN * chains
+        minimum = ess_per_chain * chains
         if ess.min() < minimum:
             names, first = _list_worst(ess[ess < minimum], 0)
             error = percent(1.0 / np.sqrt(ess.min()), 2)
@@ -129,9 +127,6 @@ def _list_worst(values: Any, places: int) -> tuple[list[str], str]:
     return list(values.index), ", ".join(first)
 
 
-_MANY = 0.01  # share of divergent draws above which intervals should not be reported
-
-
 @DIAGNOSTICS.register
 class DivergenceDiagnostic(ChainDiagnostic):
     """Reports divergent transitions: the sampler did not explore a region of high curvature, which is missing from the draws
@@ -143,6 +138,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
     stat = "diverging"
 
     def find(self, fit: Fit) -> list[Finding]:
+        many = 0.01  # share of divergent draws above which intervals should not be reported
         posterior = fit.solution.posterior
         diverging = np.asarray(posterior.stats["diverging"], dtype=bool)
         findings: list[Finding] = []
@@ -168,7 +164,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         share = count / diverging.size
         sentence = f"{count} of {diverging.size} transitions diverged ({percent(share, 2)}), mostly at {side} values of {names[j]}"
         remedy = "raise target_accept (NUTS(target_accept=0.95)), or use a more informative prior"
-        verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
+        verdict = Verdict.PROBLEM if share > many else Verdict.WARNING
         finding = self.report(sentence, verdict, remedy, [names[j]], statistic=count)
         return finding + findings
 

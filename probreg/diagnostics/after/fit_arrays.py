@@ -47,8 +47,6 @@ from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
 
-_ALONE = 1e-10  # 1 - leverage below which a row alone decides its own fit, and cannot be left out
-
 
 class Influence(NamedTuple):
     """Measures of the change without one observation of each row; nan if the row alone determines its own fit."""
@@ -95,11 +93,12 @@ class FitArrays:
 
     @cached_property
     def influence(self) -> Influence:
+        alone = 1e-10  # 1 - leverage below which a row alone decides its own fit, and cannot be left out
         m, k = self.Z.shape[1:]
         A, covariance, hat = self.hat
         # s~_i by the Sherman-Morrison-Woodbury formula; no row of weight 0 can be left out
         gap = np.eye(m) - np.swapaxes(hat, -1, -2)
-        undefined = (self.w == 0) | (np.abs(np.linalg.det(gap)) < _ALONE)
+        undefined = (self.w == 0) | (np.abs(np.linalg.det(gap)) < alone)
         gap = np.where(undefined[..., None, None], np.eye(m), gap)
         deleted = np.linalg.solve(gap, self.score[..., None])[..., 0]
         deleted = np.where(undefined[..., None], np.nan, deleted)
@@ -223,7 +222,6 @@ FEW = 500  # observations up to which null distributions are drawn; with more th
 # after so many data sets (the data among them), enough exceed the statistic
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
 LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve
-_AT_ONCE = 2_000_000  # numbers of one block of replicates
 
 
 def with_simulated_p(
@@ -303,6 +301,7 @@ def draw_replicates(
     fit: Fit, observed: FitArrays, rng: np.random.Generator, count: int
 ) -> Iterator[FitArrays]:
     """Yield blocks of data sets drawn from the model at its estimates."""
+    block_size = 2_000_000  # numbers of one block of replicates
     n, m, k = observed.Z.shape
     likelihood = observed.likelihood
     # the gradient of the log prior over phi at the estimate
@@ -311,7 +310,7 @@ def draw_replicates(
     precision = joint.precision_of_entries(fit.model.shape[1], fit.model.noise(fit.aux))
     slope = -precision @ (beta - joint.center[:, None]).ravel()
     prior = np.einsum("pmk,pm->k", observed.back, slope.reshape(beta.shape))
-    step = max(1, _AT_ONCE // (n * m * max(k, 4)))
+    step = max(1, block_size // (n * m * max(k, 4)))
     for start in range(0, count, step):
         eta = np.broadcast_to(observed.eta, (min(step, count - start), n, m))
         y = likelihood.sample(rng, eta, **observed.aux)

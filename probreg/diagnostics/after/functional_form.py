@@ -149,12 +149,6 @@ def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
     )
 
 
-SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
-_RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
-_HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
-USED_UP = 0.95  # share of effective degrees of freedom above which a basis is too small
-
-
 @DIAGNOSTICS.register
 class LinearityDiagnostic(Diagnostic):
     """The test of tau = 0 for each smooth function, and a note if the basis of one is too small.
@@ -173,6 +167,7 @@ class LinearityDiagnostic(Diagnostic):
     picture = "plot.smooth"
 
     def find(self, fit: Fit) -> list[Finding]:
+        used_up = 0.95  # share of effective degrees of freedom above which a basis is too small
         functions = term_functions(fit.model.design)
         if not functions:
             raise NotApplicable("the model has no smooth function")
@@ -183,7 +178,7 @@ class LinearityDiagnostic(Diagnostic):
         except NotApplicable as reason:
             findings = self.report(f"no test, because {reason}")
         table = fit.smooths
-        full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
+        full = table.index[table["edf"] > used_up * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
             edf = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]}"
             first = f" for {full[0]}" * (len(full) > 1)
@@ -307,7 +302,9 @@ def _ratio_test(
     It is sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s) for sigma = 1, and the restricted ratio for the residual sum
     of squares on `df` degrees of freedom. The p-value is (1 + number of draws at least as large) / (1 + draws), never zero.
     """
-    ratios = np.geomspace(1e-2 / mu.max(), 1e4 / mu.min(), _RATIOS)
+    n_ratios = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
+    n_draws = 20_000  # draws of the statistic under the null: the least p is 5e-5
+    ratios = np.geomspace(1e-2 / mu.max(), 1e4 / mu.min(), n_ratios)
     shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
 
     def maximum(w2: Array, residual: Array) -> Array:
@@ -320,8 +317,8 @@ def _ratio_test(
         return np.maximum((value + np.log(shrunk).sum(0)).max(1), 0.0)
 
     observed = maximum(w2[None], np.array([residual]))[0]
-    simulated = rng.chisquare(1.0, (SIMULATED, len(mu)))
-    null = maximum(simulated, rng.chisquare(df or 1.0, SIMULATED))
+    simulated = rng.chisquare(1.0, (n_draws, len(mu)))
+    null = maximum(simulated, rng.chisquare(df or 1.0, n_draws))
     p = (1 + (null >= observed - 1e-12).sum()) / (1 + len(null))
     return HypothesisTest(name, float(observed), float(p))
 
@@ -370,6 +367,7 @@ def _score_test(
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """Return the model with the tested blocks fixed at zero, by scales of 1e-5 of the smallest standard error."""
+    share = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
     model = fit.model
     Z = _range_columns(fit, functions)
     columns = fit.model.design.columns
@@ -377,6 +375,6 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     tested = set(Z.tolist())
     blocks = [b for b in model.joint.blocks if b.stated and not set(b.columns) & tested]
     prior = mapping_of(blocks, columns)
-    scale = _HELD / float(np.sqrt(np.diagonal(J).max()))
+    scale = share / float(np.sqrt(np.diagonal(J).max()))
     prior[tuple(columns[j] for j in Z)] = Normal(scale)
     return model.with_prior(prior)

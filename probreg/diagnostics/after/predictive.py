@@ -46,7 +46,6 @@ from probreg.system.terminal import format_p
 Array = np.ndarray
 
 Aux = Mapping[str, Any]
-_GROUPS = 10  # of rows with similar fitted rates
 _NONLINEAR = "add nonlinear effects or an interaction"
 _DISPERSION = "dispersion (mean squared Pearson residual)"
 _RATES = "use a weaker prior, or an intercept"
@@ -190,8 +189,9 @@ def _misfit(
     """Return the statistic of Hosmer & Lemeshow at given parameters, sum of (rate - mean p)^2 / variance over tenths of `fitted` (n,).
 
     It is of the event, or of the class number `level`."""
+    most_groups = 10  # of rows with similar fitted rates
     # (n, groups) with 1 / size if a row belongs to a group; rows with equal fitted values stay together
-    groups = min(_GROUPS, max(2, len(fitted) // 5))
+    groups = min(most_groups, max(2, len(fitted) // 5))
     p = fitted.round(12)
     number = np.searchsorted(np.sort(p), p) * groups // len(p)
     member = (number[:, None] == np.unique(number)).astype(float)
@@ -209,10 +209,6 @@ def _misfit(
 
 
 _REPLICATES = 2000
-_FEWEST = 200  # replicates of many rows
-# replicated observations in all, and in one block
-_NUMBERS, _AT_ONCE = 20_000_000, 100_000
-_RARE = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
 
 
 class PredictiveCheck(NamedTuple):
@@ -260,14 +256,17 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
 
 def _replicate_blocks(fit: Fit, design: Design) -> Iterator[tuple[Array, Array, Aux]]:
     """Yield replicates of y (S, n), their mean and the nuisance parameters of each row, by blocks of draws."""
+    block_size = 100_000  # replicated observations in one block
+    most_numbers = 20_000_000  # replicated observations in all
+    fewest = 200  # replicates of many rows
     model = fit.model
     likelihood = model.likelihood
     flat = fit.solution.posterior.flat
-    count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
+    count = int(np.clip(most_numbers // design.n, fewest, _REPLICATES))
     # draws recur where there are fewer
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
     rng = np.random.default_rng([fit.seed, 4])
-    parts = min(count, 1 + count * design.n // _AT_ONCE)
+    parts = min(count, 1 + count * design.n // block_size)
     for indices in np.array_split(chosen, parts):
         eta = plus_offset(design.X @ flat["beta"][indices], design.offset)
         aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
@@ -286,6 +285,7 @@ class PredictiveDiagnostic(Diagnostic):
     picture = "plot.ppc"
 
     def find(self, fit: Fit) -> list[Finding]:
+        rare = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
         require_counts(fit, 0, continuous=True)
         checks = predictive_checks(fit)
         if not checks:
@@ -297,7 +297,7 @@ class PredictiveDiagnostic(Diagnostic):
             if c.two_sided < SIGNIFICANT:
                 p = max(c.two_sided, 1.0 / _REPLICATES)
                 sign = "=" if c.two_sided >= p else "<"
-                verdict = Verdict.WARNING if c.two_sided <= _RARE else Verdict.NOTE
+                verdict = Verdict.WARNING if c.two_sided <= rare else Verdict.NOTE
                 findings += self.report(
                     f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
                     verdict,
@@ -310,12 +310,9 @@ class PredictiveDiagnostic(Diagnostic):
         return findings or self.report(sentence, p_value=smallest.two_sided)
 
 
-_MOST_LOGS = 20_000_000  # pointwise log-likelihoods that are computed within seconds
-_SHOWN = 5  # rows in a sentence
-
-
 def require_loo(fit: Fit, *, continuous: bool = False) -> None:
     """Raise NotApplicable if observations cannot be left out one by one."""
+    most_logs = 20_000_000  # pointwise log-likelihoods that are computed within seconds
     draws = fit.solution.draws
     count = FEWEST if draws is None else draws.count
     size = 0 if draws is None else count * fit.model.design.total
@@ -323,7 +320,7 @@ def require_loo(fit: Fit, *, continuous: bool = False) -> None:
         raise NotApplicable(
             f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
         )
-    if size > _MOST_LOGS:
+    if size > most_logs:
         raise NotApplicable(f"{size:,.0f} log-likelihoods take long; use fit.loo()")
     require_counts(fit, 0, continuous=continuous)
 
@@ -339,6 +336,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
+        n_shown = 5  # rows in a sentence
         require_loo(fit)
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
@@ -351,8 +349,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
         order = bad[np.argsort(-k[bad])]
         # the label of the row behind every observation
         names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
-        first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
-        suffix = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:n_shown], order))
+        suffix = f" and {len(bad) - n_shown} more" if len(bad) > n_shown else ""
         sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{suffix}. {score}"
         remedy = "look at these rows and refit without them"
         if "log_q" in fit.solution.posterior.stats:
@@ -371,12 +369,10 @@ class LeaveOneOutDiagnostic(Diagnostic):
         )
 
 
-_BLOCK = 2_000_000  # numbers of one block of rows
-
-
 def loo_pit(fit: Fit) -> Array:
     """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
     leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
+    block_size = 2_000_000  # numbers of one block of rows
     model = fit.model
     draws = fit.solution.posterior.flat
     beta = draws["beta"]
@@ -389,7 +385,9 @@ def loo_pit(fit: Fit) -> Array:
         log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
     rows = observation_rows(model)[0]
-    parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _BLOCK)
+    parts = np.array_split(
+        np.arange(len(rows)), 1 + len(rows) * len(beta) // block_size
+    )
     ends = [
         _left_out(model, model.design.take(rows[part]), beta, parameters, log_ratio)
         for part in parts

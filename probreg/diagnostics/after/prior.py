@@ -30,7 +30,6 @@ Array = np.ndarray
 
 SENSITIVE = 0.05  # Kallioinen et al.: look at larger ones; a normal mean moves by 1/6 sd for alpha = 2
 _BOTH, _ALONE = "prior and data both decide", "the prior alone decides"
-_STEP = 0.01  # of alpha, to both sides
 
 
 def sensitivity(draws: Array, log_density: Array) -> Array:
@@ -44,6 +43,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
     """
     from arviz_stats.base import array_stats
 
+    h = 0.01  # of alpha, to both sides
     if not np.ptp(log_density) > 0:
         return np.zeros(draws.shape[1])
     values = draws.T[:, None]  # (parameter, chain, draw)
@@ -51,12 +51,12 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
         np.broadcast_to(
             np.exp(_log_weights(step * log_density, log_density)), values.shape
         )
-        for step in (-_STEP, _STEP)
+        for step in (-h, h)
     )
     varied = np.ptp(draws, axis=0) > 0
     slopes = np.full(draws.shape[1], np.nan)
     slopes[varied] = array_stats.power_scale_sense(
-        values[varied], lower[varied], upper[varied], 1.0 - _STEP, 1.0 + _STEP
+        values[varied], lower[varied], upper[varied], 1.0 - h, 1.0 + h
     )
     return slopes
 

@@ -28,10 +28,6 @@ from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
 
 Array = np.ndarray
 
-_ROYSTON = (
-    5000  # rows for which Royston's approximation to the distribution of W was made
-)
-
 
 @DIAGNOSTICS.register
 class NormalityDiagnostic(Diagnostic):
@@ -66,14 +62,14 @@ class NormalityDiagnostic(Diagnostic):
         )
 
 
-def normality_test(z: Array) -> HypothesisTest:
-    """Shapiro-Wilk for up to 5,000 values, Jarque-Bera for more; `how` describes the skewness and excess kurtosis.
+def normality_test(z: Array, royston: int = 5000) -> HypothesisTest:
+    """Shapiro-Wilk for up to `royston` values, for which its approximation was made, Jarque-Bera for more; `how` describes the skewness and excess kurtosis.
 
     Jarque-Bera is n/6 (skewness^2 + excess^2 / 4), chi-square on 2 degrees of freedom for large n (Jarque & Bera 1987).
     """
     from scipy.stats import jarque_bera, kurtosis, shapiro, skew
 
-    if len(z) > _ROYSTON:
+    if len(z) > royston:
         name = "Jarque-Bera chi2(2)"
         statistic, p = jarque_bera(z)
     else:
@@ -147,10 +143,6 @@ class ExactnessDiagnostic(Diagnostic):
         return self.report(sentence, Verdict.WARNING, remedy)
 
 
-# White's test needs many observations for each product of columns
-_ROWS_PER_PRODUCT = 5
-
-
 @DIAGNOSTICS.register
 class HeteroscedasticityDiagnostic(Diagnostic):
     """Koenker's form of the Breusch-Pagan test on all columns except group effects, and White's test on their squares and products
@@ -169,6 +161,8 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
+        # White's test needs many observations for each product of columns
+        rows_per_product = 5
         design = fit.model.design
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, UnivariateLikelihood) or likelihood.is_discrete:
@@ -191,7 +185,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         require_variation(fit, e**2)
         tests = [breusch_pagan(e, X)]
         products = X.shape[1] * (X.shape[1] + 1) // 2
-        if products * _ROWS_PER_PRODUCT <= len(X):
+        if products * rows_per_product <= len(X):
             # products of indicators may add nothing
             tests += [test for test in [white(e, X)] if test.df > tests[0].df]
         findings: list[Finding] = []
@@ -229,9 +223,6 @@ def white(e: Array, X: Array) -> HypothesisTest:
     Z = np.c_[np.ones(len(X)), X]
     i, j = np.triu_indices(Z.shape[1])
     return breusch_pagan(e, Z[:, i] * Z[:, j], "White")
-
-
-_EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
 
 
 @DIAGNOSTICS.register
@@ -324,10 +315,10 @@ def ljung_box(e: Array, lags: int) -> Array:
     return n * (n + 2.0) * (autocorrelations(e, lags) ** 2 / (n - k)).sum(-1)
 
 
-def durbin_watson_test(fit: Fit) -> HypothesisTest:
+def durbin_watson_test(fit: Fit, most_exact: int = 400) -> HypothesisTest:
     """d = sum_t (e_t - e_{t-1})^2 / sum_t e_t^2 of least squares, near 2 without autocorrelation, and 2 (1 - r_1) about.
 
-    The two-sided p-value is under normal noise: exact up to 400 rows, by the inversion of Imhof
+    The two-sided p-value is under normal noise: exact up to `most_exact` rows, by the inversion of Imhof
     (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
     design = fit.model.design
     e = standardised_scores(fit).u[:, 0]
@@ -339,7 +330,7 @@ def durbin_watson_test(fit: Fit) -> HypothesisTest:
     U = U[:, kept]
     if design.precision is not None:  # as are the residuals
         U = U * np.sqrt(design.precision)[:, None]
-    if len(e) <= _EXACT:
+    if len(e) <= most_exact:
         # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
         # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
         N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]

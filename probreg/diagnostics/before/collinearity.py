@@ -151,9 +151,6 @@ class RankCheck(Check):
         return findings + self.report(f"{sentence}: {_BY_PRIOR}", Verdict.NOTE)
 
 
-_MANY = (
-    200  # columns up to which equations are written if there are more columns than rows
-)
 _REMEDY = "drop one of these columns, or give them a prior"
 _BY_PRIOR = "only the prior identifies their coefficients"
 
@@ -164,9 +161,10 @@ def surplus(model: Model) -> int | None:
     >>> surplus(Model.from_arrays(np.eye(3, 300), [1.0, 2.0, 4.0]))
     298
     """
+    many = 200  # columns up to which equations are written if there are more columns than rows
     n = model.design.n
     p = len(model.design.columns)
-    return p - n if n and p > max(n, _MANY) else None
+    return p - n if n and p > max(n, many) else None
 
 
 def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:

@@ -16,12 +16,6 @@ from probreg.priors.joint import first_of
 from probreg.system.terminal import few_names
 
 Array = np.ndarray
-# standard deviations for which one prior scale has a similar meaning
-NEAR_ONE = (0.1, 10.0)
-# a prior that allows a smaller effect of one sd nearly fixes the coefficient
-PINNED = 0.01
-STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
-_ROUNDING = 1e-13  # sd over size of a constant column
 
 
 @CHECKS.register
@@ -59,10 +53,12 @@ class ScaleCheck(Check):
     def _report_constant_columns(
         self, model: Model, spreads: "_Spreads"
     ) -> list[Finding]:
+        rounding = 1e-13  # sd over size of a constant column
+        still = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
         findings: list[Finding] = []
         size = np.hypot(spreads.mean, spreads.scale)
         relative = spreads.scale / np.where(size > 0, size, 1.0)
-        for j in np.flatnonzero((relative > _ROUNDING) & (relative < STILL)):
+        for j in np.flatnonzero((relative > rounding) & (relative < still)):
             name = model.design.columns[j]
             sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
             remedy = (
@@ -75,6 +71,9 @@ class ScaleCheck(Check):
         self, model: Model, spreads: "_Spreads", block: BlockPrior, relative: bool
     ) -> list[Finding]:
         """Compare the effect of one sd that a prior allows with 1 on the link scale, sigma, or the sd of y."""
+        pinning = 0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
+        # standard deviations for which one prior scale has a similar meaning
+        near_one = (0.1, 10.0)
         scale = prior_scale(block)
         if scale is None:
             return []
@@ -82,7 +81,7 @@ class ScaleCheck(Check):
         unit = 1.0
         if model.likelihood.noise_scale is not None and not block.prior.sigma_units:
             unit = spreads.y_scale
-        is_far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
+        is_far = (sd > 0) & ((sd < near_one[0]) | (sd > near_one[1]))
         rows = model.design.sample.X
         pinned = []
         moderate = []
@@ -90,7 +89,7 @@ class ScaleCheck(Check):
             if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or is_far[j]):
                 continue
             effect = s * sd[j]
-            if effect < PINNED * unit:
+            if effect < pinning * unit:
                 pinned.append((effect, j))
             elif not relative:
                 moderate.append((effect, j))

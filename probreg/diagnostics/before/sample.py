@@ -54,9 +54,6 @@ class RowsCheck(Check):
         return []
 
 
-_EACH = 3  # observations of each value that make two values two classes and not a coincidence
-
-
 @CHECKS.register
 class ResponseCheck(Check):
     """Reports a response with two values under a likelihood with a noise scale: the noise is then not normal, and its variance
@@ -93,6 +90,7 @@ class ResponseCheck(Check):
 
 def two_values(model: Model) -> tuple[float, float] | None:
     """Return the two values of a numeric response that takes no others, each several times; None otherwise."""
+    fewest = 3  # observations of each value that make two values two classes and not a coincidence
     design = model.design
     if model.likelihood.noise_scale is None or not design.has_rows:
         return None
@@ -103,12 +101,9 @@ def two_values(model: Model) -> tuple[float, float] | None:
         else sample.observed[sample.weights > 0]
     )
     values, counts = np.unique(y, return_counts=True)
-    if len(values) == 2 and counts.min() >= _EACH:
+    if len(values) == 2 and counts.min() >= fewest:
         return (float(values[0]), float(values[1]))
     return None
-
-
-FEW, FEWEST = 5.0, 2.0  # events per coefficient, for a note and for a warning
 
 
 @CHECKS.register
@@ -150,21 +145,23 @@ class EventCheck(Check):
     def _report_few_events(
         self, model: Model, likelihood: OfClasses, counts: np.ndarray
     ) -> list[Finding]:
+        fewest = 2.0  # events per coefficient, for a warning
+        few = 5.0  # events per coefficient, for a note
         design = model.design
         flat = np.flatnonzero(~model.joint.informative)
         columns = [design.columns[j] for j in flat if j != design.intercept]
         rarest = int(np.argmin(counts))
         if len(set(counts)) == 1:
             rarest = len(counts) - 1
-        if not columns or counts[rarest] / len(columns) >= FEW:
+        if not columns or counts[rarest] / len(columns) >= few:
             return []
         per = counts[rarest] / len(columns)
         unit = "trials" if isinstance(likelihood, OfTrials) else "observations"
         sentence = (
             f"{counts[rarest]:g} {unit} of {design.response} = {likelihood.classes[rarest]} "
             f"for {len(columns)} coefficient{'s' * (len(columns) > 1)}: {per:.2g} per coefficient, "
-            f"fewer than {FEWEST if per < FEWEST else FEW:g}"
+            f"fewer than {fewest if per < fewest else few:g}"
         )
         remedy = "use fewer columns or a prior; estimates from few events are biased away from zero"
-        verdict = Verdict.WARNING if per < FEWEST else Verdict.NOTE
+        verdict = Verdict.WARNING if per < fewest else Verdict.NOTE
         return self.report(sentence, verdict, remedy, columns)

@@ -10,7 +10,6 @@ from probreg.model.model import Model
 from probreg.model.term_priors import flat_processes, interpolation
 
 Array = np.ndarray
-FEW_LEVELS = 5  # groups below which their standard deviation is poorly estimated (Gelman & Hill 2007, section 12.9)
 _SAME = 1e-12  # of the largest value: less is no variation
 
 
@@ -47,7 +46,7 @@ class GroupsCheck(Check):
             remedy = f"leave the term out, {hold}or collect several rows of each group"
             return self.report(sentence, Verdict.PROBLEM, remedy)
         findings: list[Finding] = []
-        if G < FEW_LEVELS:
+        if G < 5:  # Gelman & Hill 2007, section 12.9
             sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
             remedy = f"use {term.group} as a factor, or give sd a proper prior"
             findings += self.report(sentence, Verdict.WARNING, remedy)

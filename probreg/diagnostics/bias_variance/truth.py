@@ -25,7 +25,6 @@ from probreg.model.model import Model
 
 Array = np.ndarray
 Mean = Callable[[Mapping[str, Any]], Any]
-_NOISE_DRAWS = 20_000  # behind Var(y) of a likelihood that does not state it
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +192,7 @@ def noise_variance(
     row_data: Mapping[str, Array],
 ) -> Array:
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
+    n_draws = 20_000  # behind Var(y) of a likelihood that does not state it
     mean = likelihood.mean(eta, **aux)
     # Var(s / n) = p (1 - p) / n of the share of successes of n trials.
     if isinstance(likelihood, OfTrials):
@@ -207,6 +207,6 @@ def noise_variance(
     variances = []
     for i, e in enumerate(eta):
         given = {k: v[i] for k, v in rows.items()}
-        drawn = likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **given)
+        drawn = likelihood.sample(rng, np.repeat(e[None], n_draws, 0), **given)
         variances.append(drawn.var())
     return np.array(variances)

@@ -29,9 +29,6 @@ from probreg.registry import Registry
 
 Array = np.ndarray
 KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
-_NUMBERS = 2_000_000  # held at once
-# 1 - leverage of a row without which there is no estimate, rounding included
-_ALONE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +111,11 @@ def exchangeable(fit: Fit, theirs: str) -> str:
     )
 
 
-def blocks(design: Design, per_row: int) -> Iterator[Design]:
-    """Yield the rows in small parts."""
-    size = max(1, _NUMBERS // max(per_row, 1))
+def blocks(
+    design: Design, per_row: int, most_numbers: int = 2_000_000
+) -> Iterator[Design]:
+    """Yield the rows in small parts, of at most `most_numbers` numbers held at once."""
+    size = max(1, most_numbers // max(per_row, 1))
     for start in range(0, max(design.n, 1), size):
         yield design.take(slice(start, start + size))
 
@@ -147,6 +146,7 @@ class JackknifePlus(ConformalMethod):
     name = "jackknife+"
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        alone = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
         if unseen is not None:
             raise Incompatible(
                 "the jackknife+ uses the rows of the fit; use kind='split' with data="
@@ -168,7 +168,7 @@ class JackknifePlus(ConformalMethod):
         root = np.asarray(posterior.root, dtype=float)
         rows = design.X @ root
         one_minus_leverage = 1.0 - (rows**2).sum(1)
-        bad = np.flatnonzero(one_minus_leverage < _ALONE)
+        bad = np.flatnonzero(one_minus_leverage < alone)
         if len(bad):
             raise Incompatible(
                 f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone identifies a coefficient. "

@@ -42,9 +42,7 @@ from probreg.scores.bounds.single import HoldOut
 _KINDS: tuple[HoldOut, ...] = ("maurer_pontil", "hoeffding")
 _WHAT = "a hold-out"
 DRAWS = "PAC-Bayes, the mean risk of draws"
-_NUMBERS = 2_000_000  # predictions held at once
 _OF_DRAWS = "it is for predictions of draws and, for a convex loss, their mean; not for the fit itself"
-_MOST = 2000  # coefficients of a normal distribution
 
 
 # ---- rows that a fit has not used ----
@@ -359,6 +357,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
 
 def require_stated_prior(judged: Judged) -> None:
     """Raise NotApplicable without a finite divergence from a prior that was fixed before the rows."""
+    most = 2000  # coefficients of a normal distribution
     fit = judged.fit
     model = fit.model
     joint = model.joint
@@ -385,14 +384,15 @@ def require_stated_prior(judged: Judged) -> None:
         raise NotApplicable(
             f"the columns of {learned} depend on these rows, and so does the prior"
         )
-    if fit.solution.beta.size > _MOST:
+    if fit.solution.beta.size > most:
         raise NotApplicable(
-            f"{fit.solution.beta.size} coefficients, and the limit is {_MOST}"
+            f"{fit.solution.beta.size} coefficients, and the limit is {most}"
         )
 
 
 def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
+    most_numbers = 2_000_000  # predictions held at once
     fit = judged.fit
     design = judged.design
     lik = judged.fit.model.likelihood
@@ -400,7 +400,7 @@ def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     # a lower triangular root, so that a seed gives the same draws in any coordinates
     L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
     rng = np.random.default_rng([judged.seed, 1])
-    size = max(1, _NUMBERS // (design.n * m))
+    size = max(1, most_numbers // (design.n * m))
     total = np.zeros(len(judged.losses))
     for start in range(0, judged.draws, size):
         count = min(size, judged.draws - start)

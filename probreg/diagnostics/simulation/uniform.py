@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import bdtr, gammaln
 
 Array = np.ndarray
-_FAR = 2.0  # standard errors of the mean or variance of ranks that name the shape of a departure
 
 
 def within(low: Array, high: Array, positions: Array, n: int) -> float:
@@ -116,12 +115,13 @@ def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
     >>> describe_departure("draws", 0.5, 2.0, 100)
     'draws are too narrow'
     """
+    far = 2.0  # standard errors of the mean or variance of ranks that name the shape of a departure
     # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
     tilt = (mean - 0.5) * np.sqrt(12.0 * n)
     width = (spread - 1.0) * np.sqrt(1.25 * n)
     words = []
-    if abs(tilt) > _FAR:
+    if abs(tilt) > far:
         words.append(f"{what} are too {'low' if tilt > 0 else 'high'}")
-    if abs(width) > _FAR:
+    if abs(width) > far:
         words.append(f"{what} are too {'narrow' if width > 0 else 'wide'}")
     return " and ".join(words) or f"{what} have the wrong shape"

@@ -41,7 +41,9 @@ def decode_columns(tables: list[dict[str, Any]], n: int) -> dict[str, Any]:
     """Return the columns (n,) that `encode_columns` encoded. DataError if a table is malformed."""
     columns: dict[str, Any] = {}
     for table in tables:
-        name, values, levels = (table.get(k) for k in ("name", "values", "levels"))
+        values: Any = table.get("values")
+        name = table.get("name")
+        levels = table.get("levels")
         is_array = isinstance(values, np.ndarray) and values.shape == (n,)
         if not isinstance(name, str) or not is_array:
             raise DataError(f"a column of the formula lacks a name or {n} values")

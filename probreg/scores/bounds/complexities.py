@@ -11,8 +11,6 @@ from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.result import Array, Bound
 from probreg.scores.reading import finite_numbers
 
-_NUMBERS = 4_000_000  # signs held at once
-
 
 @check_arguments
 def kernel_complexity(
@@ -158,12 +156,13 @@ def _simulate_complexity(
     how: tuple[int, int, float],
 ) -> Bound:  # fmt: skip
     """Return the mean of `size` over random signs, in units of m / Lam, with its limit; `proxy` is sum_i (change by sign i / 2)^2."""
+    most_numbers = 4_000_000  # signs held at once
     draws, seed, delta = how
     rng = np.random.default_rng(seed)
     total = 0.0
     remaining = draws
     while remaining:
-        batch = min(remaining, max(1, _NUMBERS // m))
+        batch = min(remaining, max(1, most_numbers // m))
         total += float(size(2.0 * rng.integers(0, 2, (batch, m)) - 1.0).sum())
         remaining -= batch
     # P(E - mean >= t) <= exp(-N t^2 / (2 proxy)) for bounded differences (McDiarmid).

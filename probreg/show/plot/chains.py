@@ -16,8 +16,6 @@ from probreg.show.plot.style import Size
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 12  # parameters in one picture
-
 
 @check_arguments
 def trace(fit: Fit, *, figsize: Size | None = None) -> "Figure":
@@ -139,13 +137,15 @@ def _chains(fit: Fit) -> Any:
     """Return the groups of a fit, with the first parameters of its posterior, each as a variable of its own."""
     import xarray as xr
 
+    most = 12  # parameters in one picture
+
     if not fit.method.makes_chains:
         raise Incompatible(
             f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )
     tree = fit.inference_data()
     parameters = _single_parameters(tree["posterior"].to_dataset())
-    tree["posterior"] = xr.Dataset(dict(islice(parameters, MOST)))
+    tree["posterior"] = xr.Dataset(dict(islice(parameters, most)))
     return tree
 
 

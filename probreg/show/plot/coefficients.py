@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-MOST = 40  # parameters in one picture
-_NEAR = 2.0  # zero is on the axis if it is within so many widths of the intervals
-_PAD = 0.1  # share of the width left free at each side of the longest interval
 
 
 @check_arguments
@@ -71,13 +68,14 @@ def coefficients(
     >>> [ax.get_title(loc="left") for ax in coefficients(pr.fit(model)).axes]
     ['Intercept', 'dose', 'sigma']
     """
+    most = 40  # parameters in one picture
     several = fits_by_name(fits, "plot.coefficients")
     tables = [_estimates_by_name(fit, prob) for fit in several.values()]
     all_names = list(dict.fromkeys(name for table in tables for name in table))
     # coefficients of smooth functions and processes have no meaning one by one
     smooth = {name for fit in several.values() for name in _smooth_coefficients(fit)}
     parameters = [name for name in all_names if name not in smooth] or all_names
-    shown = parameters[:MOST]
+    shown = parameters[:most]
     names = [f"{name} ({estimate_name(fit)})" for name, fit in several.items()]
     cols = 1 + (len(shown) > 4) + (len(shown) > 16)
     width = 7.2 + 1.2 * (cols == 3)
@@ -94,8 +92,8 @@ def coefficients(
     notes = [f"{100 * prob:g} % intervals, each in the units of its coefficient"]
     if len(tables) == 1:
         notes[0] = f"{names[0]}, {notes[0]}"
-    if len(parameters) > MOST:
-        notes.append(f"{MOST} of {len(parameters)} parameters")
+    if len(parameters) > most:
+        notes.append(f"{most} of {len(parameters)} parameters")
     if len(parameters) < len(all_names):
         notes.append("plot.smooth draws the smooth functions")
     footnote(fig, "; ".join(notes))
@@ -149,6 +147,8 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
 
 def _set_limits(ax: Any, rows: list[Array | None]) -> None:
     """Make room for every interval; mark zero by a line if it is near."""
+    margin = 0.1  # share of the width left free at each side of the longest interval
+    near = 2.0  # zero is on the axis if it is within so many widths of the intervals
     ends = np.concatenate([[], *(row for row in rows if row is not None)])
     ends = ends[np.isfinite(ends)]
     if not len(ends):
@@ -157,9 +157,9 @@ def _set_limits(ax: Any, rows: list[Array | None]) -> None:
     low = ends.min()
     high = ends.max()
     width = (high - low) or abs(high) or 1.0
-    if low - _NEAR * width <= 0 <= high + _NEAR * width:
+    if low - near * width <= 0 <= high + near * width:
         low = min(low, 0.0)
         high = max(high, 0.0)
         ax.axvline(0.0, **REFERENCE)
-    pad = _PAD * ((high - low) or abs(high) or 1.0)
+    pad = margin * ((high - low) or abs(high) or 1.0)
     ax.set_xlim(low - pad, high + pad)

@@ -20,9 +20,6 @@ from probreg.show.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 60  # groups in one picture
-_PANELS, _ACROSS = 6, 3  # panels in a picture, and in a row
-
 
 @check_arguments
 def effects(
@@ -68,18 +65,21 @@ def effects(
     >>> [text.get_text() for text in effects(fit).axes[0].get_yticklabels()]
     ['b', 'c', 'a']
     """
+    across = 3  # panels in a row
+    most_panels = 6  # panels in a picture
+    most = 60  # groups in one picture
     row_height = 0.15  # inches for each group
     table = fit.effects(group, prob)
     factor = table.attrs["groups"]
     levels = effects_called(fit.model, factor).levels
     keys = [name for name in ("effect", "outcome") if name in table]
     parts = [part for _, part in table.groupby(keys, sort=False)]
-    titles = [", ".join(part[keys].iloc[0]) for part in parts[:_PANELS]]
+    titles = [", ".join(part[keys].iloc[0]) for part in parts[:most_panels]]
     order = np.argsort(-parts[0]["estimate"].to_numpy(), kind="stable")
-    if len(order) > MOST:
-        order = np.r_[order[: MOST // 2], order[-(MOST // 2) :]]
+    if len(order) > most:
+        order = np.r_[order[: most // 2], order[-(most // 2) :]]
     names = [shorten(levels[g], 28) for g in order]
-    cols = min(len(titles), _ACROSS)
+    cols = min(len(titles), across)
     width = 2.6 * cols + 2.0
     height = 0.6 + row_height * max(len(order), 4)
     fig, axes = panels(len(titles), cols, width=width, height=height, figsize=figsize)

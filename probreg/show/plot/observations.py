@@ -18,7 +18,6 @@ from probreg.likelihoods import OfClasses
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
-MOST_ROWS, MOST_DRAWS = 2000, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +36,8 @@ class Observations:
 
 def observations(fit: Fit) -> Observations:
     """Return the observations. DataError for a fit without rows, NotConverged for a fit without an estimate."""
+    most_draws = 500
+    most_rows = 2000
     model = fit.model
     model.design.need_rows("a picture of the data")
     require_predictive(fit.solution, fit.method)
@@ -44,7 +45,7 @@ def observations(fit: Fit) -> Observations:
         model.design.weight_kind, "a picture of the predictive distribution"
     )
     every_row, weights = observation_rows(model)
-    shown = min(len(every_row), MOST_ROWS)
+    shown = min(len(every_row), most_rows)
     part = np.linspace(0, len(every_row) - 1, shown).round().astype(int)
     rows = every_row[part]
     distribution = predictive(
@@ -53,7 +54,7 @@ def observations(fit: Fit) -> Observations:
         model.design.take(rows),
         spread=False,
         seed=fit.seed,
-        at_most=MOST_DRAWS,
+        at_most=most_draws,
     )
     note = ""
     if shown < len(every_row):

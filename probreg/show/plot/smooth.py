@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-_ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
 # name, prefix and opacity of each band
 _BANDS = (
     ("simultaneous band", "simultaneous_", 0.14),
@@ -84,6 +83,8 @@ def smooth(
     >>> [ax.get_xlabel() for ax in smooth(fit).axes]
     ['x']
     """
+    most_panels = 12  # panels in a picture
+    most_across = 3  # panels in a row
     functions = functions_called(fit.model.design, term)
     most_inputs = 1 if derivative else 2
     shown = [f for f in functions if len(f.inputs) <= most_inputs]
@@ -96,8 +97,8 @@ def smooth(
         )
     outcomes = fit.model.likelihood.outcomes or (None,)
     curves_to_draw = [(f, o) for f in shown for o in outcomes]
-    drawn_panels = curves_to_draw[:_MOST]
-    across = min(len(drawn_panels), _ACROSS)
+    drawn_panels = curves_to_draw[:most_panels]
+    across = min(len(drawn_panels), most_across)
     width = 3.0 * across + (3.0 if across == 1 else 0.6)
     # functions of the same term, such as those of the levels of by=, have the same vertical scale
     one_term = len({f.term_name for f, _ in drawn_panels}) == 1
@@ -135,8 +136,8 @@ def smooth(
         label(ax, y=_axis(fit, f, derivative))
         top_legend(fig, ax)
         notes = [_describe_bands(fit, prob)]
-    if len(curves_to_draw) > _MOST:
-        notes.append(f"{len(curves_to_draw) - _MOST} more panels can be named")
+    if len(curves_to_draw) > most_panels:
+        notes.append(f"{len(curves_to_draw) - most_panels} more panels can be named")
     if len(shown) < len(functions):
         notes.append(f"{len(functions) - len(shown)} functions of more columns are not drawn")  # fmt: skip
     footnote(fig, "; ".join(notes))

@@ -23,8 +23,6 @@ REFERENCE: dict[str, Any] = {
     "linestyle": DASHED,
     "zorder": 0,
 }
-# letters in an inch of a line, by what is written
-_FOOT, _LABEL, _TITLE = 14.5, 14.0, 13.5
 
 
 # dark and light alternate, so that neighbours differ in greyscale; colours are safe for the colour-blind
@@ -141,9 +139,8 @@ def few_ticks(ax: Any) -> None:
     """Limit the ticks of the x axis to as many numbers as fit, at least two."""
     from matplotlib.ticker import MaxNLocator
 
-    tick_width = (
-        5.5  # widths of a letter that a number under an axis takes up, with a gap
-    )
+    # widths of a letter that a number under an axis takes up, with a gap
+    tick_width = 5.5
     number = int(axes_size(ax)[0] * 72.0 / (SMALL * 0.6 * tick_width))
     ax.xaxis.set_major_locator(
         MaxNLocator(nbins=max(2, min(number, 6)), steps=[1, 2, 5, 10])
@@ -159,13 +156,15 @@ def label(
     ax: Any, x: str | None = None, y: str | None = None, title: str | None = None
 ) -> None:
     """Write the names of the axes in lines that fit, and a title at the left."""
+    letters = 13.5  # in an inch of a title
+    per_inch = 14.0  # letters of a line
     wide, high = axes_size(ax)
     if x is not None:
-        ax.set_xlabel(_wrap_text(x, wide * _LABEL), fontsize=NORMAL, color=INK)
+        ax.set_xlabel(_wrap_text(x, wide * per_inch), fontsize=NORMAL, color=INK)
     if y is not None:
-        ax.set_ylabel(_wrap_text(y, high * _LABEL), fontsize=NORMAL, color=INK)
+        ax.set_ylabel(_wrap_text(y, high * per_inch), fontsize=NORMAL, color=INK)
     if title is not None:
-        limit = max(int(wide * _TITLE), 12)
+        limit = max(int(wide * letters), 12)
         ax.set_title(
             shorten(title.replace(r"\$", "$"), limit),
             fontsize=NORMAL,
@@ -209,8 +208,9 @@ def top_legend(fig: "Figure", source: Any) -> None:
 
 def footnote(fig: "Figure", text: str) -> None:
     """Write a few small words under the picture."""
+    letters = 14.5  # in an inch of a footnote
     if text:
-        lines = _wrap_text(text, fig.get_figwidth() * _FOOT)
+        lines = _wrap_text(text, fig.get_figwidth() * letters)
         fig.supxlabel(lines, fontsize=SMALL, color=GREY, x=0.01, ha="left")
 
 
