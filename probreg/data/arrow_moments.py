@@ -76,7 +76,7 @@ class ArrowMoments(PrintsLines):
 
     @property
     def _summary_lines(self) -> list[str]:
-        by = [f"by group: {term.key}, {term.counted}" for term in self.terms]
+        by = [f"by group: {term.key}, {term.size_words}" for term in self.terms]
         first, *lines = self.head._summary_lines
         return [first, *by, *lines]
 

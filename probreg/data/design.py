@@ -50,7 +50,7 @@ class ColumnRecipe(ABC):
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions, processes and varying effects, by the names of their columns."""
         terms = (self.smooths, self.processes, self.grouped)
-        return tuple(t.described for by_key in terms for t in by_key.values())
+        return tuple(t.column_names for by_key in terms for t in by_key.values())
 
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:
@@ -78,9 +78,9 @@ class ColumnRecipe(ABC):
         return ()
 
     @property
-    def learned(self) -> tuple[str, ...]:
+    def learned_terms(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows."""
-        processes = (term.short for term in self.processes.values() if term.learned)
+        processes = (term.short for term in self.processes.values() if term.is_learned)
         return (*self.smooths, *processes)
 
     if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Design(PrintsLines):
             t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}"
             for t in self.recipe.terms
         }
-        size |= {key: t.counted for key, t in self.recipe.grouped.items()}
+        size |= {key: t.size_words for key, t in self.recipe.grouped.items()}
         term_of = {
             c: f"{t.name} ({size[t.name]})"
             for t in self.recipe.terms
@@ -467,7 +467,7 @@ class Design(PrintsLines):
         return isinstance(self.X, LazyColumns)
 
     @property
-    def coded(self) -> bool:
+    def has_codes(self) -> bool:
         """Whether factors of many levels are stored as codes instead of columns."""
         return isinstance(self.X, LazyColumns) and not self.recipe.grouped
 

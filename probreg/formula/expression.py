@@ -102,7 +102,7 @@ class Expression:
         return self._call_of("C")
 
     @property
-    def alone(self) -> ast.Call | None:
+    def basis_call(self) -> ast.Call | None:
         """The call, if the expression is one smooth function or process; else None."""
         return self._call_of(*STANDALONE)
 
@@ -119,7 +119,7 @@ class Expression:
     @property
     def by(self) -> str | None:
         """The column that multiplies the smooth function (`by=`), if any."""
-        words = self.alone.keywords if self.alone else []
+        words = self.basis_call.keywords if self.basis_call else []
         return next((self.name_of(w.value) for w in words if w.arg == "by"), None)
 
     @property

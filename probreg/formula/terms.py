@@ -287,7 +287,7 @@ def joined_offsets(*offsets: str | None) -> str | None:
 def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
     """Raise DataError for a smooth function or a process inside these terms."""
     for factor in (factor for term in terms for factor in term):
-        if factor.expression.alone:
+        if factor.expression.basis_call:
             raise DataError(
                 f"{factor.key!r} stands by itself in {shown_formula(text)}; a process of x and z is gp(x, z), and a smooth function for each "
                 "level of g, or times a number g, is s(x, by=g)"

@@ -202,7 +202,7 @@ def test_the_covariance_of_many_levels_is_not_written_out_and_is_made_when_it_is
     model = pr.Model.from_formula("y ~ x + C(g)", data)
     fit = pr.fit(model)
     V = fit.solution.scale
-    assert model.design.coded
+    assert model.design.has_codes
     assert isinstance(V, ArrowCovariance)
     # the coefficient of x is that of deviations from the means of levels, and those of levels are differences of means
     mean = lambda v: np.bincount(g, v) / np.bincount(g)

@@ -187,8 +187,10 @@ class FormulaBlocks:
         )
         y = response_values(self.recipe.layout, table, self.recipe.memory)
         offset = None
-        if self.recipe.added is not None:
-            offset = numeric(self.recipe.added, table, self.recipe.memory)[:, None]
+        if self.recipe.offset_expression is not None:
+            offset = numeric(self.recipe.offset_expression, table, self.recipe.memory)[
+                :, None
+            ]
         weights = weights_without_empty_trials(
             y, self.recipe.layout.counted, self._weights(table)
         )

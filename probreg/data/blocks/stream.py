@@ -19,7 +19,7 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
     )  # carries np.errstate and the limit of threads along
     turn = Lock()  # an interrupt in the start of a thread leaves the pool unaware of it, and it would start another one
 
-    def following() -> list[T]:
+    def next_item() -> list[T]:
         with turn:
             return context.run(list, islice(iterator, 1))
 
@@ -31,9 +31,9 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
     with ThreadPoolExecutor(1, "probreg-rows") as reader:
         waiting: Future[list[T]] | None = None
         try:
-            waiting = reader.submit(following)
+            waiting = reader.submit(next_item)
             while item := waiting.result():
-                waiting = reader.submit(following)
+                waiting = reader.submit(next_item)
                 yield item[0]
         finally:
             if waiting is not None:

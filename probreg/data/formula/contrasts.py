@@ -24,7 +24,7 @@ class CodedFactor:
     full: FactorColumns
     reduced: FactorColumns | None = None
 
-    def coded(self, full: bool) -> FactorColumns:
+    def choose(self, full: bool) -> FactorColumns:
         """Return the columns including the constant if `full`, else the columns without it."""
         return self.full if full or self.reduced is None else self.reduced
 

@@ -84,7 +84,7 @@ def evaluate_expression(
 
 def refuse_unstreamed(expression: Expression) -> None:
     """Raise DataError for a process with a basis that cannot be built from rows that are read in blocks."""
-    call = expression.alone
+    call = expression.basis_call
     if call is not None and expression.function == "gp":
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 

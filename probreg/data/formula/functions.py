@@ -135,7 +135,7 @@ def term_functions(design: Design) -> tuple[TermFunction, ...]:
     number = {name: j for j, name in enumerate(design.columns)}
     for key, inputs in recipe.input_names.items():
         term = recipe.processes.get(key) or recipe.smooths[key]
-        if not present.issuperset(term.described.columns):
+        if not present.issuperset(term.column_names.columns):
             continue
         for block in term.functions:
             functions.append(

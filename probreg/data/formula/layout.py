@@ -73,7 +73,7 @@ def lay_out(
     firsts = list[int]()
     for product in itertools.chain(*code_terms(terms, spanning)):
         chosen = [
-            (parts.factor_name(t), factors[t].coded(full))
+            (parts.factor_name(t), factors[t].choose(full))
             for t, full in product.items()
         ]
         if coded.isdisjoint(product):

@@ -67,14 +67,14 @@ class Recipe(ColumnRecipe):
         return self.layout.variables
 
     @property
-    def added(self) -> Expression | None:
+    def offset_expression(self) -> Expression | None:
         """The offset as an expression."""
         return parse_expression(self.offset) if self.offset else None
 
     @property
-    def added_variables(self) -> tuple[str, ...]:
+    def offset_variables(self) -> tuple[str, ...]:
         """The columns that the offset reads."""
-        return self.added.variables if self.added else ()
+        return self.offset_expression.variables if self.offset_expression else ()
 
     def read(self, data: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return X (n, p) at new rows with the training knots, means and levels, and the inputs of functions and bars.
@@ -90,7 +90,7 @@ class Recipe(ColumnRecipe):
     def of_groups_alone(self) -> tuple[str, ...]:
         """The variables that only define the group of a row."""
         parts = self.layout
-        read = {*parts.factor_variables, *self.added_variables}
+        read = {*parts.factor_variables, *self.offset_variables}
         groups = (name for bar in parts.bars for name in bar.group)
         return tuple(dict.fromkeys(name for name in groups if name not in read))
 
@@ -102,24 +102,24 @@ class Recipe(ColumnRecipe):
         return {bar.key: group_labels(bar.group, table) for bar in self.layout.bars}
 
     @property
-    def learned(self) -> tuple[str, ...]:
+    def learned_terms(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows through knots, means or anchors."""
-        return (*self.memory.transforms, *super().learned)
+        return (*self.memory.transforms, *super().learned_terms)
 
     @cached_property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:
         """The inputs of each smooth function and each process, by term, as written and in the order of the formula."""
         return {
-            e.written(): tuple(map(e.written, e.alone.args))
+            e.written(): tuple(map(e.written, e.basis_call.args))
             for e in self.layout.factors.values()
-            if e.alone
+            if e.basis_call
         }
 
     def own_column(self, name: str) -> int | None:
         """Return the number of the column that is the variable itself, if no other column and no offset uses the variable."""
         parts = self.layout
         reads = [t for t, factor in parts.factors.items() if name in factor.variables]
-        elsewhere = {*self.added_variables}
+        elsewhere = {*self.offset_variables}
         for bar in parts.bars:
             elsewhere |= {*bar.group, *bar.effects.variables}
         if len(reads) != 1 or name in elsewhere or reads[0] in self.memory.levels:
@@ -166,10 +166,10 @@ class Recipe(ColumnRecipe):
 
     def offset_at(self, data: Any) -> np.ndarray | None:
         """Return the offset (n,) at new rows, or None for a model without an offset expression."""
-        if self.added is None:
+        if self.offset_expression is None:
             return None
-        table = _new_rows(data, self.added.variables)
-        return numeric(self.added, table, self.memory)
+        table = _new_rows(data, self.offset_expression.variables)
+        return numeric(self.offset_expression, table, self.memory)
 
     def outcome_at(self, data: Any) -> Any:
         """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""

@@ -51,7 +51,7 @@ def read_by(design: Design) -> tuple[str, ...]:
     if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
-    return tuple(dict.fromkeys((*recipe.variables, *recipe.added_variables)))
+    return tuple(dict.fromkeys((*recipe.variables, *recipe.offset_variables)))
 
 
 def categories(design: Design) -> dict[str, list[Any]]:

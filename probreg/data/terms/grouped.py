@@ -60,13 +60,13 @@ class GroupedTerm:
         )
 
     @property
-    def counted(self) -> str:
+    def size_words(self) -> str:
         """Describe the numbers of groups and effects."""
         G, K = self.shape
         return f"{G} group{'s' * (G > 1)} of {K} effect{'s' * (K > 1)}"
 
     @cached_property
-    def described(self) -> BasisTerm:
+    def column_names(self) -> BasisTerm:
         """Return the term as a `BasisTerm` with one block."""
         return BasisTerm(self.key, self.key[1:-1], (), (self.columns,), (self.key,))
 
@@ -86,7 +86,7 @@ class GroupedTerm:
         memory = physical_memory()
         if memory is not None and size > memory:
             raise DataError(
-                f"{self.key} has {self.counted}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
+                f"{self.key} has {self.size_words}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
                 f"has {in_bytes(memory)} of memory; group more coarsely, or take part of the rows"
             )
 

@@ -63,7 +63,7 @@ class ProcessTerm:
     @property
     def functions(self) -> tuple[BasisTerm, ...]:
         """The names of the columns of its one function."""
-        return (self.described,)
+        return (self.column_names,)
 
     @property
     def ends(self) -> Array | None:
@@ -75,7 +75,7 @@ class ProcessTerm:
         return self.columns_at(x)
 
     @property
-    def learned(self) -> bool:
+    def is_learned(self) -> bool:
         """Whether its function class depends on the rows: through an estimated length, anchors, or the range of sines.
 
         The exact basis has an anchor at every row, so its function class depends on the kernel only.
@@ -83,7 +83,7 @@ class ProcessTerm:
         return not self.length_known or self.basis.kind != "exact"
 
     @cached_property
-    def described(self) -> BasisTerm:
+    def column_names(self) -> BasisTerm:
         """The term as one block of columns with one scale."""
         return BasisTerm(self.key, self.short, (), (self.columns,), (self.key,))
 

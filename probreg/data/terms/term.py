@@ -126,7 +126,7 @@ class SmoothTerm:
         )
 
     @cached_property
-    def described(self) -> BasisTerm:
+    def column_names(self) -> BasisTerm:
         """The names of all of its columns."""
         parts = self.functions
         flat, blocks, labels = (

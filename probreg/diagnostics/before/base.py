@@ -15,7 +15,7 @@ class Check(Finder[Model]):
 def refuse_coded_levels(model: Model) -> None:
     """Raise NotApplicable for a check that needs products of all columns, if thousands of levels are stored as codes."""
     p = len(model.design.columns)
-    if model.design.coded and p > SOON:
+    if model.design.has_codes and p > SOON:
         raise NotApplicable(
             f"{p:,} columns are levels stored as codes, and the check takes up to {SOON:,}"
         )

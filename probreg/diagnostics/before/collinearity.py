@@ -68,7 +68,7 @@ class RankCheck(Check):
         n_dependent = surplus(model)
         if n_dependent is not None:
             return self._report_more_columns_than_rows(model, n_dependent)
-        if design.coded and len(design.columns) > SOON:
+        if design.has_codes and len(design.columns) > SOON:
             return self._check_coded_levels(model)
         names = design.columns
         free = np.flatnonzero(~model.joint.informative)

@@ -141,7 +141,7 @@ def _spreads(model: Model) -> _Spreads:
     """Return means and standard deviations, without products of columns."""
     d = model.design
     w = full_weights(d.weights, d.n)
-    if isinstance(d.X, LazyColumns) and d.coded:
+    if isinstance(d.X, LazyColumns) and d.has_codes:
         mean, scale = spreads_of_columns(d.X, w)
     else:
         mean = w @ d.X / w.sum()

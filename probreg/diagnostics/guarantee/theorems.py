@@ -50,7 +50,7 @@ _OF_DRAWS = "it is for predictions of draws and, for a convex loss, their mean; 
 
 def require_refit(judged: Judged) -> None:
     """Raise NotApplicable if a fit on a part of the rows depends on the others."""
-    learned = judged.design.recipe.learned
+    learned = judged.design.recipe.learned_terms
     if judged.chosen_from is None:
         raise NotApplicable(
             "its prior scale was chosen on all rows, including the hold-out: pass unused rows as data="
@@ -189,7 +189,7 @@ def require_ridge(judged: Judged) -> None:
     design = judged.design
     lik = model.likelihood
     joint = model.joint
-    learned = ", ".join(design.recipe.learned)
+    learned = ", ".join(design.recipe.learned_terms)
     if not (lik.least_squares or lik.insensitive is not None):
         raise NotApplicable(
             f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
@@ -299,7 +299,9 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
         raise NotApplicable(
             "a posterior mean under a nonlinear link is not a function of one linear predictor"
         )
-    if recipe.learned or any(t.basis.holds_rows for t in recipe.processes.values()):
+    if recipe.learned_terms or any(
+        t.basis.holds_rows for t in recipe.processes.values()
+    ):
         raise NotApplicable(
             "columns of smooth functions and processes depend on these rows, and so does the class"
         )
@@ -362,7 +364,7 @@ def require_stated_prior(judged: Judged) -> None:
     model = fit.model
     joint = model.joint
     ratios = fit.solution.stats.get("ratios_found")
-    learned = ", ".join(judged.design.recipe.learned)
+    learned = ", ".join(judged.design.recipe.learned_terms)
     flat = flat_columns(fit)
     if flat:
         raise NotApplicable(f"the divergence from the flat prior of {flat} is infinite")

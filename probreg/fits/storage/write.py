@@ -191,7 +191,7 @@ def _moment_groups(model: Model, *, rows: bool) -> dict[str, Any]:
     priors = [prior] if isinstance(prior, Prior) else prior.values()
     # Jeffreys' prior needs the rows themselves
     relative = any(p.data_dependent and not p.whole for p in priors)
-    if is_wide(model) or (model.design.coded and model.shape[0] > SOON):
+    if is_wide(model) or (model.design.has_codes and model.shape[0] > SOON):
         if relative and not rows:
             raise DataError(
                 f"the prior is relative to the rows, and the moments of {model.shape[0]:,} columns are larger than the rows: use "

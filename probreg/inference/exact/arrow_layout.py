@@ -383,7 +383,7 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
     memory = has or physical_memory()
     if memory is None or need <= memory:
         return
-    counts = " and ".join(f"{t.counted} in {t.key}" for t in layout.terms.values())
+    counts = " and ".join(f"{t.size_words} in {t.key}" for t in layout.terms.values())
     raise Incompatible(
         f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(memory)}. That is 4 (G K r + r²) numbers and "
         f"{by_row} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns remain. Group the smaller factors "

@@ -372,7 +372,7 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        squares = least_squares_of_levels(model) if model.design.coded else None
+        squares = least_squares_of_levels(model) if model.design.has_codes else None
         wide = None
         if squares is None:
             if model.design.n < model.shape[0]:

@@ -90,7 +90,7 @@ class Newton(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         start = None if self.start is None else check_start(model, self.start)
         options: Any = {"tol": self.tol, "max_steps": self.max_steps}
-        if model.design.coded:
+        if model.design.has_codes:
             of_levels = solve_levels(model, start=start, **options)
             if of_levels is not None:
                 return of_levels

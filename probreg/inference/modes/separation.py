@@ -298,7 +298,11 @@ def _separation_of_levels(
 
     The kind is "none" if no constraint is strict. Returns None for other models.
     """
-    if not model.design.coded or model.shape[1] != 1 or not isinstance(X, LazyColumns):
+    if (
+        not model.design.has_codes
+        or model.shape[1] != 1
+        or not isinstance(X, LazyColumns)
+    ):
         return None
     lead_factor = int(np.argmax([part.groups for part in X.tail]))
     lead = X.tail[lead_factor]
