@@ -143,6 +143,9 @@ def covariance_values(model: Model, covariance: Any) -> Array:
     return np.asarray(covariance.values)
 
 
+MAX_OBSERVATIONS = 1e6  # of frequency weights that are written out one by one
+
+
 def observation_rows(
     model: Model, *, repeat: bool = True
 ) -> tuple[Array, Array | None]:
@@ -151,8 +154,6 @@ def observation_rows(
     Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
     more than a million observations, multiply the log density of their row instead.
     """
-    # observations of frequency weights that are written out one by one
-    max_observations = 1e6
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
@@ -160,7 +161,7 @@ def observation_rows(
         repeat
         and model.design.weight_kind == "frequency"
         and (w % 1 == 0).all()
-        and w.sum() <= max_observations
+        and w.sum() <= MAX_OBSERVATIONS
     ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
