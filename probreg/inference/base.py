@@ -322,12 +322,9 @@ class Method(ABC):
     pseudo: ClassVar[bool] = False
     # distance from the maximum that a mode may keep, in standard errors; 0 is rounding
     accuracy: ClassVar[float] = 0.0
-
-    @property
-    def progress(self) -> bool | None:
-        """Whether to show a progress bar; None: only for long runs, at a terminal or in
-        a notebook."""
-        return None
+    # whether to show a progress bar; None: only for long runs, at a terminal or in a
+    # notebook
+    progress: bool | None = None
 
     def describe(self, model: Model) -> str:
         """Describe in words the meaning of the linear predictor."""

@@ -24,10 +24,6 @@ Sums = tuple[Array, ...]
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
 WELL = 30.0  # condition up to which one Cholesky factor is as accurate as QR: WELL^2 eps is 2e-13
-POOR = 1e7  # condition above which a Gram matrix loses the small directions, so that Householder QR is necessary
-_STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
-# part of y outside the span of X below which y'y - z'z loses too many digits
-CLOSE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +120,11 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
     easy = 5.0  # condition up to which R'z = X'y loses no significant digits
+    poor = 1e7  # condition above which a Gram matrix loses the small directions, so that Householder QR is necessary
+    close = 1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
     G, C, S = grams
     R, condition = _scaled_cholesky(G)
-    if R is None or condition > POOR:
+    if R is None or condition > poor:
         return None
     # X = Q R with R'R = X'X: Z = Q'Y = R'^-1 X'Y, and Y'Y - Z'Z of the part outside the span of X.
     Z = solve_upper(R, C, transpose=True)
@@ -139,7 +137,7 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | No
         residual = _residual_pass(X, Y, w, R, Z)[1]
     else:
         residual = S - Z.T @ Z
-        if condition > easy or np.any(np.diag(residual) < CLOSE * np.diag(S)):
+        if condition > easy or np.any(np.diag(residual) < close * np.diag(S)):
             step, residual = _residual_pass(X, Y, w, R, Z)
             # Seminormal equations: B <- B + R^-1 step, Z <- Z + step, and the residual products fall by step'step.
             Z = Z + step
@@ -232,18 +230,19 @@ def _condition_2(R: Array) -> float:
     (Dixon 1983): two R in a million have a larger condition.
     """
     p = len(R)
-    start = np.random.default_rng(0).normal(size=(p, _STARTS))
+    n_steps = 8
+    start = np.random.default_rng(0).normal(size=(p, 8))
     start /= np.linalg.norm(start, axis=0)
     high, low = start, start
-    for _ in range(_STEPS):
+    for _ in range(n_steps):
         # C = R'R and C^-1
         high = R.T @ (R @ high)
         low = solve_upper(R, solve_upper(R, low, transpose=True))
     size = (np.linalg.norm(V, axis=0).max() for V in (high, low))
     # condition = sqrt(|C| |C^-1|)
     return float(
-        np.sqrt(np.prod([s ** (1 / _STEPS) for s in size]))
-        * (np.sqrt(p) / 0.22) ** (1 / _STEPS)
+        np.sqrt(np.prod([s ** (1 / n_steps) for s in size]))
+        * (np.sqrt(p) / 0.22) ** (1 / n_steps)
     )
 
 

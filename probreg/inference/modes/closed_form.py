@@ -57,9 +57,6 @@ from probreg.linalg.doubled import ResidualProducts as Sums
 from probreg.model.model import Model
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
-FEW = 1e-12  # relative error of standard errors, cond(R) eps, above which they are refined too,
-MANY = 10**6  # up to this number of rows times squared columns, about 0.2 seconds
-
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
@@ -169,6 +166,10 @@ def refine_solution(
     # condition number of the columns, scaled to unit length, above which coefficients
     # are refined
     max_condition = 1e3
+    # relative error of standard errors, cond(R) eps, above which they are refined too, up
+    # to a number of rows times squared columns that takes about 0.2 seconds
+    max_error = 1e-12
+    max_products = 10**6
     if (
         not design.n
         or given.rank.dropped
@@ -190,19 +191,15 @@ def refine_solution(
     if refinement is None:
         return given
     exact = np.ldexp(refinement[0], top - unit), refinement[1] * 4.0**top
-    refine_inverse = (
-        ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
-    )
-    if refine_inverse:
+    inverse = None
+    is_inexact = ill * np.finfo(given.R.dtype).eps > max_error
+    if is_inexact and design.n * len(unit) ** 2 <= max_products:
         unscaled = np.asarray(given.root @ given.root.T, dtype=float)
-        inverse = _inverse(rows, R, np.ldexp(unscaled, unit[:, None] + unit))
-    else:
-        inverse = None
-    return replace(
-        given,
-        exact=exact,
-        inverse=None if inverse is None else np.ldexp(inverse, -unit[:, None] - unit),
-    )
+        exponents = unit[:, None] + unit
+        inverse = _inverse(rows, R, np.ldexp(unscaled, exponents))
+        if inverse is not None:
+            inverse = np.ldexp(inverse, -exponents)
+    return replace(given, exact=exact, inverse=inverse)
 
 
 def _sums(
@@ -410,10 +407,13 @@ def _least_squares(model: Model, unseen: int) -> LeastSquares:
     given = refine_solution(
         posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma
     )
-    beta, unscaled, N = _coefficients(given, model.design)
+    unscaled: Callable[[], DenseCovariance]
     free = None
     if given.rank.dropped:
-        free = FreeDirections(N, combinations(given.rank, model.design.columns))
+        beta, unscaled, free = _least_norm_coefficients(given, model.design)
+    else:
+        beta = given.mean
+        unscaled = partial(unscaled_covariance, given, model.design)
     # Without prior rows, the RSS of the moments also includes the part that deficient
     # columns do not explain.
     has_rss = prior.size or given.exact is not None
@@ -533,15 +533,13 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     return DenseCovariance(frame, 1, root=frame.from_raw(L))
 
 
-def _coefficients(
+def _least_norm_coefficients(
     given: Conditional, design: Design
-) -> tuple[Array, Callable[[], DenseCovariance], Array]:
+) -> tuple[Array, Callable[[], DenseCovariance], FreeDirections]:
     """Return the least-norm coefficients, a function that computes their covariance at
-    sigma = 1, and unidentified directions (p, k)."""
+    sigma = 1, and the unidentified directions."""
     rank = given.rank
     p = design.moments.p
-    if not rank.dropped:
-        return given.mean, partial(unscaled_covariance, given, design), np.zeros((p, 0))
     kept_columns = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
     F = np.linalg.qr(
@@ -556,7 +554,7 @@ def _coefficients(
     return (
         least_norm(beta, N),
         lambda: DenseCovariance.of_raw_root(frame, 1, root).of_least_norm(N),
-        N,
+        FreeDirections(N, combinations(rank, design.columns)),
     )
 
 

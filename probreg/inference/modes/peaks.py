@@ -24,12 +24,6 @@ from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 
-_MAX_FURTHER_MODES = 4  # further modes
-_LOG_SCALE_DROPS = (
-    0.0,
-    1.5,
-    3.0,
-)  # logs: rows of one cluster have a smaller noise scale
 SHARE = 0.01  # probability of a mode above which omitting it shifts a 95 % interval
 
 
@@ -134,6 +128,7 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
     # Newton's method
     max_start_drop = 30.0
     mode_distance = 1.0  # standard deviations between two modes
+    max_peaks = 5
     peaks = [first]
     design = model.design
     can_search = (
@@ -158,7 +153,7 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
     value = log_density_at(model, starts)
     high = starts[np.argsort(-value)][: (value > first.value - max_start_drop).sum()]
     queue = _select_distinct_starts(model, high, first)
-    while len(queue) and len(peaks) <= _MAX_FURTHER_MODES:
+    while len(queue) and len(peaks) < max_peaks:
         other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
         queue = queue[1:]
         if other is not None and all(
@@ -254,9 +249,10 @@ def _starting_points(model: Model, first: Peak) -> Array:
     )
     X = np.asarray(design.X[rows.ravel()]).reshape(*rows.shape, -1)
     exact = (np.linalg.pinv(X) @ y[rows][..., None])[..., 0]
-    scales = _LOG_SCALE_DROPS if model.unknown else _LOG_SCALE_DROPS[:1]
+    # logs: rows of one cluster have a smaller noise scale
+    drops = [0.0, 1.5, 3.0] if model.unknown else [0.0]
     parts = [
-        np.hstack([exact, np.tile(mode[k:] - drop, (len(exact), 1))]) for drop in scales
+        np.hstack([exact, np.tile(mode[k:] - drop, (len(exact), 1))]) for drop in drops
     ]
     return np.vstack([swaps, *parts])
 
