@@ -591,10 +591,6 @@ class Design(PrintsLines):
             if isinstance(self.kept, ArrowMoments):
                 return self.kept.dense
             return self.kept
-        if not self.has_rows:
-            raise DataError(
-                f"the moments of the columns are not known: {self.rows_needed}"
-            )
         return self.sum_over_rows(
             partial(moments_of, columns=self.columns), Moments.__add__
         )

@@ -62,7 +62,6 @@ def from_tables(
     blocks = FormulaBlocks(
         TableBlocks(chosen.selection, starts),
         recipe,
-        weights,
         first_code(likelihood),
         kind,
     )

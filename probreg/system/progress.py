@@ -37,11 +37,6 @@ class Task:
         self.start = time.monotonic()
         self._turn = threading.Lock()
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is a display to show it."""
-        return self.display is not None
-
     def advance(self, by: int = 1) -> None:
         """Add finished steps; any thread may call this."""
         with self._turn:

@@ -93,7 +93,7 @@ def test_without_a_terminal_there_is_neither_bar_nor_thread(
     monkeypatch.setattr(progress, "_QUIET", 0.0)
     with progress_bar("work", 3) as bar:
         bar.advance()
-        assert not bar.is_shown
+        assert bar.display is None
         assert not bars()
     assert capsys.readouterr() == ("", "")
 
@@ -181,7 +181,7 @@ def test_threads_count_together_and_have_no_bars_of_their_own(terminal: Any) -> 
         with progress_bar("within") as own:
             for _ in range(1000):
                 bar.advance()
-        return own.is_shown
+        return own.display is not None
 
     with terminal() as screen, progress_bar("work", 8000) as bar:
         assert each_of(work, range(8), "threads", workers=4, show=False) == [False] * 8
@@ -324,7 +324,7 @@ def test_pymc_has_a_bar_while_it_compiles(terminal: Any, monkeypatch: Any) -> No
     monkeypatch.setattr(pymc, "sample", sample)
     with terminal(), pytest.raises(TimeoutError):
         pr.fit(FEW, "pymc")
-    assert met[0].is_shown
+    assert met[0].display is not None
     assert "compilation" in met[0].name
 
 

@@ -66,7 +66,7 @@ def test_moments_are_kept_only_where_a_prior_asks(tmp_path):
     again = pr.load_fit(fitted("bernoulli", Normal(1.0)).save(tmp_path / "fit.nc"))
     assert again.model.design.kept is None
     with pytest.raises(
-        pr.DataError, match=r"moments of the columns are not known.*save\(rows=True\)"
+        pr.DataError, match=r"a sum over the rows needs them.*save\(rows=True\)"
     ):
         repr(again.model.with_prior(Normal(1.0, scaled=True)))
 

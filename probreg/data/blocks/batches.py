@@ -146,7 +146,6 @@ class FormulaBlocks:
 
     tables: TableBlocks
     recipe: Recipe
-    weights: str | None
     encode: Encode
     kind: WeightKind = "frequency"
     # factor of the weights, so that sampling weights sum to the number of rows
@@ -203,10 +202,11 @@ class FormulaBlocks:
         return encode_block(block, weights, self.kind, self.encode, table.rows)
 
     def _weights(self, table: DataTable) -> Array | None:
-        if self.weights is None:
+        name = self.tables.selection.weights
+        if name is None:
             return None
         return self.unit * row_weights(
-            table.columns[self.weights], name=self.weights, kind=self.kind, table=table
+            table.columns[name], name=name, kind=self.kind, table=table
         )
 
 

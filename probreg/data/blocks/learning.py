@@ -36,7 +36,6 @@ from probreg.data.formula.evaluate import (
     Memory,
     is_truth,
     read_coding,
-    refuse_unstreamed,
 )
 from probreg.data.formula.formula import numbers_as_text, parse_with
 from probreg.data.formula.layout import (
@@ -69,7 +68,6 @@ class Plan:
     selection: Selection
     first: DataTable
     offset: str | None
-    weights: str | None
     kind: WeightKind = "frequency"
 
     @cached_property
@@ -141,8 +139,6 @@ def plan(
     header = DataTable(dict.fromkeys(files.names()), np.arange(0))
     parts, offset, added, names = parse_with(formula, header, weights, offset)
     factors = parts.every_factor.values()
-    for expression in factors:
-        refuse_unstreamed(expression)
     if any(part.learns for part in parts.outcome) or (
         added is not None and added.learns
     ):
@@ -176,7 +172,7 @@ def plan(
         weights=weights,
         counts=parts.count_columns,
     )
-    return Plan(parts, files, selection, first, offset, weights, kind)
+    return Plan(parts, files, selection, first, offset, kind)
 
 
 def _no_numbers(files: Tables, name: str) -> DataError:
@@ -319,22 +315,16 @@ def _none_complete(files: Tables) -> DataError:
 
 def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
     parts = plan.parts
-    if plan.weights is not None and plan.kind == "frequency":
-        table = replace(
-            table,
-            counts=row_weights(
-                table.columns[plan.weights],
-                name=plan.weights,
-                kind=plan.kind,
-                table=table,
-            ),
-        )
+    name = plan.selection.weights
+    if name is not None and plan.kind == "frequency":
+        weights = table.columns[name]
+        counts = row_weights(weights, name=name, kind=plan.kind, table=table)
+        table = replace(table, counts=counts)
+    table = replace(table, streamed=True)
     with np.errstate(all="ignore"):
-        columns = make_columns(parts, replace(table, streamed=True), memory, lazy=True)[
-            1
-        ]
+        columns = make_columns(parts, table, memory, lazy=True)[1]
     memory = replace(memory, learning=False)
-    return Recipe(parts.text, columns, plan.offset, memory, plan.weights)
+    return Recipe(parts.text, columns, plan.offset, memory, name)
 
 
 def _is_ordered(plan: Plan, factor: Expression) -> bool:

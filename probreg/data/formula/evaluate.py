@@ -11,7 +11,7 @@ from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
 from probreg.data.terms.grouped import GroupedTerm
-from probreg.data.terms.process import ProcessTerm, learned_process, refuse_holding
+from probreg.data.terms.process import ProcessTerm, learned_process
 from probreg.data.terms.term import SmoothTerm, learned_term
 from probreg.errors import DataError
 from probreg.formula.expression import (
@@ -80,13 +80,6 @@ def evaluate_expression(
     """
     with np.errstate(all="ignore"):
         return _Evaluation(expression, table, memory, centred).value(expression.tree)
-
-
-def refuse_unstreamed(expression: Expression) -> None:
-    """Raise DataError for a process with a basis that cannot be built from rows that are read in blocks."""
-    call = expression.basis_call
-    if call is not None and expression.function == "gp":
-        refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 
 
 def read_coding(call: ast.Call) -> tuple[LevelCoding, Any]:

@@ -173,6 +173,10 @@ def learned_process(
         kind = words.get("basis") or chosen_basis(
             x, length_known, settings, streamed=streamed
         )
+        if streamed and kind in BASES and kind != "hsgp":
+            raise DataError(
+                f"basis={kind!r} needs all rows in memory, but this model reads them in blocks: write basis='hsgp' with range="
+            )
         _refuse_settings(x, kind, inputs)
         return ProcessTerm(
             key, short, basis(kernel, x, kind, **settings), length_known, inputs
@@ -239,15 +243,6 @@ def starting_length(x: Array) -> float:
     if len(rows) > 1:
         return float(np.median(pdist(rows)))
     return 1.0
-
-
-def refuse_holding(words: Mapping[str, Any], key: str) -> None:
-    """Raise DataError for a basis built on all rows if they are read in blocks."""
-    kind = words.get("basis")
-    if kind in BASES and kind != "hsgp":
-        raise DataError(
-            f"{key}: basis={kind!r} needs all rows in memory, but this model reads them in blocks: write basis='hsgp' with range="
-        )
 
 
 def chosen_basis(
