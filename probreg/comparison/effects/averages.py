@@ -23,10 +23,11 @@ Aux = Mapping[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class RowGroup:
-    """Rows and their shares (they sum to one) in one average."""
+    """Rows and their shares (they sum to one) in one average, with the values that name the group."""
 
     rows: Array
     share: Array
+    labels: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Target(ABC):
@@ -119,7 +120,6 @@ class AveragedEffect:
     labels: Mapping[str, Any]
     targets: tuple[Target, ...]
     groups: list[RowGroup]
-    names: list[dict[str, Any]]
 
     @property
     def terms(self) -> list[tuple[float, Target]]:

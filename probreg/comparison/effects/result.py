@@ -20,7 +20,7 @@ from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
-from probreg.fits.prediction import parameter_draws
+from probreg.fits.prediction import closed_error, parameter_draws
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
@@ -128,9 +128,9 @@ def evaluate_effects(
     levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
     by_level = [{"level": str(v)} for v in levels] or [{}]
     labels = [
-        {**q.labels, **name, **level}
+        {**q.labels, **group.labels, **level}
         for q in quantities
-        for name in q.names
+        for group in q.groups
         for level in by_level
     ]
     posterior = fit.solution.draws
@@ -221,9 +221,9 @@ def _of_delta(
         if own_df is not None:
             test_df = own_df
             low, high = own_df.min(), own_df.max()
-            ends = (
-                f"{low:.4g}" if high - low < 0.01 * high else f"{low:.4g} to {high:.4g}"
-            )
+            ends = f"{low:.4g}"
+            if high - low >= 0.01 * high:
+                ends += f" to {high:.4g}"
             distribution = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
     if np.isnan(se).all():
         kind = f"none: {fit.method.name} carries no standard errors here"
@@ -234,9 +234,7 @@ def _of_delta(
     else:
         where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
         kind = f"{distribution} Wald{where}, delta method, {source}"
-    error = se * np.abs(scale.back.slope(z))
-    if posterior and df is not None:  # the standard deviation of Student's t
-        error = error * (np.sqrt(df / (df - 2.0)) if df > 2 else np.inf)
+    error = closed_error(se * np.abs(scale.back.slope(z)), df, posterior=posterior)
     columns = {"estimate": scale.back.inverse(z)}
     columns["sd" if posterior else "std_error"] = error
     tests = {}

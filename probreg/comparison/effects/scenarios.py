@@ -342,9 +342,7 @@ def _same_rows(design: Design, data: Any) -> bool:
 # ---- groups and values -------------------------------------------------------------------------------------------------
 
 
-def row_groups(
-    population_rows: Population, by: Sequence[str]
-) -> tuple[list[dict[str, Any]], list[RowGroup]]:
+def row_groups(population_rows: Population, by: Sequence[str]) -> list[RowGroup]:
     """The groups of rows that share the values of the variables `by`, in the order of these values; one group without `by`."""
     for name in by:
         if name not in population_rows.table:
@@ -353,28 +351,26 @@ def row_groups(
             )
     weights = population_rows.weights
     if not by:
-        everything = RowGroup(np.arange(len(weights)), weights / weights.sum())
-        return [{}], [everything]
-    columns = [np.asarray(population_rows.table[name]) for name in by]
-    lists = [
-        list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist()
-        for x in columns
-    ]
-    keys = list(zip(*lists))
+        return [RowGroup(np.arange(len(weights)), weights / weights.sum())]
+    lists = []
+    for name in by:
+        x = np.asarray(population_rows.table[name])
+        is_time = kind_of(x) == "time"
+        lists.append(list(map(plain_level, x)) if is_time else x.tolist())
     rows: dict[Any, list[int]] = {}
-    for i, key in enumerate(keys):
+    for i, key in enumerate(zip(*lists)):
         rows.setdefault(key, []).append(i)
-    seen = sorted(rows, key=lambda k: [(isinstance(v, str), v) for v in k])
     most_groups = 200
-    if len(seen) > most_groups:
+    if len(rows) > most_groups:
         raise DataError(
-            f"by={', '.join(by)} makes {len(seen)} groups; at most {most_groups} are averaged one by one"
+            f"by={', '.join(by)} makes {len(rows)} groups; at most {most_groups} are averaged one by one"
         )
-    row_sets = []
-    for key in seen:
+    groups = []
+    for key in sorted(rows, key=lambda k: [(isinstance(v, str), v) for v in k]):
         part = weights[rows[key]]
-        row_sets.append(RowGroup(np.array(rows[key]), part / part.sum()))
-    return [dict(zip(by, key)) for key in seen], row_sets
+        labels = dict(zip(by, key))
+        groups.append(RowGroup(np.array(rows[key]), part / part.sum(), labels))
+    return groups
 
 
 def settings(

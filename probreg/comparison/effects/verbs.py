@@ -128,7 +128,7 @@ def predictions(
         fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
     )
     effects = [
-        AveragedEffect(labels, (setting.here,), setup.groups, setup.names)
+        AveragedEffect(labels, (setting.here,), setup.groups)
         for labels, setting in settings(setup.rows, at)
     ]
     link = fit.model.likelihood.link
@@ -230,7 +230,7 @@ def comparisons(
             for move in moves(setting, name, how):
                 pair = (setting.mean(name, move.low), setting.mean(name, move.high))
                 labels = {"variable": name, "contrast": move.contrast} | where
-                effects.append(AveragedEffect(labels, pair, setup.groups, setup.names))
+                effects.append(AveragedEffect(labels, pair, setup.groups))
     scale = MEASURES[measure]
     description = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
     request = setup.request
@@ -312,17 +312,16 @@ def slopes(
     for where, setting in settings(setup.rows, at):
         for name, slope in _parse_slopes(setting, variables):
             labels = {"variable": name} | where
-            effects.append(AveragedEffect(labels, (slope,), setup.groups, setup.names))
+            effects.append(AveragedEffect(labels, (slope,), setup.groups))
     description = f"average slope of {_mean_of(fit)} over {setup.rows.what}"
     return evaluate_effects(fit, effects, PLAIN, setup.request, what=description)
 
 
 class _Setup(NamedTuple):
-    """Settings of the averages, the rows, and their groups with names."""
+    """Settings of the averages, the rows, and their groups."""
 
     request: EffectRequest
     rows: Population
-    names: list[dict[str, Any]]
     groups: list[RowGroup]
 
 
@@ -371,8 +370,7 @@ def _prepare(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
         request = replace(request, sample=rows)
-    names, row_sets = row_groups(rows, keys)
-    return _Setup(request, rows, names, row_sets)
+    return _Setup(request, rows, row_groups(rows, keys))
 
 
 def _population(

@@ -14,6 +14,7 @@ from probreg.comparison.hypotheses.result import (
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.prediction import closed_error
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import (
@@ -74,14 +75,10 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
     s = fit.solution
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
-        # sd of a Student-t is scale (df / (df - 2))^(1/2)
-        wider = 1.0
-        if s.df is not None:
-            wider = np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
         half = quantile(prob, s.df) * scale
         return {
             "estimate": value,
-            "sd": wider * scale,
+            "sd": closed_error(scale, s.df, posterior=True),
             "lower": value - half,
             "upper": value + half,
         }

@@ -23,7 +23,7 @@ from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
-from probreg.fits.prediction import atom_count, predictive
+from probreg.fits.prediction import atom_count, predictive, row_slices
 from probreg.inference import ClosedForm
 from probreg.inference.base import Solution, held_at_limits
 from probreg.inference.modes.maximise import newton_step
@@ -275,12 +275,10 @@ def log_mean_density(fit: Fit) -> Array:
     s = fit.solution
     block_size = 2_000_000  # draws times rows at once, 16 MB
     size = max(1, block_size // (atom_count(fit.model, s) * fit.model.shape[1]))
-    blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
-    density_blocks = [
-        predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(
-            part.observed
-        )
-        for part in blocks
-    ]
-    log_p = np.concatenate(density_blocks)
+    densities = []
+    for rows_of_block in row_slices(d.n, size):
+        part = d.take(rows_of_block)
+        mixture = predictive(fit.model, s, part, spread=False, seed=fit.seed)
+        densities.append(mixture.log_prob(part.observed))
+    log_p = np.concatenate(densities)
     return log_p[rows] * (1.0 if weight is None else weight)

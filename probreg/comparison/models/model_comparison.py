@@ -356,30 +356,19 @@ def _shared_weights(
 
 def _is_same_model(first: Fit, second: Fit) -> bool:
     """Whether two fits of the same rows have one model and report the same summary of it."""
-    a = first.model
-    b = second.model
     if first.target != second.target:
         return False
-    if a is b:
+    if first.model is second.model:
         return True
-    x = a.design
-    y = b.design
-    facts = [
-        (
-            m.likelihood,
-            m.design.columns,
-            repr(m.joint),
-            m.fixed,
-            repr(m.aux),
-            m.design.n,
-        )
-        for m in (a, b)
-    ]
-    if facts[0] != facts[1]:
-        return False
-    offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
-    same_columns = np.array_equal(np.asarray(x.X), np.asarray(y.X))
-    return same_columns and np.array_equal(offsets[0], offsets[1])
+    facts = []
+    arrays = []
+    for model in (first.model, second.model):
+        d = model.design
+        texts = repr(model.joint), repr(model.aux)
+        facts.append((model.likelihood, d.columns, texts, model.fixed, d.n))
+        # the linear predictors of zero coefficients are the offset
+        arrays.append((d.X, model.eta(np.zeros(model.shape))))
+    return facts[0] == facts[1] and all(map(np.array_equal, *arrays))
 
 
 def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
