@@ -6,8 +6,9 @@ the plug-in density at the estimate without it, or the posterior predictive with
 Stacking is the mixture of predictive distributions with the best leave-one-out log score.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -219,21 +220,25 @@ def compare_models(
     """
     several = fits_by_name(fits, "compare_models")
     base = next(iter(several))
-    feature = "leave-one-out" if leave_out is None else "leave-one-group-out"
     for name, fit in several.items():
-        if test is not None or leave_out is not None:
-            asked = "a likelihood ratio test" if leave_out is None else feature
-            refuse_sampling(fit.model.design.weight_kind, asked)
+        if test is not None:
+            refuse_sampling(fit.model.design.weight_kind, "a likelihood ratio test")
+        if leave_out is not None:
+            refuse_sampling(fit.model.design.weight_kind, "leave-one-group-out")
         refuse_other_data(base, several[base], name, fit)
     tests = None
     ratio_notes: tuple[str, ...] = ()
     if test is not None:
         tests, ratio_notes = likelihood_ratios(several)
-    labels = None if leave_out is None else group_labels_of(several, leave_out)
-    groups = [] if labels is None else list(dict.fromkeys(labels.tolist()))
-    size = len(groups) or max(
-        len(observation_rows(fit.model)[0]) for fit in several.values()
-    )
+    feature = "leave-one-out"
+    leave_out_parts: Callable[[Fit], LeftOut] = leave_one_out
+    size = max([len(observation_rows(fit.model)[0]) for fit in several.values()])
+    if leave_out is not None:
+        feature = "leave-one-group-out"
+        labels = group_labels_of(several, leave_out)
+        leave_out_parts = partial(leave_group_out, group=leave_out, labels=labels)
+        groups = list(dict.fromkeys(labels.tolist()))
+        size = len(groups)
     out = {}
     rows = {}
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
@@ -242,10 +247,8 @@ def compare_models(
             obstacle = _unusable(fit) or design.rows_obstacle(feature, _INSTEAD)
             if obstacle is not None:
                 out[name] = LeftOut(np.full(size, np.nan), "none", (obstacle,))
-            elif leave_out is None or labels is None:
-                out[name] = leave_one_out(fit)
             else:
-                out[name] = leave_group_out(fit, leave_out, labels)
+                out[name] = leave_out_parts(fit)
             rows[name] = _model_row(fit, out[name], heldout)
             if leave_out is not None:
                 rows[name]["p_loo"] = np.nan  # of rows, not of groups

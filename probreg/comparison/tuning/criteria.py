@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Scores (S,) of a criterion at the scales of a path, with their standard errors (nan if there is none).
+    """Scores (S,) of a criterion at the scales of a path, with their standard errors (S,), or nan if there is none.
 
     `description` describes the scores, `columns` are further columns of the table, and `parts` (S, K) the scores of K folds or
     observations.
@@ -48,7 +48,7 @@ class Assessment:
 
     score: Array
     description: str
-    se: Array
+    se: Any = np.nan
     columns: Mapping[str, Array] = field(default_factory=dict)
     parts: Array | None = None
     notes: tuple[str, ...] = ()
@@ -168,9 +168,8 @@ class _Counted(Criterion):
         if path.aux:
             description += f", plus {len(path.aux)} for {', '.join(path.aux)}"
         score = criteria(path)[self.name]
-        no_error = np.full(len(score), np.nan)
         columns = {"log_likelihood": path.log_lik}
-        return Assessment(score, description, no_error, columns)
+        return Assessment(score, description, columns=columns)
 
 
 @CRITERIA.register
@@ -217,4 +216,4 @@ class GCV(Criterion):
         description = (
             "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
         )
-        return Assessment(score, description, np.full(len(score), np.nan), {"rss": rss})
+        return Assessment(score, description, columns={"rss": rss})

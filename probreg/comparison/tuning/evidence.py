@@ -146,9 +146,8 @@ class EvidenceCriterion(Criterion):
         if model.likelihood.least_squares and variance_left_at_rows(model):
             bound = " (its lower bound for a basis of few anchors)"
         description = f"the negative log evidence -log p(y | scale){bound}, coefficients{over} integrated out {how}"
-        no_error = np.full(len(value), np.nan)
         columns = {"log_evidence": value}
-        return Assessment(-value, description, no_error, columns, notes=notes)
+        return Assessment(-value, description, columns=columns, notes=notes)
 
 
 def evidence_along(path: PathSolution) -> Array:
