@@ -84,9 +84,8 @@ class AverageSlope(Target):
 
     at: AverageMean
     D: Array
-    differences: Mapping[str, RowSums] = field(
-        default_factory=dict
-    )  # by process; D contains the slopes of its columns
+    # by process; D contains the slopes of its columns
+    differences: Mapping[str, RowSums] = field(default_factory=dict)
 
     def values(
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()

@@ -25,9 +25,8 @@ class EffectSums:
 
     off: OffSpan
     sums: dict[str, RowSums]
-    places: dict[
-        int, list[slice]
-    ]  # by the identity of the target, in the order of its slopes
+    # by the identity of the target, in the order of its slopes
+    places: dict[int, list[slice]]
 
     @property
     def n(self) -> int:
@@ -94,15 +93,12 @@ def effect_sums(
     scale, not for draws."""
     if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
         return None
+    aux = None
     if closed:
         noise = noise_of_scale(fit.model, fit.solution)
-    else:
-        noise = None
-    off = off_span_of(
-        fit.model,
-        fit.solution,
-        None if noise is None else {fit.model.noise_scale: noise},
-    )
+        if noise is not None:
+            aux = {fit.model.noise_scale: noise}
+    off = off_span_of(fit.model, fit.solution, aux)
     if off is None:
         return None
     parts: list[Mapping[str, RowSums]] = []

@@ -186,9 +186,8 @@ def _is_linear(fit: Fit, scale: Scale) -> bool:
     return fit.model.likelihood.least_squares and scale.back is IDENTITY
 
 
-Found = tuple[
-    dict[str, Array], str, Array, Array | None, bool
-]  # columns, kind, covariance, draws, rows are a sample
+# columns, kind, covariance, draws, rows are a sample
+Found = tuple[dict[str, Array], str, Array, Array | None, bool]
 
 
 def _of_delta(
@@ -268,12 +267,8 @@ def _covariance_of(
     if rows is not None and kind is None and estimated and not exact_fit(fit):
         try:
             return _by_influence(fit, G, rows, "HC0", request)
-        except (
-            Incompatible,
-            NotConverged,
-            DataError,
-        ):  # without scores the covariance of the fit is used, and printed
-            pass
+        except (Incompatible, NotConverged, DataError):
+            pass  # without scores the covariance of the fit is used, and printed
     V, df, words = fit.spread(
         kind, groups=request.clusters, data=request.data, lags=request.lags
     )
@@ -363,9 +358,8 @@ def _linearise_effect(
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
             added = () if off_span is None else off_span.means(target)
-            if len(
-                added
-            ):  # rows differ as the process does; its columns may carry no information there
+            if len(added):
+                # rows differ as the process does, whose columns may carry no information there;
                 # what is added is less the columns at the mean of the draws
                 h = target.values(
                     fit.model, fit.solution.posterior.flat["beta"].mean(0), aux, added

@@ -47,18 +47,16 @@ class Population:
     weights: Array
     offset: Array | None
     what: str
-    origin: Mapping[
-        str, Any
-    ]  # the table before anything was set: its range is where columns are known to exist
-    groups: GroupsLike = (
-        "typical"  # which group's effects a row of a model with groups has
-    )
-    codes: Mapping[str, Array] = field(
-        default_factory=dict
-    )  # of new groups: their numbers (n,), by the term
+    # the table before anything was set: its range is where columns are known to exist
+    origin: Mapping[str, Any]
+    # which group's effects a row of a model with groups has
+    groups: GroupsLike = "typical"
+    # of new groups: their numbers (n,), by the term
+    codes: Mapping[str, Array] = field(default_factory=dict)
     # means at moved rows, which contrasts share
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
-    as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
+    # these are the rows of the design as they are, with its matrix
+    as_fitted: bool = False
     # (n,) of rows of the model the units in each row, copies or trials, independent of one another
     units: Array | None = None
     trials: bool = False  # weights count trials

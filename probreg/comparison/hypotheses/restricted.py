@@ -149,10 +149,9 @@ def likelihood_limit(fit: Fit) -> float:
 
 def _of_least_squares(fit: Fit, restrictions: Restrictions) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
-    s, n = (
-        ClosedForm().solve(fit.model, np.random.default_rng(0)),
-        fit.model.design.total,
-    )  # whatever the method was
+    # whatever the method of the fit
+    s = ClosedForm().solve(fit.model, np.random.default_rng(0))
+    n = fit.model.design.total
     gap = restrictions.L @ s.beta.ravel() - restrictions.r
     W = s.scale.wald(restrictions.L, gap)
     if not fit.model.unknown:

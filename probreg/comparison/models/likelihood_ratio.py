@@ -135,18 +135,15 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
     """Raise Incompatible unless both have the same likelihood, offset and criterion."""
     pair = f"no likelihood ratio of {large.name!r} against {small.name!r}"
     models = small.model, large.model
-    offsets = [
-        np.zeros(1) if model.design.offset is None else model.design.offset
-        for model in models
-    ]
+    # of the same rows, or None
+    offsets = [model.design.offset for model in models]
+    without_offset = np.zeros(1)
+    first, second = [without_offset if v is None else v for v in offsets]
     facts: dict[str, list[Any]] = {
         "criterion": [small.criterion, large.criterion],
         "likelihood": [model.likelihood for model in models],
         "fixed parameters": [model.fixed for model in models],
-        "offset": [
-            0,
-            int(np.any(offsets[0] != offsets[1])),
-        ],  # of the same rows, or none
+        "offset": [False, bool(np.any(first != second))],
     }
     if small.found and large.found:
         facts["points of quadrature"] = [small.found.points, large.found.points]

@@ -205,9 +205,8 @@ class GCV(Criterion):
         return f"gcv is of Gaussian models with normal priors, sigma fixed or in their units ({reason}): use loo or cv"
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
-        assert (
-            path.ridge is not None
-        )  # where the closed form serves, a path is of one decomposition
+        # a path of a closed form has one decomposition
+        assert path.ridge is not None
         n = path.base.design.total
         rss = path.ridge.rss(path.scales)
         # GCV = n RSS / (n - tr H)^2
