@@ -26,7 +26,6 @@ from probreg.online.losses import (
 )
 from probreg.online.recipes import (
     LEARNERS as LEARNERS,
-    batch_perceptron as batch_perceptron,
     descent as descent,
     eg as eg,
     eg_pm as eg_pm,
@@ -48,7 +47,6 @@ from probreg.online.signals import (
 )
 from probreg.online.stream import Record as Record, run as run
 from probreg.online.theorems import (
-    Corrections as Corrections,
     novikoff as novikoff,
     widrow_hoff_pass as widrow_hoff_pass,
 )

@@ -117,18 +117,14 @@ def gradient_rounds(
     X: Array,
     y: Array,
     w: Array,
-    memory: Array,
+    theta: Array,
     t: int,
     additive: bool,
     s: Setup,
     arrays: RoundArrays,
 ) -> int:
-    """Gradient steps: `additive` in w itself, in batches or within a ball where there are these, else in theta with weights w(theta).
-
-    `memory` is the sum of the steps of a batch, or theta.
-    """
+    """Gradient steps: `additive` in w itself, within a ball if there is one, else in theta with weights w(theta)."""
     prediction, losses, slopes, squares, total = arrays
-    batch = s[0][2]
     size = s[1][4]
     p = w.size
     for i in range(y.size):
@@ -140,16 +136,12 @@ def gradient_rounds(
         for j in range(p):
             total[j] += w[j]
         if additive:
-            # w moves by the sum of a l'(f) x over a batch
+            # w <- w - a l'(f) x, and back to the ball
             for j in range(p):
-                memory[j] += a * X[i, j]
-            if (t + i + 1) % batch == 0:
-                for j in range(p):
-                    w[j] -= memory[j]
-                    memory[j] = 0.0
-                norm = np.sqrt(_dot(w, w))
-                if norm > size:
-                    w *= size / norm
+                w[j] -= a * X[i, j]
+            norm = np.sqrt(_dot(w, w))
+            if norm > size:
+                w *= size / norm
         elif a != 0.0:
-            _move_exponents(memory, w, X, i, size * a, size)
+            _move_exponents(theta, w, X, i, size * a, size)
     return y.size

@@ -75,7 +75,7 @@ class KernelGradient(KernelLearner):
     Parameters
     ----------
     base : Gradient
-        Without a ball and without batches.
+        Without a ball.
     kernel : CovarianceFunction
         k.
     """
@@ -91,9 +91,9 @@ class KernelGradient(KernelLearner):
                 f"base has the geometry {type(geometry).__name__}, which updates each column separately; a kernel needs a "
                 "Euclidean learner such as lms"
             )
-        if geometry.radius < np.inf or self.base.batch > 1:
+        if geometry.radius < np.inf:
             raise Incompatible(
-                "base has a ball or batches, which a kernel learner does not support"
+                "base has a ball, which a kernel learner does not support"
             )
 
     @property

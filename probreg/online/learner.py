@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Count, check_fields
+from probreg.arguments.scalars import check_fields
 from probreg.errors import DataError, NotConverged, ProbregError
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.updates import (
@@ -140,7 +140,7 @@ def require_finite_loss(value: float, state: State) -> None:
 
 @dataclass(frozen=True)
 class Gradient(Learner):
-    """Online (sub)gradient or mirror descent: theta += -a slope x, w = w(theta), the sum over `batch` rounds.
+    """Online (sub)gradient or mirror descent: theta += -a slope x, w = w(theta).
 
     Parameters
     ----------
@@ -150,8 +150,6 @@ class Gradient(Learner):
         The multiplier a.
     geometry : Geometry
         The map from theta to w.
-    batch : int
-        Number of rounds that share a step.
 
     References
     ----------
@@ -169,7 +167,6 @@ class Gradient(Learner):
     loss: Loss
     rate: Rate
     geometry: Geometry = Euclid()  # noqa: RUF009  a frozen value
-    batch: Count = 1
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -177,8 +174,6 @@ class Gradient(Learner):
             raise DataError(
                 f"loss={self.loss.name!r}: the implicit step needs the squared loss"
             )
-        if self.batch != 1 and not isinstance(self.geometry, Euclid):
-            raise DataError("batch= needs the Euclidean geometry")
 
     @property
     def title(self) -> str:
@@ -194,9 +189,7 @@ class Gradient(Learner):
             suffix = "" if squared else f" on the {self.loss.name} loss"
             return "exponentiated gradient" + suffix
         if counts_mistakes:
-            if self.batch == 1:
-                return "perceptron"
-            return f"perceptron in batches of {self.batch}"
+            return "perceptron"
         if squared and self.bare:
             prefix = {NORMALISED: "normalised ", IMPLICIT: "implicit "}
             return prefix.get(self.rate.kind, "") + "least mean squares"
@@ -213,15 +206,12 @@ class Gradient(Learner):
     @property
     def bare(self) -> bool:
         """Whether the update is w += -a slope x and nothing else."""
-        free = isinstance(self.geometry, Euclid) and self.geometry.radius == np.inf
-        return free and self.batch == 1
+        return isinstance(self.geometry, Euclid) and self.geometry.radius == np.inf
 
     def init(self, p: int) -> State:
         theta = self.geometry.start(p)
         if not isinstance(self.geometry, Euclid):
             return State(self.geometry.weights(theta), 0, {"theta": theta})
-        if self.batch > 1:
-            return State(theta, 0, {"pending": np.zeros(p)})
         return State(theta)
 
     @np.errstate(over="ignore", invalid="ignore")  # require_finite_loss checks
@@ -240,17 +230,7 @@ class Gradient(Learner):
             theta = self.geometry.move(state.memory["theta"], direction)
             after = State(self.geometry.weights(theta), t, {"theta": theta})
             return after, Info(f, value)
-        memory = {}
-        if self.batch > 1:
-            pending = state.memory["pending"] + direction
-            if t % self.batch == 0:
-                direction = pending
-                memory["pending"] = np.zeros_like(pending)
-            else:
-                direction = np.zeros_like(pending)
-                memory["pending"] = pending
-        w = self.geometry.move(state.w, direction)
-        return State(w, t, memory), Info(f, value)
+        return State(self.geometry.move(state.w, direction), t), Info(f, value)
 
     def block(
         self, state: State, X: Array, y: Array, arrays: RoundArrays
@@ -260,13 +240,13 @@ class Gradient(Learner):
         w = np.array(state.w)
         memory = {name: np.array(a) for name, a in state.memory.items()}
         rate, geometry = self.rate, self.geometry
-        codes = (self.loss.code, rate.kind, self.batch)
+        codes = (self.loss.code, rate.kind)
         numbers = (self.loss.c, rate.step, rate.power, rate.eps, geometry.size)
         n_steps = loops.gradient_rounds(
             X,
             y,
             w,
-            memory.get("theta", memory.get("pending", np.zeros_like(w))),
+            memory.get("theta", w),
             state.t,
             isinstance(geometry, Euclid),
             (codes, tuple(map(float, numbers))),

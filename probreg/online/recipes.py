@@ -219,32 +219,6 @@ def perceptron(step: scalars.Positive = 1.0) -> Gradient:
 
 
 @scalars.check_arguments
-def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradient:
-    """The batch perceptron: w += step * the sum of y x over the mistakes of `rows` rounds.
-
-    With all the rows it is one subgradient step a pass.
-
-    Parameters
-    ----------
-    rows : int
-        Rounds that share a step.
-    step : float
-        Positive.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    Examples
-    --------
-    >>> batch_perceptron(100).batch
-    100
-    """
-    return Gradient(PERCEPTRON, constant(step), batch=rows)
-
-
-@scalars.check_arguments
 def logistic(step: Step = 0.1) -> Gradient:
     """Online logistic regression: w += step (y - h) x, h = 1 / (1 + exp(-w'x)); y = 0, 1.
 
@@ -355,7 +329,6 @@ LEARNERS: dict[str, Callable[..., Learner]] = {
         eg,
         eg_pm,
         perceptron,
-        batch_perceptron,
         logistic,
         descent,
         kernel,

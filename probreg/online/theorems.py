@@ -7,7 +7,6 @@ by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -23,7 +22,7 @@ from probreg.online.guarantee import (
     Guarantee,
 )
 from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import LOSSES, PERCEPTRON, SQUARED, Loss
+from probreg.online.losses import LOSSES, PERCEPTRON, SQUARED
 from probreg.online.rounds import Rounds
 from probreg.online.second_order import RLS
 from probreg.online.updates import (
@@ -51,8 +50,26 @@ def theorem_guarantee(path: Rounds, u: Array | None) -> Guarantee:
 
 
 def theorem_of(learner: Learner) -> Theorem | None:
-    """Return the first theorem for this learner."""
-    return next((theorem for fits, theorem in THEOREMS if fits(learner)), None)
+    """Return the theorem for this learner, None if there is none."""
+    if isinstance(learner, RLS):
+        return squared_loss_theorem
+    if not isinstance(learner, Gradient):
+        return None
+    loss = learner.loss.function
+    is_plain = learner.rate.kind == PLAIN
+    if learner.rate.power == 0:
+        if learner.bare and loss is SQUARED.function:
+            return squared_loss_theorem
+        if learner.bare and is_plain and loss is PERCEPTRON.function:
+            return perceptron_theorem
+        is_exponentiated = isinstance(learner.geometry, Simplex | Signed)
+        if is_exponentiated and is_plain and loss is SQUARED.function:
+            return exponentiated_gradient_theorem
+    # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
+    is_descent = isinstance(learner.geometry, Euclid) and is_plain
+    if is_descent and learner.loss.name != "perceptron":
+        return descent_theorem
+    return None
 
 
 def sampling_assumptions(path: Rounds) -> tuple[Assumption, ...]:
@@ -69,25 +86,6 @@ def sampling_assumptions(path: Rounds) -> tuple[Assumption, ...]:
             None,
             None,
         ),
-    )
-
-
-def _is_gradient(learner: Learner, loss: Loss, geometry: Any, *kinds: int) -> bool:
-    """Return whether it is a gradient learner with this loss, geometry and a constant rate of these kinds."""
-    if not isinstance(learner, Gradient) or learner.rate.power != 0:
-        return False
-    if learner.loss.function is not loss.function or learner.rate.kind not in kinds:
-        return False
-    if not isinstance(learner.geometry, geometry):
-        return False
-    return learner.bare or not isinstance(learner.geometry, Euclid)
-
-
-def starts_at_zero(path: Rounds) -> Assumption:
-    return Assumption(
-        "the weights start at zero",
-        float(np.abs(path.start.w).max()),
-        not np.any(path.start.w),
     )
 
 
@@ -333,43 +331,35 @@ def _unfold_simplex(u: Array, start: Array, norm: float) -> Array:
 # ------------------------------------------------------------------------------------------------------- mistakes
 def perceptron_theorem(path: Rounds, u: Array | None) -> Guarantee:
     X, y = path.rows()
-    learner = path.learner
-    assert isinstance(learner, Gradient)
-    assumptions = [starts_at_zero(path)]
-    if learner.batch > 1:
-        largest = float(np.abs(path.start.memory["pending"]).max())
-        assumptions.append(
-            Assumption("no step of an earlier batch is pending", largest, largest == 0)
-        )
-    run = Corrections(
-        path.mistakes, path.totals.rounds, path.totals.largest, learner.batch
+    largest = float(np.abs(path.start.w).max())
+    starts_at_zero = Assumption("the weights start at zero", largest, largest == 0)
+    return novikoff(
+        X,
+        y,
+        mistakes=path.mistakes,
+        rounds=path.totals.rounds,
+        largest=path.totals.largest,
+        assumptions=[starts_at_zero],
+        u=u,
     )
-    return novikoff(X, y, run, assumptions, u)
-
-
-@dataclass(frozen=True)
-class Corrections:
-    """The mistakes of a perceptron, its rounds, the largest ||x||^2, and the number of rounds that share a step."""
-
-    mistakes: float
-    rounds: int
-    largest: float
-    batch: int = 1
 
 
 @scalars.check_arguments
 def novikoff(
     X: Array,
     y: Array,
-    run: Corrections,
+    *,
+    mistakes: scalars.NonNegative,
+    rounds: scalars.Count,
+    largest: scalars.NonNegative,
     assumptions: Sequence[Assumption] = (),
     u: Array | None = None,
 ) -> Guarantee:
-    """M <= (||u|| r sqrt(B) + sqrt(||u||^2 r^2 B + 4 H))^2 / 4, H = sum max(0, 1 - y u'x), steps shared by B rounds.
+    """M <= (||u|| r + sqrt(||u||^2 r^2 + 4 H))^2 / 4, H = sum max(0, 1 - y u'x), r^2 the `largest` ||x||^2.
 
-    M - H <= u'w_T / step <= ||u|| ||w_T|| / step, and a batch of m mistakes adds at most m^2 r^2 step^2 <= m B r^2 step^2 to
-    ||w||^2: M - H <= ||u|| r sqrt(B M). H = 0 gives B ||u||^2 r^2, that is B (r / margin)^2; for B rows that are all alike
-    it is attained. B = 1: Novikoff (1962); Freund & Schapire (1999) for H > 0. X, y are the rows of one pass.
+    M - H <= u'w_T / step <= ||u|| ||w_T|| / step, and a mistake adds at most r^2 step^2 to ||w||^2: M - H <= ||u|| r sqrt(M).
+    H = 0 gives ||u||^2 r^2, that is (r / margin)^2 (Novikoff 1962); Freund & Schapire (1999) for H > 0. X, y are the rows of
+    one pass.
     """
     default = u is None
     if u is None:
@@ -385,9 +375,9 @@ def novikoff(
         if margins.min() > 0:
             u = u / margins.min()
             margins = margins / margins.min()
-        lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
-        # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
-        q = float(u @ u) * run.largest * run.batch
+        lack = float(np.maximum(0.0, 1.0 - margins).sum()) * rounds / len(margins)
+        # M - H <= (q M)^(1/2) with q = ||u||^2 r^2, a quadratic in M^(1/2).
+        q = float(u @ u) * largest
         bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4 if lack >= 1e-9 else q
         margin = float(margins.min() / np.sqrt(u @ u))
         if default or lack == 0:
@@ -397,9 +387,9 @@ def novikoff(
         "Novikoff",
         "Novikoff 1962; Freund & Schapire 1999",
         "mistakes",
-        float(run.mistakes),
+        float(mistakes),
         bound,
-        run.rounds,
+        rounds,
         tuple(assumptions),
         u,
         lack,
@@ -472,34 +462,3 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
         smallest = min(smallest, loss.at(g, b)[0] - tangent)
     tolerance = 1e-9 * (1 + path.totals.worst)
     return [Assumption(statement, smallest, smallest >= -tolerance)]
-
-
-def _is_plain_descent(learner: Learner) -> bool:
-    """Return whether Zinkevich's theorem applies: gradient descent without batches."""
-    if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
-        return False
-    # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
-    plain = learner.rate.kind == PLAIN and learner.loss.name != "perceptron"
-    return plain and learner.batch == 1
-
-
-def _is_perceptron(learner: Learner) -> bool:
-    """Return whether it is a perceptron, with any batch."""
-    if not isinstance(learner, Gradient):
-        return False
-    return _is_gradient(replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN)
-
-
-THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
-    (lambda a: isinstance(a, RLS), squared_loss_theorem),
-    (
-        lambda a: _is_gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED),
-        squared_loss_theorem,
-    ),
-    (
-        lambda a: _is_gradient(a, SQUARED, Simplex | Signed, PLAIN),
-        exponentiated_gradient_theorem,
-    ),
-    (_is_perceptron, perceptron_theorem),
-    (_is_plain_descent, descent_theorem),
-]

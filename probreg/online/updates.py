@@ -134,9 +134,9 @@ def inverse_sqrt(step: scalars.Positive) -> Rate:
     return Rate(step, power=0.5)
 
 
-# A gradient learner in numbers: codes of loss and rate, batch; then c, step, power, eps, radius or norm.
+# A gradient learner in numbers: codes of loss and rate; then c, step, power, eps, radius or norm.
 # Plain tuples, because numba's cache on disk names the classes of its arguments and fails when one has moved.
-Setup = tuple[tuple[int, int, int], tuple[float, float, float, float, float]]
+Setup = tuple[tuple[int, int], tuple[float, float, float, float, float]]
 
 
 class RoundArrays(NamedTuple):

@@ -82,18 +82,6 @@ def test_the_ridge_forecaster_identity(rng: np.random.Generator):
     assert total == pytest.approx(state.memory["factor"][-1, -1] ** 2, rel=1e-9)
 
 
-def test_batch_perceptron_is_the_subgradient_step(rng: np.random.Generator):
-    X = rng.standard_normal((30, 3))
-    y = np.where(X @ [1.0, -1.0, 0.5] > 0, 1.0, -1.0)
-    path = online.run(online.batch_perceptron(30, 0.2), X, y, passes=500)
-    assert path.status is online.RunStatus.SEPARATED
-    w = np.zeros(3)
-    for _ in range(path.totals.rounds // 30):
-        wrong = y * (X @ w) <= 0
-        w = w + 0.2 * (y[wrong, None] * X[wrong]).sum(axis=0)
-    np.testing.assert_allclose(path.state.w, w, atol=1e-12)
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Generator):
     X, y = data(rng)

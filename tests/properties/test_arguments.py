@@ -262,9 +262,11 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "found": lambda: {"found": path()},
     "explanation": lambda: {"explanation": pr.explain(fitted(), pr.fit(model()))},
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
-    "learners": lambda: {"learners": [pr.online.lms(0.1), pr.online.lms(0.5)]},
     "entropy": lambda: {"entropy": 1.0},
-    "rows": lambda: {"rows": 5},
+    "mistakes": lambda: {"mistakes": 2.0},
+    "rounds": lambda: {"rounds": 5},
+    "x_norm": lambda: {"x_norm": 1.0},
+    "u_norm": lambda: {"u_norm": 1.0},
     "spread": lambda: {"spread": 1.0},
     "step": lambda: {"step": 1.0},
     "comparator_loss": lambda: {"comparator_loss": 1.0},
@@ -294,7 +296,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
     "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
-    "Regret", "State", "Corrections", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
+    "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
     "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint",
 }  # fmt: skip
 METHODS_OF = {

@@ -32,7 +32,6 @@ MEMBERS = {
 BASES = {"BlockPrior", "FisherPrior", "JointPrior", "Penalty", "PriorData", "joint"}
 # What a run leaves behind, and what theorems are told: made by the package, said in attributes.
 BASES |= {
-    "Corrections",
     "KernelBasis",
     "RidgePath",
     "Guarantee",

@@ -9,7 +9,7 @@ import probreg.online as online
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import RBF
 
-from .test_online import P, kept, rows, separable
+from .test_online import P, kept, rows
 
 
 def unit_rows(rng: np.random.Generator, n: int = 40, p: int = P) -> np.ndarray:
@@ -33,7 +33,6 @@ def broken(square: bool) -> online.Loss:
 W0 = online.State(np.array([3.0, 0.0, 0.0]))
 BALL = online.Euclid(0.5)
 FALLING = online.inverse_sqrt(0.5)
-PENDING = online.State(np.zeros(P), 0, {"pending": np.ones(P)})
 ELSEWHERE = online.State(np.ones(P) / P, 0, {"theta": np.array([5.0, 0.0, 0.0])})
 FAR, U = np.array([9.0, 0.0, 0.0]), np.array([1.0, -1.0, 0.5])
 K = RBF(1.0)
@@ -94,13 +93,6 @@ PLANTED: dict[
         None,
         None,
         "some u separates the classes",
-    ),
-    "batch perceptron, pending": (
-        online.batch_perceptron(5),
-        "sign",
-        PENDING,
-        None,
-        "no step of an earlier",
     ),
     "descent, u": (
         online.descent(online.ABSOLUTE, 0.1, BALL),
@@ -179,7 +171,6 @@ HELD_TO = {  # one learner of each theorem that its assumptions let apply, and w
     "EG": (online.eg(0.1), "real", True),
     "EG+-": (online.eg_pm(0.1), "real", True),
     "perceptron": (online.perceptron(), "sign", False),
-    "batch perceptron": (online.batch_perceptron(7), "sign", False),
     "descent": (online.descent(online.SQUARED, 0.1, online.Euclid(2.0)), "real", True),
     "kernel LMS": (online.kernel(online.lms(0.3), K), "real", True),
     "kernel RLS": (online.kernel(online.rls(precision=0.1), K), "real", True),
@@ -310,40 +301,6 @@ def test_the_bound_of_normalised_steps_weighs_the_rows_of_every_pass(
 
 
 @pytest.mark.slow
-def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(
-    rng: np.random.Generator,
-):
-    quick = online.Record(rows=False, compiled=True)
-    for _ in range(20):
-        X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
-        if not len(y):
-            continue
-        batch = int(rng.choice([2, 5, len(y)]))
-        promise = kept(
-            online.run(
-                online.batch_perceptron(batch, 0.3), X, y, passes=20_000, record=quick
-            )
-        )
-        single = online.run(
-            online.perceptron(), X, y, passes=20_000, record=quick
-        ).guarantee()
-        assert promise.bound == pytest.approx(batch * single.bound, rel=1e-12)
-        flipped = y * np.where(rng.random(len(y)) < 0.2, -1, 1)
-        kept(
-            online.run(online.batch_perceptron(batch), X, flipped, record=quick),
-            rng.standard_normal(X.shape[1]),
-        )
-    alike = online.run(
-        online.batch_perceptron(10),
-        np.tile([[0.6, 0.8]], (10, 1)),
-        np.ones(10),
-        passes=3,
-    )
-    assert (
-        alike.mistakes == 10 == pytest.approx(alike.guarantee().bound)
-    )  # attained: n mistakes, r / margin = 1
-
-
 @pytest.mark.slow
 def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
     rng: np.random.Generator,

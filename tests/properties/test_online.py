@@ -26,7 +26,6 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "eg": (online.eg(0.3), "real"),
     "eg_pm": (online.eg_pm(0.08, norm=1.7), "real"),
     "perceptron": (online.perceptron(0.6), "sign"),
-    "batch_perceptron": (online.batch_perceptron(7, 0.3), "sign"),
     "logistic": (online.logistic(0.4), "binary"),
     "descent": (
         online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), HELD),
@@ -43,11 +42,7 @@ CASES |= {
     for name in online.LEARNERS
     if name not in own(online.LEARNERS)
 }
-# these take longest to compile
-LONG = ("batch_perceptron",)
-every = pytest.mark.parametrize(
-    "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in LONG)) for k in CASES]
-)
+every = pytest.mark.parametrize("name", CASES)
 
 
 def rows(

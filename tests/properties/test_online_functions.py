@@ -217,9 +217,6 @@ REFUSED = {
     "base has a ball": lambda: online.kernel(
         online.descent(online.ABSOLUTE, 0.1, online.Euclid(1.0)), RBF()
     ),
-    "base has a ball or batches": lambda: online.kernel(
-        online.batch_perceptron(3), RBF()
-    ),
     "needs precision > 0 and no forgetting": lambda: online.kernel(online.rls(), RBF()),
     "base is KernelRLS": lambda: online.kernel(
         online.kernel(online.rls(precision=1.0), RBF()), RBF()

@@ -98,9 +98,9 @@ class Perceptron(Method):
         return online.novikoff(
             rows,
             side,
-            online.Corrections(
-                solution.stats["mistakes"], rounds, float((rows**2).sum(axis=1).max())
-            ),
+            mistakes=solution.stats["mistakes"],
+            rounds=rounds,
+            largest=float((rows**2).sum(axis=1).max()),
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
