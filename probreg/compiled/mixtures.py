@@ -22,10 +22,6 @@ compiled = cached_njit(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
 )
 _SHIFT = 3.75
-_NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
-_PASSES = 200
-_ROOT_2 = math.sqrt(2.0)
-_ROOT_2PI = math.sqrt(2.0 * math.pi)
 MOST = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
 
 
@@ -80,11 +76,11 @@ def normal_mixture_quantiles(
         high = math.inf
         reach = width
         root = math.nan
-        for _ in range(_PASSES):
+        for _ in range(200):
             F, f, slope = 0.0, 0.0, 0.0
             for s in range(S):
                 r = (y - m[s]) / sigma[s]
-                x = abs(r) / _ROOT_2
+                x = abs(r) / math.sqrt(2.0)
                 t = (x - _SHIFT) / (x + _SHIFT)
                 p = _erfcx_polynomial(t)
                 e = exp(-x * x)
@@ -94,8 +90,8 @@ def normal_mixture_quantiles(
                 d = share[s] * e / sigma[s]
                 f += d
                 slope -= d * r / sigma[s]
-            f = f / _ROOT_2PI
-            slope = slope / _ROOT_2PI
+            f = f / math.sqrt(2.0 * math.pi)
+            slope = slope / math.sqrt(2.0 * math.pi)
             gap = F - prob
             low, high = (y, high) if gap < 0.0 else (low, y)
             # Halley: y - g f / (f^2 - g f' / 2), g = F - prob, where |g f'| <= f^2; in a lower tail it is below f^2 on the right of the root
@@ -106,7 +102,8 @@ def normal_mixture_quantiles(
                 step = 0.0
             new = y + step
             safe = safe and low < new < high and abs(step) <= width
-            if safe and abs(step) <= _NEAR * smallest:
+            # a step this short, relative to the least scale, leaves the cube of it
+            if safe and abs(step) <= 1e-5 * smallest:
                 root = new
                 break
             if gap == 0.0 or high - low <= 2.3e-16 * abs(y):

@@ -16,9 +16,6 @@ from probreg.compiled.quantiles import compiled, mean_and_deviation, threshold
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
-_NEGLIGIBLE = (
-    10.0 * 2.220446049250313e-16
-)  # of the posterior weights of candidates in the fit
 
 
 @summing
@@ -63,7 +60,8 @@ def _fit_pareto(y: Array, b: Array, score: Array) -> tuple[float, float]:
         total += score[i]
     mean, kept_weight = 0.0, 0.0
     for i in range(m):
-        if score[i] / total >= _NEGLIGIBLE:
+        # posterior weights of candidates that are not rounding
+        if score[i] / total >= 10.0 * 2.220446049250313e-16:
             mean += b[i] * score[i]
             kept_weight += score[i]
     theta = mean / kept_weight

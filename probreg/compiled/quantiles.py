@@ -16,11 +16,6 @@ from probreg.compiled.elementary import inline, summing
 
 Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
-_GUESSES = (
-    8  # number of thresholds tried; afterwards all numbers below the last one are kept
-)
-_PEAK = 0.3989422804014327  # of the standard normal density
-_SLACK = 16  # numbers beyond the wanted ones, and an eighth of these, that are not worth another guess
 
 
 @compiled
@@ -113,8 +108,9 @@ def threshold(
     guess = mean + z * sd
     low = -math.inf
     high = math.inf
-    slack = _SLACK + wanted // 8
-    for _ in range(_GUESSES if 0.0 < sd < math.inf else 0):
+    # numbers beyond the wanted ones that are not worth another guess
+    slack = 16 + wanted // 8
+    for _ in range(8 if 0.0 < sd < math.inf else 0):
         count = _count(x, sign, guess)
         if count < wanted:
             low = guess
@@ -127,7 +123,8 @@ def threshold(
             (wanted + slack / 2 - count)
             / x.size
             * sd
-            / (_PEAK * math.exp(-0.5 * z * z))
+            * math.sqrt(2.0 * math.pi)
+            * math.exp(0.5 * z * z)
         )
         candidate = guess + step
         if not low < candidate < high:

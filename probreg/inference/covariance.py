@@ -50,9 +50,9 @@ class ParameterCovariance(ABC):
     def _half(self, G: Array) -> Array:
         """(R, r) of gradients G (R, k) over (gamma, further parameters)."""
 
-    @abstractmethod
     def _errors(self) -> Array:
-        """(k,) standard errors, also of missing parameters."""
+        """(k,) standard errors of parameters that are not missing."""
+        return np.linalg.norm(self.raw_root(), axis=1)
 
     def _with_columns(self, root: Array) -> Self:
         """The covariance plus root root', root (k, r) over (gamma, further parameters)."""
@@ -236,8 +236,8 @@ class ParameterCovariance(ABC):
         return V
 
     def _matrix(self) -> Array:
-        B = self.half(self._unit(np.arange(self.coefficients)))
-        return B @ B.T
+        A = self.raw_root()[: self.coefficients]
+        return A @ A.T
 
     def arrays(self) -> dict[str, Array]:
         """Plain arrays for a file: `from_arrays` returns the same covariance to the last bit."""
@@ -405,13 +405,6 @@ class DenseCovariance(ParameterCovariance):
         if self.missing is not None:
             root[self.missing] = np.nan
         return root
-
-    def _errors(self) -> Array:
-        return np.linalg.norm(self.raw_root(), axis=1)
-
-    def _matrix(self) -> Array:
-        A = self.raw_root()[: self.coefficients]
-        return A @ A.T
 
 
 @dataclass(frozen=True, eq=False)

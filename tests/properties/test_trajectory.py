@@ -145,7 +145,7 @@ def test_plain_chains_are_the_compiled_ones() -> None:
     )
     assert compiled.begin()
     draws, stats = compiled.chain()
-    rng, state = np.random.default_rng(4), chains._restart_state(chains._STEP)
+    rng, state = np.random.default_rng(4), chains._restart_state(0.8)
     w = vectors(3, np.zeros((3, 3)))
     w[AT.point] = rng.standard_normal(3)
     for count, aim in ((30, 0.8), (20, -1.0)):  # too short a tuning for a window

@@ -23,11 +23,6 @@ from probreg.linalg import one_blas_thread, threads
 from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
 
-_FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
-# prior weight of a variance of 1 in draws, for whitened and for other coordinates
-_PRIOR_WEIGHT = {True: 50.0, False: 5.0}
-_STEP = 0.8  # the first step; an acceptance of 0 divides it by four
-
 
 @dataclass(frozen=True)
 class SamplerSettings:
@@ -143,8 +138,9 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
     >>> list(windows(300))
     [(45, False), (25, True), (80, True), (150, False)]
     """
-    first = int(_FIRST * tune)
-    last = int(_LAST * tune)
+    # shares of the warm-up before and after the windows
+    first = int(0.15 * tune)
+    last = int(0.5 * tune)
     middle = tune - first - last
     # draws in the first window
     window = 25
@@ -198,7 +194,8 @@ class _Walker:
             # at the addresses in the table
             self.arrays = (*density.target.data, *Work.of(density.target.data))
         self.table = table_of(self.arrays)
-        self.state = _restart_state(_STEP)
+        # an acceptance of 0 divides the first step by four
+        self.state = _restart_state(0.8)
 
     def begin(self) -> bool:
         """Whether one of several starts has a finite density."""
@@ -221,7 +218,8 @@ class _Walker:
 
     def chain(self) -> tuple[Array, Array]:
         """Return the draws after the warm-up with their statistics, or those before an interrupt."""
-        weight = _PRIOR_WEIGHT[self.density.at.whitened]
+        # draws that a variance of 1 counts for
+        weight = 50.0 if self.density.at.whitened else 5.0
         for length, ends in windows(self.settings.tune):
             _, draws, _ = self.draw(length, self.settings.target_accept)
             if self.shared.halt[0]:

@@ -81,7 +81,7 @@ def parts_of(blocks: list[BlockPrior], m: int) -> list[PriorPart]:
         else:
             independent.setdefault((density, b.prior.sigma_units), []).append(b)
     for (density, relative), together in independent.items():
-        parts.append(PriorPart(relative, _sum_of_entries(*density, together, m)))
+        parts.append(PriorPart(relative, _sum_of_entries(density, together, m)))
     return parts
 
 
@@ -98,14 +98,13 @@ def _density_of(
 
 
 def _sum_of_entries(
-    density: CompiledDensity,
-    settings: tuple[float, ...],
+    density: tuple[CompiledDensity, tuple[float, ...]],
     blocks: list[BlockPrior],
     m: int,
 ) -> Callable[[Array, float, Array], tuple[float, float]]:
-    add = entries_of(density)
+    add = entries_of(density[0])
     at, location, scale = entries_with_scales(blocks, m, 1.0)
-    t = np.array(settings, dtype=float)
+    t = np.array(density[1], dtype=float)
     return lambda theta, unit, slopes: add(theta, at, location, unit * scale, t, slopes)
 
 

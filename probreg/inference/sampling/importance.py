@@ -107,14 +107,6 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     return SmoothedWeights(smoothed, k if np.isfinite(k) else np.inf)
 
 
-_ROUNDS = (
-    0.125,
-    0.25,
-    0.5,
-    1.0,
-)  # shares of the points at the end of each round; the first round is about the mode
-
-
 class Weighted(NamedTuple):
     """Draws of the proposal with their weights: the posterior mean is the sum of
     exp(log_weight) times the draws."""
@@ -319,7 +311,9 @@ class Importance(Method):
             *(peak_k.relative_to(peak) for peak_k in peaks[1:]),
         ]
         tail = _tail_of_posterior(model)
-        ends = [max(len(peaks), int(share * self.points)) for share in _ROUNDS]
+        # points at the end of each round; the first round is about the mode
+        shares = (0.125, 0.25, 0.5, 1.0)
+        ends = [max(len(peaks), int(share * self.points)) for share in shares]
         stretch = _stretch(model, peak) if len(peaks) == 1 else None
         first = ends[0] if stretch is None else (ends[0] + 1) // 2
         counts = proposal.split(first, [1.0] * len(peaks))

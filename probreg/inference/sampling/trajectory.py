@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MOST_DOUBLINGS = 10
-FAR = 1000.0  # an energy error above which a step diverges
 
 # The columns of the statistics of draws. ACCEPTED is the mean of min(1, exp(H_0 - H)) over the steps.
 DIVERGING, ENERGY, DEPTH, STEPS, STEP, ACCEPTED, LOG_P = range(7)
@@ -145,7 +144,7 @@ def extend(
         energy = kinetic(w, end + 1) - log_p
         error = energy - start
         stats[s, STEPS] += 1.0
-        if not error < FAR:  # nan too
+        if not error < 1000.0:  # the step diverges; nan too
             stats[s, DIVERGING] = 1.0
             complete = False
             break

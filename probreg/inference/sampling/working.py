@@ -11,8 +11,6 @@ from probreg.inference.notes import Topic, important_note
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 
-_SHOWN = 6  # coefficients in a note
-
 
 def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     """Return the posterior with a note on its working density and sandwich-corrected
@@ -26,13 +24,14 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         return solution
     sd = np.sqrt(sandwich_of_posterior(model, solution))
     beta = solution.beta[:, 0]
-    columns = model.design.columns[:_SHOWN]
+    shown = 6  # coefficients in the note
+    columns = model.design.columns[:shown]
     z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
     intervals = [
         f"{c} {b - z * s:.4g} to {b + z * s:.4g}" for c, b, s in zip(columns, beta, sd)
     ]
-    if len(beta) > _SHOWN:
-        others = f" and {len(beta) - _SHOWN} more"
+    if len(beta) > shown:
+        others = f" and {len(beta) - shown} more"
     else:
         others = ""
     return replace(solution, notes=(

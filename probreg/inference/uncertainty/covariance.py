@@ -547,24 +547,22 @@ def with_sandwich(model: Model, solution: Solution) -> Solution:
     quantile.
     """
     try:
-        spread = covariance_of_kind(model, solution, "HC0")
+        V = covariance_of_kind(model, solution, "HC0").matrix
     except ProbregError as error:
-        nothing = NoCovariance.of(*model.shape, log_names(model))
-        return replace(
-            solution,
-            scale=nothing,
-            notes=(
-                *solution.notes,
-                important_note(Topic.STANDARD_ERRORS, f"no standard errors: {error}"),
-            ),
-        )
+        return _without_errors(model, solution, f"no standard errors: {error}")
     note = important_note(
         Topic.STANDARD_ERRORS,
         "standard errors are the sandwich HC0, with a kernel estimate of the density of the residuals at the quantile",
     )
-    return replace(
-        solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, note)
-    )
+    notes = (*solution.notes, note)
+    return replace(solution, scale=V, sandwich="HC0", notes=notes)
+
+
+def _without_errors(model: Model, solution: Solution, reason: str) -> Solution:
+    """Return the solution without a covariance, with the reason as a note."""
+    nothing = NoCovariance.of(*model.shape, log_names(model))
+    notes = (*solution.notes, important_note(Topic.STANDARD_ERRORS, reason))
+    return replace(solution, scale=nothing, notes=notes)
 
 
 @one_blas_thread()
@@ -577,20 +575,13 @@ def with_errors(model: Model, solution: Solution) -> Solution:
     if solution.status is Status.NO_MAXIMUM or has_nonsmooth_terms(model):
         return solution
     n = model.design.total
+    V: ParameterCovariance = NoCovariance.of(*model.shape, log_names(model))
     try:
         estimate = estimate_of(model, solution, "a sandwich covariance")
-        none: ParameterCovariance = NoCovariance.of(*model.shape, log_names(model))
-        V = estimate.sandwich(estimate.meat(None), n / (n - 1.0)) if n > 1 else none
+        if n > 1:
+            V = estimate.sandwich(estimate.meat(None), n / (n - 1.0))
     except NotConverged as error:
-        return replace(
-            solution,
-            scale=NoCovariance.of(*model.shape),
-            df=None,
-            notes=(
-                *solution.notes,
-                important_note(Topic.STANDARD_ERRORS, str(error)),
-            ),
-        )
+        return _without_errors(model, replace(solution, df=None), str(error))
     dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
     stats = {
         name: value for name, value in solution.stats.items() if name not in dropped

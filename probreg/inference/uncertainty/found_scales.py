@@ -375,9 +375,6 @@ def estimate_given(
     return given.mean, unscaled_covariance(given, design).scale_by(sigma**2)
 
 
-_BACK = np.log(0.3)  # start for a vanished scale relative to the noise
-
-
 def why_no_profile(scales: FoundScales, kind: str) -> str:
     """Return why coefficients have no interval that inverts a test here; "" if they
     have."""
@@ -482,6 +479,7 @@ def _end(
             log_sigma = scales.theta[-1]
         else:
             log_sigma = np.log(surface.response_scale)
-        start = np.where(scales.vanished, log_sigma + _BACK, scales.theta)
+        # a vanished scale starts at 0.3 of the noise
+        start = np.where(scales.vanished, log_sigma + np.log(0.3), scales.theta)
         farthest = max(farthest, search(start))
     return side * farthest

@@ -16,10 +16,7 @@ from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln, ndtr
 from probreg.inference.uncertainty.intervals.arithmetic import check_prob
 
 Array = np.ndarray
-_GRID, _STEPS = (
-    33,
-    100,
-)  # points that bracket a quantile; maximal number of Newton steps, of which about 10 are needed
+_GRID = 33  # points that bracket a quantile
 
 
 class Marginal(ABC):
@@ -61,7 +58,7 @@ class Marginal(ABC):
         low = x[i - 1]
         high = x[i]
         x_now = (low + high) / 2
-        for _ in range(_STEPS):
+        for _ in range(100):  # about 10 steps are needed
             excess = self.cdf(x_now) - share
             low = np.where(excess < 0, x_now, low)
             high = np.where(excess < 0, high, x_now)
@@ -196,50 +193,37 @@ class OnNodes(Marginal):
     log: Array  # (K,), rising
 
     @cached_property
-    def _log(self) -> "_Polynomial":
+    def _series(self) -> Legendre:
+        """The density of the log over its domain."""
         K = len(self.log)
         x, _ = leggauss(K)  # the nodes of the rule are inside (-1, 1)
         half = (self.log[-1] - self.log[0]) / (x[-1] - x[0])
         middle = (self.log[-1] + self.log[0]) / 2
         # Legendre coefficients c_n = (n + 1/2) sum_k weight_k P_n(x_k)
         c = (np.arange(K) + 0.5) * (self.weight @ legvander(x, K - 1)) / half
-        return _Polynomial(Legendre(c, (middle - half, middle + half)))
-
-    @property
-    def support(self) -> tuple[float, float]:
-        low, high = np.exp(self._log.support)
-        return float(low), float(high)
-
-    def quantile(self, share: ArrayLike) -> Array:
-        return np.exp(self._log.quantile(share))
-
-    def cdf(self, x: Array) -> Array:
-        return self._log.cdf(np.log(x))
-
-    def density(self, x: Array) -> Array:
-        return self._log.density(np.log(x)) / x
-
-
-@dataclass(frozen=True, eq=False)
-class _Polynomial(Marginal):
-    """A polynomial density over its domain."""
-
-    series: Legendre
-
-    @property
-    def support(self) -> tuple[float, float]:
-        low, high = self.series.domain
-        return float(low), float(high)
+        return Legendre(c, (middle - half, middle + half))
 
     @cached_property
     def _integral(self) -> Legendre:
-        return self.series.integ(lbnd=self.support[0])
+        return self._series.integ(lbnd=self._series.domain[0])
+
+    @property
+    def support(self) -> tuple[float, float]:
+        low, high = np.exp(self._series.domain)
+        return float(low), float(high)
+
+    @property
+    def _points(self) -> Array:
+        return np.exp(np.linspace(*self._series.domain, _GRID))
 
     def cdf(self, x: Array) -> Array:
-        return np.asarray(self._integral(np.clip(x, *self.support)))
+        return np.asarray(self._integral(self._clipped_log(x)))
 
     def density(self, x: Array) -> Array:
-        return np.asarray(self.series(np.clip(x, *self.support)))
+        return np.asarray(self._series(self._clipped_log(x)) / x)
+
+    def _clipped_log(self, x: Array) -> Array:
+        return np.clip(np.log(x), *self._series.domain)
 
 
 @dataclass(frozen=True, eq=False)
