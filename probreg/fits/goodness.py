@@ -52,14 +52,21 @@ NOT_OF_REML = (
 )
 
 
-def tested_at_found_scales(fit: Fitted) -> bool:
-    """Whether the fit is a REML or ML mode with fixed effects that have flat priors, in addition to random effects."""
+def has_tests_at_found_scales(fit: Fitted, *, smooths: bool = False) -> bool:
+    """Whether the fit is a REML or ML mode with fixed effects that have flat priors, in addition to random effects.
+
+    With `smooths`, smooth functions with estimated scales are allowed too: coefficients with flat priors keep their tests.
+    """
     scales = fit.solution.effect_scales
-    flat = (
-        scales is not None
-        and not scales.stated.joint.informative[scales.stated.design.ungrouped].any()
-    )
-    return flat and scales is not None and scales.plain and fit.target == "mode"
+    if scales is None or not scales.plain or fit.target != "mode":
+        return False
+    design = scales.stated.design
+    columns = design.ungrouped
+    if smooths:
+        columns = columns[~design.of_terms[columns]]
+    if smooths and not len(columns):
+        return False
+    return not scales.stated.joint.informative[columns].any()
 
 
 def estimate_name(fit: Fitted) -> str:
@@ -69,7 +76,7 @@ def estimate_name(fit: Fitted) -> str:
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"
     scales = fit.solution.effect_scales
-    if scales is not None and tested_at_found_scales(fit):
+    if scales is not None and has_tests_at_found_scales(fit):
         if scales.criterion == "REML":
             return "restricted maximum likelihood"
         return "maximum likelihood"
@@ -83,20 +90,6 @@ def estimate_name(fit: Fitted) -> str:
     if status is Status.NO_MAXIMUM:
         return "no maximum of the likelihood exists, fit"
     return maximum
-
-
-def flat_at_found_scales(fit: Fitted) -> bool:
-    """The same as `tested_at_found_scales`, but smooth functions with estimated scales are allowed too.
-
-    Coefficients with flat priors keep their tests.
-    """
-    scales = fit.solution.effect_scales
-    if scales is None or not scales.plain or fit.target != "mode":
-        return False
-    design = scales.stated.design
-    joint = scales.stated.joint
-    columns = design.ungrouped[~design.of_terms[design.ungrouped]]
-    return len(columns) > 0 and not joint.informative[columns].any()
 
 
 def has_tests(fit: Fitted) -> bool:
@@ -133,7 +126,7 @@ def why_no_criterion(fit: Fitted) -> str | None:
     """Return the reason why AIC and BIC are not defined; None for maximum likelihood."""
     if is_maximum_likelihood(fit):
         return None
-    if tested_at_found_scales(fit) and fit.solution.effect_scales is not None:
+    if has_tests_at_found_scales(fit) and fit.solution.effect_scales is not None:
         if fit.solution.effect_scales.criterion == "ML":
             return None
         return NOT_OF_REML
@@ -155,7 +148,7 @@ def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
 
     `own_errors`: the fit's own covariance is used, and not another one.
     """
-    if is_maximum_likelihood(fit) or flat_at_found_scales(fit):
+    if is_maximum_likelihood(fit) or has_tests_at_found_scales(fit, smooths=True):
         if not (has_working_errors(fit) and own_errors):
             return None
         return "no p-values: these standard errors are those of a working density; summary(covariance='HC0') has a test"

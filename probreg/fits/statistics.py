@@ -17,6 +17,7 @@ from probreg.fits.goodness import (
     deviance_at,
     estimated_coefficients,
     exact_fit,
+    has_tests_at_found_scales,
     is_density,
     is_maximum_likelihood,
     is_saturated,
@@ -25,7 +26,6 @@ from probreg.fits.goodness import (
     overall_test,
     share_explained,
     statistic_or_nan,
-    tested_at_found_scales,
     why_no_criterion,
 )
 from probreg.fits.inference_data import row_labels
@@ -83,7 +83,7 @@ class FitStatistics(Fitted):
         Incompatible
             Under a prior on coefficients, and for random effects, where each coefficient counts less than one.
         """
-        if tested_at_found_scales(self) or self.model.joint.informative.any():
+        if has_tests_at_found_scales(self) or self.model.joint.informative.any():
             raise Incompatible(
                 "residual degrees of freedom count coefficients; under a prior, and for effects of groups, each counts by less "
                 "than one: see pr.prior_weight(fit).effective"

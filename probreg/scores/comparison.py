@@ -311,20 +311,13 @@ def _scores(values: Any, name: str) -> Array:
 
 
 def _two(forecasts: Mapping[str, Any]) -> tuple[str, str]:
-    if not isinstance(forecasts, Mapping):
+    named = isinstance(forecasts, Mapping) and all(isinstance(k, str) for k in forecasts)  # fmt: skip
+    if not named or len(forecasts) != 2:
         raise DataError(
             f"a paired comparison is of a mapping from two names to numbers, got {shown_value(forecasts)}"
         )
-    if len(forecasts) != 2:
-        raise DataError(
-            f"a paired comparison is of two forecasters by name, got {len(forecasts)}: {', '.join(forecasts)}"
-        )
-    first, two = forecasts
-    if not isinstance(first, str) or not isinstance(two, str):
-        raise DataError(
-            f"a paired comparison is of two forecasters by name, got {first!r} and {two!r}"
-        )
-    return first, two
+    first, second = forecasts
+    return first, second
 
 
 def _to(ends: tuple[float, float]) -> str:

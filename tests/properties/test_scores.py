@@ -536,7 +536,7 @@ def test_skill_is_the_share_of_the_reference_that_is_saved(rng):
         (lambda: scores.decompose([0, 1], [0.2, 0.5], bins=[0.5, 0.2]), "rising order"),
         (lambda: scores.decompose([0, 1], [0.2, 0.5], weights=[1, -1]), "weights is -1 in row 1"),
         (lambda: scores.skill([0.1], [0.0]), "mean score of the reference is 0"),
-        (lambda: scores.compare_forecasts([1], {"A": [0.5]}), "two forecasters by name, got 1"),
+        (lambda: scores.compare_forecasts([1], {"A": [0.5]}), "two names"),
         (lambda: scores.compare_scores({"A": [0.1, np.inf], "B": [0.1, 0.2]}), "the score of A is inf in row 1"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from probreg.comparison.hypotheses.result import (
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
+from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import (
@@ -212,7 +212,7 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
 
 def _describe_scales(c: Combinations) -> tuple[str, ...]:
     """Notes on the tests of a mode under a prior, or at scales found by evidence."""
-    if not flat_at_found_scales(c.fit) or c.has_prior:
+    if not has_tests_at_found_scales(c.fit, smooths=True) or c.has_prior:
         return (PENALISED,)
     notes: tuple[str, ...] = ()
     if c.satterthwaite is not None:

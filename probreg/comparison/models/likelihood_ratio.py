@@ -19,8 +19,8 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
     estimated_coefficients,
+    has_tests_at_found_scales,
     is_maximum_likelihood,
-    tested_at_found_scales,
 )
 from probreg.inference.uncertainty.found_scales import FoundScales
 from probreg.model.model import Model
@@ -109,7 +109,7 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
     if scales is None and is_maximum_likelihood(fit):
         k = estimated_coefficients(fit) + len(fit.model.unknown)
         return _Candidate(name, fit.model, None, k, likelihood_limit(fit))
-    if scales is None or not tested_at_found_scales(fit):
+    if scales is None or not has_tests_at_found_scales(fit):
         raise Incompatible(
             f"{name!r} has no likelihood ratio: it is no maximum likelihood fit of flat columns and effects by group. "
             "Fit with Evidence(criterion='ML') and without priors"

@@ -29,8 +29,9 @@ from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
 from probreg.system.processes import in_processes
+from probreg.system.terminal import format_p
 from probreg.tables import PrintsTable, Table
-from probreg.tables.formats import format_fixed
+from probreg.tables.formats import format_fixed, format_p_value
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -151,7 +152,7 @@ class SBC(PrintsTable):
         if self.uniform:
             return f"{self.method}: ranks are uniform as far as {setting} can tell."
         off = [
-            f"{name}: {row.reading} ({_p(row.p_value)})"
+            f"{name}: {row.reading} ({format_p(row.p_value)})"
             for name, row in self.table.iterrows()
             if row.reading
         ]
@@ -172,19 +173,10 @@ class SBC(PrintsTable):
         return Table.from_pandas(
             self.table,
             number=partial(format_fixed, places=3),
-            formats={"p_value": _p_cell},
+            formats={"p_value": format_p_value},
             head=(self.verdict,),
             notes=tuple(notes),
         )
-
-
-def _p(p: float) -> str:
-    """Format a p-value; below 1e-12 the exact sum has no digits left."""
-    return f"p = {p:.2g}" if p > 1e-12 else "p < 1e-12"
-
-
-def _p_cell(p: float) -> str:
-    return _p(p).removeprefix("p ").removeprefix("= ")
 
 
 @check_arguments

@@ -260,9 +260,7 @@ def _check(fit: Fit) -> list[Finding]:
 
 
 def _diagnose(fit: Fit) -> list[Finding]:
-    """Return the diagnostics by row that apply; none for very many rows or a pseudo-likelihood."""
-    max_rows = 5_000  # rows above which a fit is not diagnosed row by row
-    design = fit.model.design
-    if design.n > max_rows or design.weight_kind == "sampling":
+    """Return the diagnostics that apply; none of a pseudo-likelihood."""
+    if fit.model.design.weight_kind == "sampling":
         return []
     return [f for f in diagnose(fit) if f.applies]

@@ -144,12 +144,9 @@ def _of_variable(
     contrasts = moves(rows, name, step)
     changes = [_column_change(rows, name, move) for move in contrasts]
     if any(c is None for c in changes):
-        if quartiles:
-            step = quartiles
-            contrasts = moves(rows, name, step)
-            changes = [_column_change(rows, name, move) for move in contrasts]
-        if any(c is None for c in changes):
-            return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
+        step = quartiles or step
+        contrasts = moves(rows, name, step)
+        return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
         for move, c in zip(contrasts, changes)
