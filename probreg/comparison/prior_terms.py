@@ -184,7 +184,7 @@ def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
     P = np.zeros((beta.size, beta.size))
     for b in fit.model.joint.blocks:
         entries = b.entries(beta.shape[1])
-        unit = sigma if b.prior.sigma_units else 1.0
+        unit = b.prior.unit(sigma)
         if isinstance(b.prior, Flat):
             g[entries] = 0.0
             continue

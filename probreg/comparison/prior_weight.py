@@ -195,7 +195,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         if model.joint.contrast is not None and isinstance(b.prior, ProximalPrior):
             continue  # a penalty of all classes, which has no draws
         try:
-            unit = sigma if b.prior.sigma_units else 1.0
+            unit = b.prior.unit(sigma)
             draws = b.prior.sample(rng, (n_draws, len(where), b.width(m)), unit)
         except ProbregError:
             continue  # a prior known up to a constant only

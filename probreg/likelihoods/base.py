@@ -152,7 +152,7 @@ class Likelihood(ABC):
         """Return the random part of y, (..., n) or (..., n, K): y without its trials."""
         return y
 
-    def joined(self, drawn: Array, **given: Array) -> Array:
+    def join(self, drawn: Array, **given: Array) -> Array:
         """Return y from its random part and its given values: the inverse of `drawn` and `given`."""
         return drawn
 

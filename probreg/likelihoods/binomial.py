@@ -134,7 +134,7 @@ class Binomial(LogitLikelihood, OfTrials):
     def drawn(self, y: Array) -> Array:
         return np.asarray(y)[..., 0]
 
-    def joined(self, drawn: Array, **given: Array) -> Array:
+    def join(self, drawn: Array, **given: Array) -> Array:
         return np.stack(
             np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1
         )

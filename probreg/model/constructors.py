@@ -561,31 +561,26 @@ def design_of_moments(moments: AnyMoments) -> Design:
 
     origin = moments.origin
     columns = moments.columns
-    if origin is None and isinstance(moments, ArrowMoments):
+    settings: dict[str, Any] = {"response": "y"}
+    if origin is not None:
+        recipe = recipe_from_json(origin.saved_recipe())
+        settings = {"response": origin.response, "weight_kind": origin.weights}
+        if origin.offset:
+            settings["offset"] = np.zeros((0, 1))
+    elif isinstance(moments, ArrowMoments):
         raise DataError(
             "moments by group are taken with how their columns are made: as `model.moments` gives them"
         )
-    has_intercept = columns[:1] == (INTERCEPT,)
-    recipe = (
-        ArrayColumns(columns[has_intercept:], has_intercept)
-        if origin is None
-        else recipe_from_json(origin.saved_recipe())
-    )
+    else:
+        has_intercept = columns[:1] == (INTERCEPT,)
+        recipe = ArrayColumns(columns[has_intercept:], has_intercept)
     if tuple(recipe.columns) != columns:
         raise DataError(
             f"the moments are of {', '.join(columns)}, and their recipe makes {', '.join(recipe.columns)}"
         )
     return Design(
-        X=np.zeros((0, len(columns))),
-        y=np.zeros(0),
-        columns=columns,
-        recipe=recipe,
-        response="y" if origin is None else origin.response,
-        offset=np.zeros((0, 1)) if origin is not None and origin.offset else None,
-        weight_kind="frequency" if origin is None else origin.weights,
-        kept=moments,
-        of_moments=True,
-    )
+        X=np.zeros((0, len(columns))), y=np.zeros(0), columns=columns, recipe=recipe, kept=moments, of_moments=True, **settings,
+    )  # fmt: skip
 
 
 def in_memory(

@@ -145,19 +145,18 @@ def from_parts(
     )
     if INTERCEPT in columns and (sample.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
+    by_row = {k: getattr(sample, k) for k in ("offset", "weights", "precision")}
     design = Design(
         X=np.zeros((0, len(columns))),
         y=np.zeros(0),
         columns=columns,
         recipe=recipe,
-        offset=None if sample.offset is None else sample.offset[:0],
-        weights=None if sample.weights is None else sample.weights[:0],
-        precision=None if sample.precision is None else sample.precision[:0],
         kept=survey.moments,
         source=RowsInParts(parts, final, survey.n, survey.weight, sample),
         response=response,
         notes=(*tally.notes, *notes),
         weight_kind=blocks.kind,
+        **{name: v[:0] for name, v in by_row.items() if v is not None},
     )
     return design, bound
 

@@ -214,8 +214,7 @@ def base_measure_of_rows(rows: Block, likelihood: DifferentiableLikelihood) -> A
 
 def _base_measure(rows: Block, likelihood: DifferentiableLikelihood) -> float:
     """The same of the log-likelihood."""
-    base = base_measure_of_rows(rows, likelihood)
-    return float(base.sum() if rows.weights is None else rows.weights @ base)
+    return float(_weighted_sum(base_measure_of_rows(rows, likelihood), rows.weights))
 
 
 def value_grad_hessian(
@@ -414,8 +413,7 @@ def curvature_slopes(
 
 def trials(block: Block, *, likelihood: Likelihood) -> Sums:
     """The number of trials, weights counted."""
-    n = likelihood.given(block.y)["trials"]
-    return (np.asarray(n.sum() if block.weights is None else block.weights @ n),)
+    return (_weighted_sum(likelihood.given(block.y)["trials"], block.weights),)
 
 
 def largest_predictor(block: Block, *, beta: Array) -> float:

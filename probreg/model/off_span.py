@@ -407,7 +407,7 @@ class _TermPrior:
     def scale(self) -> Array | None:
         """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
         prior = self.prior
-        spread: Array | float = self.noise if prior.sigma_units else 1.0
+        spread: Array | float = prior.unit(self.noise)
         if isinstance(prior, HierarchicalPrior):
             if self.hyper is None or any(h.each for h in prior.hyper.values()):
                 return None
@@ -431,7 +431,7 @@ class _TermPrior:
             q = len(self.block.columns)
             places = self.places
             if not np.any(prior.center(q)[places]):
-                unit = np.reshape(self.noise if prior.sigma_units else 1.0, (-1, 1, 1))
+                unit = np.reshape(prior.unit(self.noise), (-1, 1, 1))
                 return _given_root(prior, q, places[:K])[None] * unit
         scale = self.scale
         if scale is None:

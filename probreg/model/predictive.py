@@ -136,7 +136,7 @@ class Predictive:
     def _join_given(self, y: Array) -> Array:
         """Return y joined with the given values of its row, such as trials."""
         if np.ndim(y) == 1:
-            return self.likelihood.joined(y, **self.given)
+            return self.likelihood.join(y, **self.given)
         return y
 
     def quantile(

@@ -175,7 +175,7 @@ def _coefficients(
             terms,
             whole,
             hyper.get(i, {}),
-            unit if block.prior.sigma_units else 1.0,
+            block.prior.unit(unit),
             noncentered,
         )
         for columns, value in variables.of_terms():

@@ -130,6 +130,12 @@ class Prior(NamedSettings, ABC):
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         """Return PyMC's distribution class and parameters, for a variable with the q columns on its last axis."""
 
+    def unit(self, sigma: Any) -> Any:
+        """Return the unit of its scales at this noise scale: sigma where they are stated in units of it, else 1."""
+        if self.sigma_units:
+            return sigma
+        return 1.0
+
     def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
         """Return the weights (q,) in -log p(beta) = weight R(beta) + constant at this unit of its scales; None if there are none."""
         return None

@@ -185,7 +185,7 @@ class JointPrior:
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
             inside = self._argument(b, beta)
-            unit = sigma if b.prior.sigma_units else 1.0
+            unit = b.prior.unit(sigma)
             prior = b.prior
             if proper and not (prior.proper and prior.known):
                 continue
@@ -276,7 +276,7 @@ class JointPrior:
         """(p m, p m) over vec(beta) of m linear predictors, the scales in units of sigma at this sigma; Gaussian blocks only."""
         P_all = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
-            unit = sigma if b.prior.sigma_units else 1.0
+            unit = b.prior.unit(sigma)
             # A scale of s sigma is a precision of s^-2 / sigma^2.
             P = _gaussian_prior(b).precision(len(b.columns)) / unit**2
             entries = b.entries(m)
@@ -314,7 +314,7 @@ class JointPrior:
         for b in self.blocks:
             if isinstance(b.prior, Flat):
                 continue
-            unit = sigma if b.prior.sigma_units else 1.0
+            unit = b.prior.unit(sigma)
             assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
             inside = b.take(beta)
             g, H = b.prior.derivatives(inside, unit)

@@ -152,7 +152,7 @@ def _calls_of_sums(
     l1: float, l2: float, at: Setting, intercept: bool
 ) -> list[Spelling]:
     """The calls whose criterion adds over the rows."""
-    fit = "" if intercept else ", fit_intercept=False"
+    fit = ", fit_intercept=False" * (not intercept)
     calls = []
     if at.family == "gaussian":
         lams = {"lam1": 2 * l1, "lam2": l2}
@@ -179,7 +179,7 @@ def _calls_of_sums(
 
 def _calls_of_means(a: float, b: float, at: Setting, intercept: bool) -> list[Spelling]:
     """The calls whose criterion is per observation."""
-    fit = "" if intercept else ", fit_intercept=False"
+    fit = ", fit_intercept=False" * (not intercept)
     gaussian = at.family == "gaussian"
     loss = "RSS/(2N)" if gaussian else "-log L / N"
     in_glmnet, in_glum, in_statsmodels = _NAMES[at.family]
@@ -200,7 +200,7 @@ def _calls_of_means(a: float, b: float, at: Setting, intercept: bool) -> list[Sp
     if not gaussian or at.y_sd is not None:
         lam, alpha = _blend(a, b * at.y_sd if gaussian else b)  # type: ignore[operator]
         numbers = {"lambda": lam, "alpha": alpha}
-        intercept_text = "" if intercept else ", intercept=FALSE"
+        intercept_text = ", intercept=FALSE" * (not intercept)
         call = f"glmnet({in_glmnet}{_arguments(numbers)}, standardize=FALSE{intercept_text})"
         unit = " / s), s the sd of y" if gaussian else ")"
         criterion = f"{loss} + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2{unit}"

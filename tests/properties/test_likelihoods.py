@@ -95,7 +95,7 @@ def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
         y = (
             np.array([v for v in every if sum(v) == n], dtype=float)
             if k
-            else likelihood.joined(np.arange(n + 1.0), trials=n)
+            else likelihood.join(np.arange(n + 1.0), trials=n)
         )
     return y, np.ones(len(y))
 
@@ -276,7 +276,7 @@ def test_cdf_is_the_integral_of_the_density(likelihood):
     y, _ = nodes(likelihood)
 
     def moved(by: float) -> Array:
-        return likelihood.joined(likelihood.drawn(y) + by, **told(likelihood))
+        return likelihood.join(likelihood.drawn(y) + by, **told(likelihood))
 
     for e in eta:
         at = np.broadcast_to(e, (len(y), 1))
@@ -298,7 +298,7 @@ def test_draws_follow_the_density(likelihood):
         if isinstance(likelihood, UnivariateLikelihood):
             drawn = np.sort(likelihood.drawn(y))
             steps = np.searchsorted(drawn, drawn, side="right") / n
-            met = likelihood.joined(drawn, **told(likelihood))
+            met = likelihood.join(drawn, **told(likelihood))
             assert np.abs(likelihood.cdf(met, at, **aux) - steps).max() < dkw(n)
         else:
             atoms, _ = nodes(likelihood)
@@ -462,7 +462,7 @@ def test_extreme_predictors_give_a_log_density_and_no_warning(likelihood):
 def test_y_is_what_is_drawn_and_what_is_given(likelihood):
     y, eta = rows(likelihood)
     np.testing.assert_array_equal(
-        likelihood.joined(likelihood.drawn(y), **likelihood.given(y)), y
+        likelihood.join(likelihood.drawn(y), **likelihood.given(y)), y
     )
     mean = likelihood.mean(eta, **auxiliaries(likelihood))
     assert likelihood.response(y).shape == mean.shape

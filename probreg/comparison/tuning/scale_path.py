@@ -261,8 +261,6 @@ def penalties(solution: PathSolution) -> Array:
         sigma = solution.base.likelihood.noise(all_aux_at(solution, i))
         for b in solution.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
-                weight = b.prior.penalty_weight(
-                    len(b.columns), sigma if b.prior.sigma_units else 1.0
-                )
+                weight = b.prior.penalty_weight(len(b.columns), b.prior.unit(sigma))
                 weights[i, list(b.columns)] = np.nan if weight is None else weight
     return weights

@@ -414,7 +414,7 @@ def _left_out(
     if not likelihood.is_discrete:
         return upper, upper
     y = rows.observed
-    below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
+    below = likelihood.join(likelihood.drawn(y) - 1.0, **likelihood.given(y))
     return (w * likelihood.cdf(below, eta, **parameters)).sum(0), upper
 
 

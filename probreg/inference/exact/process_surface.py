@@ -137,7 +137,7 @@ class ProcessSurface(EvidenceSurface):
         relative = np.zeros((n, n))
         for k, (g, hyper) in enumerate(self.groups.with_hyper):
             logs = theta[hyper]
-            unit = sigma if g.base.sigma_units else 1.0
+            unit = g.base.unit(sigma)
             if isinstance(g.prior, UnknownLength):
                 V_of_group, slopes_of_group = _of_process(
                     g.prior,
@@ -250,7 +250,7 @@ class ProcessSurface(EvidenceSurface):
                     g.prior.kernel_at(**values), g.prior.basis.anchors
                 )[1] * g.prior.size_at(values)
             else:
-                unit = sigma if g.base.sigma_units else 1.0
+                unit = g.base.unit(sigma)
                 D = unit * g.root_at(logs[None])[0][0]
                 root_of_group = _times_root(g.root.toarray(), D)
             B = np.zeros((p, root_of_group.shape[1]))

@@ -74,7 +74,7 @@ class NonsmoothTerms:
             prior: Any = b.prior
             columns = np.array(b.columns)
             kinks = prior.kinks(len(columns))
-            unit = model.noise() if prior.sigma_units else 1.0
+            unit = prior.unit(model.noise())
             penalty.metric[columns] = kinks.metric / unit
             penalty.exponent[columns] = kinks.exponent
             penalty.ridge[columns] = kinks.ridge / unit**2

@@ -117,7 +117,7 @@ def entries_with_scales(
     scales = [np.zeros((0, 2))]
     for b in blocks:
         prior: Any = b.prior
-        values = prior.location, prior.scales * (unit if prior.sigma_units else 1.0)
+        values = prior.location, prior.scales * prior.unit(unit)
         columns = [np.broadcast_to(v, len(b.columns)) for v in values]
         entries.append(b.entries(m))
         scales.append(np.repeat(np.column_stack(columns), b.width(m), axis=0))

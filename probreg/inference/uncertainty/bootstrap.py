@@ -163,9 +163,7 @@ def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
             shape = (1, len(b.columns), b.width(estimate.beta.shape[1]))
-            effects = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[
-                0
-            ]
+            effects = b.prior.sample(rng, shape, b.prior.unit(noise))[0]
             b.put(difference, effects - b.take(estimate.beta))
     return source.apart.X @ difference if difference.any() else 0.0
 
