@@ -27,7 +27,7 @@ class AnchoredBasis(KernelBasis):
 
     anchors: Array
     T: Array | LazyArray
-    rows: int  # that it was made of
+    rows: int  # number of rows from which it was made
 
     projection = True
 
@@ -50,7 +50,7 @@ class AnchoredBasis(KernelBasis):
         return cholesky(kernel, X)
 
     def left_over(self, left: Array, largest: Array) -> Array:
-        # of max k(x, x): a variance that is left and negative by more is no rounding
+        # a variance below -1e-8 of the largest k(x, x) is not rounding
         below = -1e-8 * np.abs(largest).max(initial=0.0)
         if (left < below).any():
             i = int(np.argmin(left))
@@ -58,7 +58,7 @@ class AnchoredBasis(KernelBasis):
                 f"row {i} has k(x, x) = {largest[i]:.6g}, and this basis explains {largest[i] - left[i]:.6g} of it: "
                 f"{self.kernel} is no covariance function there"
             )
-        return np.maximum(left, 0.0)  # what is negative here is rounding
+        return np.maximum(left, 0.0)
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         return replace(self, kernel=kernel, T=_whitening_matrix(kernel, self.anchors))
@@ -99,7 +99,7 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
 
 def refuse_many(n: int) -> None:
     """DataError for more than 5,000 distinct rows of an exact basis."""
-    # a matrix of 0.2 GB, whose eigenvectors take a minute
+    # 5,000 rows have a matrix of 0.2 GB, and its eigenvectors take a minute
     if n > 5000:
         size = f"{n:,} x {n:,} numbers, {8e-9 * n * n:.1f} GB"
         raise DataError(
@@ -211,7 +211,7 @@ def refuse_negative_variance(
     of a nearly singular k(A, A), which is none.
     """
     i = int(np.argmin(residual_variance))
-    # of max k(x, x): a variance that is left and below minus this is looked into
+    # a variance below -1e-6 of the largest k(x, x) may come from a negative eigenvalue of k
     if residual_variance[i] < -1e-6 * largest:
         anchors_and_row = np.vstack([A, rows[i : i + 1]])
         refuse_indefinite(kernel.matrix(RowPairs(anchors_and_row, anchors_and_row)))

@@ -19,7 +19,7 @@ from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kern
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.linalg.lazy_array import LazyArray
 
-# distinct rows up to which a basis is exact unless it is said otherwise
+# distinct rows up to which the default basis is exact: its eigenvectors take a few seconds
 DEFAULT_EXACT = 2000
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
@@ -60,7 +60,7 @@ class KernelBasis(ABC):
     holds_rows: bool
 
     projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
-    # whether its columns say what the process is at other rows
+    # whether its columns determine the process at other rows too
     elsewhere: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:

@@ -11,9 +11,6 @@ from probreg.errors import DataError
 
 Array = np.ndarray
 
-_LARGEST = 1e140  # its square is a number too
-_FAR = 1e200  # a squared distance beyond which nothing changes, and whose powers are numbers
-
 
 @dataclass(frozen=True, eq=False)
 class RowPairs:
@@ -69,14 +66,15 @@ class RowPairs:
 
     def squared_distances(self, lengths: Array | float = 1.0) -> Array:
         """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""
+        far = 1e200  # a squared distance beyond which nothing changes, and whose powers are finite
         x = self.x / lengths
         z = x if self.x is self.z else self.z / lengths
         if self.aligned:
-            return np.minimum(np.square(x - z).sum(1), _FAR)
+            return np.minimum(np.square(x - z).sum(1), far)
         from scipy.spatial.distance import cdist
 
         s = cdist(x, z, "sqeuclidean")
-        return np.minimum(s, _FAR, out=s)
+        return np.minimum(s, far, out=s)
 
 
 def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
@@ -110,11 +108,12 @@ def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
 
 def refuse_far(rows: Array, name: str) -> None:
     """DataError for the first entry that is nan, infinite, or too large to be squared."""
+    largest = 1e140  # its square is finite
     with np.errstate(invalid="ignore"):
-        good = np.abs(rows) <= _LARGEST
+        good = np.abs(rows) <= largest
     if not good.all():
         i, j = np.argwhere(~good)[0]
         raise DataError(
             f"{name} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
-            + (f", of at most {_LARGEST:g}" if np.isfinite(rows[i, j]) else "")
+            + (f", of at most {largest:g}" if np.isfinite(rows[i, j]) else "")
         )

@@ -22,8 +22,6 @@ from probreg.kernels.definite import refuse_asymmetric, refuse_negative
 from probreg.kernels.pairs import Array, read_rows
 from probreg.special import LOG_2PI
 
-SQUARED = 1e-7  # the least lam, in units of the largest eigenvalue, at which K = Phi Phi' serves as well as Phi
-
 DIGITS = 1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits
 
 
@@ -364,7 +362,8 @@ def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
     n, q = A.shape
     if min_lam and 2 * q >= n:
         d, V = np.linalg.eigh(A @ A.T)
-        if min_lam >= SQUARED * d[-1]:
+        # at a smaller lam, K = Phi Phi' loses digits that Phi has
+        if min_lam >= 1e-7 * d[-1]:
             return V, np.maximum(d, 0.0)
     if 0 < q <= n:
         # A'A = V diag(d) V', A V = U diag(d)^(1/2), a fifth of the work where n is many q

@@ -32,7 +32,7 @@ class RowValues(KernelBasis):
     """Columns that are 1 at one of the distinct rows A (a, d), and 0 elsewhere; `phi` gives the columns of k."""
 
     anchors: Array
-    rows: int  # that it was made of
+    rows: int  # number of rows from which it was made
 
     projection = True
     elsewhere = False

@@ -18,12 +18,10 @@ from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, read_rows
 
-MOST_COLUMNS = 3  # of an hsgp basis: the number of functions is a product over columns
 MOST_FUNCTIONS = 10_000
 # logs of the largest over the smallest root of the density; smaller roots add less than 1e-20 of the variance
 LOG_RANGE = 23.0
 _TERMS = 20_000  # of the sum over frequencies that is looked at for its tail
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +55,8 @@ class SineBasis(KernelBasis):
         return np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
 
     def first_beyond(self, rows: Array) -> Beyond | None:
-        beyond = np.abs(rows - self.centre) > self.reach * (
-            1.0 + _ROUNDING
-        ) + _ROUNDING * np.abs(self.centre)
+        rounding = 1e-12 * (self.reach + np.abs(self.centre))
+        beyond = np.abs(rows - self.centre) > self.reach + rounding
         if not beyond.any():
             return None
         i, j = np.argwhere(beyond)[0]
@@ -215,9 +212,9 @@ def hsgp(
     """
     resolved, rows = resolved_at(kernel, X)
     d = rows.shape[1]
-    if d > MOST_COLUMNS:
+    if d > 3:  # the number of functions is a product over columns
         raise DataError(
-            f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' in its place"
+            f"hsgp takes up to 3 columns, got {d}: write 'cholesky' in its place"
         )
     resolved.spectral_density(np.ones((1, d)))  # refused here if there is none
     low, high = served_ends(range, rows)

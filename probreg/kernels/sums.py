@@ -18,9 +18,8 @@ from probreg.kernels.pivots import pivoted_root
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
 _NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
 MOST_PAIRED = 20_000  # points of which all pairs are taken, 2e8 of them in some seconds
-_BLOCK = 2000
-_MOST_RANK = 2000  # of the root of a covariance, where
-_MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold it
+_BLOCK = 2000  # rows of a block, whose pairs take 32 MB
+_MOST_RANK = 2000  # of the root of a covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +188,8 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     points, M = off_sums.points()
     phi = off_sums.columns(basis) / sd[off, None]
     unit = sd[off]
-    max_rank = min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
+    # G has at most 1e8 numbers, 0.8 GB
+    max_rank = min(_MOST_RANK, max(10**8 // len(off), 1), len(off))
 
     def row(i: int) -> Array:
         # C_i = l_i l_j k - l_i(phi)'l_j(phi)

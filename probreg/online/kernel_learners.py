@@ -28,8 +28,6 @@ from probreg.online.losses import SQUARED, Loss
 from probreg.online.second_order import RLS
 from probreg.online.updates import Array, Euclid, Info, RoundArrays, State
 
-BLOCK = 256  # rows whose steps share one triangular solve
-
 
 class KernelLearner(Learner):
     """A learner of functions: its predictions, and k(x, x) in the place of ||x||^2."""
@@ -191,8 +189,9 @@ class KernelRLS(KernelLearner):
         finite = np.isfinite(np.einsum("ij,ij->i", X, X))
         if not finite.all():
             n = int(np.argmin(finite))
-        for start in range(0, n, BLOCK):
-            rows = slice(start, min(start + BLOCK, n))
+        size = 256  # rows whose steps share one triangular solve
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
             state, n_steps = self._extend(state, X[rows], y[rows], arrays.select(rows))
             if n_steps < rows.stop - start:
                 return state, start + n_steps

@@ -16,7 +16,6 @@ from probreg.online.updates import Array
 from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
 
-_SHOWN = 6  # weights in a print
 # a share of the rounds
 Share = Annotated[float, Number(0.0, 1.0, (1.0,), "a number above 0 and at most 1")]
 
@@ -72,9 +71,10 @@ class Run(Rounds):
         )
         if loss.labels.kind == "sign":
             losses += f"; {self.mistakes} mistakes"
-        weights = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) or "none"
-        if len(w) > _SHOWN:
-            weights += f" and {len(w) - _SHOWN} more"
+        shown = 6  # weights
+        weights = ", ".join(f"{v:.4g}" for v in w[:shown]) or "none"
+        if len(w) > shown:
+            weights += f" and {len(w) - shown} more"
         return [
             f"{title}: {self.status.value}",
             losses,

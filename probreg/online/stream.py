@@ -27,7 +27,6 @@ from probreg.online.updates import (
 )
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
-SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when there are twice as many
 
 
 @dataclass(frozen=True)
@@ -297,7 +296,8 @@ class Recorder:
         if self.totals.rounds - self.times[-1] < self.every:
             return
         self._append_weights()
-        if isinstance(self.source, RowStream) and len(self.times) > 2 * SNAPSHOTS:
+        # a stream keeps 200 to 400 of its recorded weights
+        if isinstance(self.source, RowStream) and len(self.times) > 400:
             for records in (self.times, self.weights, self.sums):
                 del records[1:-1:2]
 

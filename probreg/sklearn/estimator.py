@@ -27,7 +27,7 @@ from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
-_NUMBERS = 2_000_000  # draws times rows that are held at once
+_NUMBERS = 2_000_000  # draws times rows in memory at once
 
 
 class ModelEstimator(BaseEstimator):
@@ -76,14 +76,6 @@ class ModelEstimator(BaseEstimator):
         if w.shape != (n,):
             raise DataError(
                 f"sample_weight is one number per row: expected shape ({n},), got {w.shape}"
-            )
-        if self.weights == "frequency" and len(
-            bad := np.flatnonzero(np.isfinite(w) & (w % 1 != 0))
-        ):
-            raise DataError(
-                f"the weight of row {bad[0]} is {w[bad[0]]:g}, and plain weights are frequencies, whole numbers of equal rows. "
-                "Other weights say what they are: weights='precision', a noise variance of sigma²/w, or weights='sampling', "
-                "units of a population"
             )
         return w
 

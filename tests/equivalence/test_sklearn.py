@@ -147,7 +147,7 @@ def test_whole_weights_are_repeated_rows_and_other_weights_say_what_they_are():
     w = TIMES + 0.5
     with pytest.raises(
         pr.DataError,
-        match=r"the weight of row 0 is [\d.]+, and plain weights are frequencies.*'precision'",
+        match=r"the weight of row 0 is [\d.]+, and plain weights are frequencies.*precision",
     ):
         Regressor().fit(X, Y, sample_weight=w)
     with pytest.raises(

@@ -27,8 +27,6 @@ States = NDArray[
 
 # relative to the width of the box for a, and to the data for r: a row this little beyond its state keeps it
 SLIGHT = 1e-12
-# relative to the data, and to the bound of X'a: the error at which equations are not refined further
-FINE = 4 * EPS
 
 
 class Solved(NamedTuple):
@@ -67,6 +65,8 @@ def polish(
     contradicted, and whether none is; start from (b, a)."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
+    # relative to the data, and to the bound of X'a: the error at which equations are not refined further
+    fine = 4 * EPS
     tolerance = SLIGHT * problem.units(b)
     state = state.copy()
     visited = set[bytes]()
@@ -91,8 +91,8 @@ def polish(
             r = problem.y - problem.X @ b
             slack = problem.slack(b, a)
             error = np.abs(r - state * eps)[rows] / tolerance[rows]
-            if np.all(error <= FINE / SLIGHT) and np.all(
-                np.abs(slack) <= FINE * problem.reach[0]
+            if np.all(error <= fine / SLIGHT) and np.all(
+                np.abs(slack) <= fine * problem.reach[0]
             ):
                 break
         if np.any(error > 1.0):

@@ -40,9 +40,6 @@ from probreg.linalg import (
 
 Array = NDArray[np.float64]
 
-# reciprocal condition number below which the least-norm solution is used
-SINGULAR = 1e-14
-
 
 @dataclass(eq=False)
 class ByColumns:
@@ -127,11 +124,14 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
     """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
 
     By symmetric elimination if it is accurate, else the least-norm least-squares solution."""
+    singular = (
+        1e-14  # reciprocal condition number below which the least-norm solution is used
+    )
     m, f = F.shape
     W = np.block([[A, F], [F.T, np.zeros((f, f))]])
     norm = np.abs(W).sum(axis=1).max(initial=0.0)
     factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
-    regular = info == 0 and dsycon(factor, pivots, norm, lower=1)[0] > SINGULAR
+    regular = info == 0 and dsycon(factor, pivots, norm, lower=1)[0] > singular
 
     def solve(h: Array, k: Array) -> tuple[Array, Array]:
         nonlocal regular
@@ -141,7 +141,7 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
             scale = np.abs(x).max() * norm + np.abs(right).max()
             regular = bool(np.abs(W @ x - right).max() <= ROUNDING * scale)
         if not regular:
-            x = np.asarray(lstsq(W, right, cond=SINGULAR, lapack_driver="gelsy")[0])
+            x = np.asarray(lstsq(W, right, cond=singular, lapack_driver="gelsy")[0])
         return x[:m], x[m:]
 
     return solve

@@ -45,10 +45,6 @@ from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
 from probreg.priors import GaussianPrior
 
-# a log: a scale this far below its start runs to 0
-_RUN_OUT = 30.0
-_STEP = 1.0  # a log, while the maximum is being bracketed
-
 
 @METHODS.register
 @dataclass(frozen=True)
@@ -241,19 +237,21 @@ class Programme:
     def best_scale(self, start: float) -> float:
         """The log of the scale at which the slope is 0, searched outwards from `start`."""
         n = self.model.design.total
+        lowest = start - 30.0  # a log: a scale below this runs to 0
+        step = 1.0  # a log
         # with flat priors and no tube the slope is S / scale - n, of root log(S / n)
         share = 1.0 + self.slope(start) / n
-        low = high = start + float(np.log(max(share, np.exp(-_RUN_OUT))))
+        low = high = start + float(np.log(max(share, np.exp(lowest - start))))
         # at a slope of 1e-13 per row the log of the scale is exact to rounding
         if abs(self.slope(low)) <= 1e-13 * n:
             return low
         while self.slope(high) > 0:
             low = high
-            high = high + _STEP
+            high = high + step
         while self.slope(low) < 0:
             high = low
-            low = low - _STEP
-            if start - low > _RUN_OUT:
+            low = low - step
+            if low < lowest:
                 raise NotConverged(_vanishing_scale(self.model))
         if low == high:
             return low

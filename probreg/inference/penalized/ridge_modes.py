@@ -277,9 +277,6 @@ class RidgeModes:
         )
 
 
-_ENOUGH = 1e-14  # tolerance of log sigma^2
-
-
 @dataclass(frozen=True, eq=False)
 class JointRidgeModes(RidgeModes):
     """The joint modes of coefficients with priors in raw units and an unknown sigma
@@ -334,7 +331,7 @@ class JointRidgeModes(RidgeModes):
             lambda u, s2: np.log(path.rss(np.exp(u) / s2) / total) - u,
             (edges[index], edges[index + 1]),
             args=(s2,),
-            tolerances={"xatol": _ENOUGH, "xrtol": _ENOUGH},
+            tolerances={"xatol": 1e-14, "xrtol": 1e-14},  # of log sigma^2
         )
         return replace(modes, noise=np.exp(root.x / 2.0))
 

@@ -41,8 +41,6 @@ from probreg.model.model import Model
 from probreg.priors import Normal, Prior
 from probreg.priors.joint import Key
 
-_EDGE = 1e-9  # relative to C: a weight this close to 0 or C is at that bound
-
 
 @dataclass(frozen=True)
 class SupportVectors(InteriorPoint):
@@ -217,8 +215,9 @@ def support_of(model: Model, solution: Solution) -> Support:
     else:
         dual = solution.multipliers
     tau2 = variance_of_prior(model)
-    weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
-    bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))
+    edge = 1e-9  # relative to C: a weight this close to 0 or C is at that bound
+    weight = np.where(np.abs(dual) <= edge * np.maximum(up, down), 0.0, dual)
+    bound = (dual >= up * (1.0 - edge)) | (dual <= -down * (1.0 - edge))
     r = minus_offset(design.observed, design.offset) - (design.X @ solution.beta)[:, 0]
     return Support(weight * tau2, r, bound, float(np.max(slopes.tube)))
 
