@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
-from probreg.data.formula.columns import read_columns
+from probreg.data.formula.columns import read_columns, read_table
+from probreg.data.rows import require
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
 from probreg.linalg import map_blocks, row_blocks
@@ -241,10 +242,7 @@ def read_column(data: Any, name: str) -> Array:
 
 
 def named_columns(data: Any, names: Sequence[str]) -> Array:
-    table = read_columns(data)
-    missing = [c for c in names if c not in table]
-    if missing:
-        raise DataError(
-            f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}"
-        )
-    return np.stack([np.asarray(table[c]) for c in names], 1)
+    """Return the named columns of a table (n, len(names)); DataError if one of them is missing."""
+    table = read_table(data)
+    require(table, names)
+    return np.stack([np.asarray(table.columns[name]) for name in names], 1)

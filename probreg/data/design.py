@@ -23,7 +23,7 @@ from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.rows import full_weights, minus_offset, some_rows
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
@@ -432,9 +432,9 @@ class Design(PrintsLines):
 
         The design itself, or the evenly spaced sample of its source with weights that also count the rows between them.
         """
-        return (
-            self if self.source is None else self._of_source
-        )  # a cached reference to itself would keep the design alive
+        if self.source is None:  # a cached reference to itself would keep it alive
+            return self
+        return self._of_source
 
     @cached_property
     def _of_source(self) -> "Design":
@@ -560,19 +560,14 @@ class Design(PrintsLines):
 
     def take(self, rows: Array | slice) -> Self:
         """Return the design of these rows only."""
-
-        def part(values: Array | None) -> Array | None:
-            return None if values is None else values[rows]
-
+        names = ("y", "offset", "weights", "precision", "labels", "trials")
+        parts: dict[str, Any] = {
+            name: some_rows(getattr(self, name), rows) for name in names
+        }
         return replace(
             self,
+            **parts,
             X=contiguous(self.X[rows]),
-            y=part(self.y),
-            offset=part(self.offset),
-            weights=part(self.weights),
-            precision=part(self.precision),
-            labels=part(self.labels),
-            trials=part(self.trials),
             kept=None,
             kept_by_trials=None,
             source=None,

@@ -17,6 +17,11 @@ from probreg.system.terminal import few_names
 Array = np.ndarray
 
 
+def some_rows(values: Array | None, rows: slice | Array) -> Array | None:
+    """Return the values (n, ...) of some rows; None if there are no values."""
+    return None if values is None else values[rows]
+
+
 def full_weights(weights: Array | None, n: int) -> Array:
     """Return the weights w (n,) of n rows, or ones if `weights` is None."""
     return np.ones(n) if weights is None else weights

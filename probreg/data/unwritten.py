@@ -238,19 +238,11 @@ class Transposed(Unwritten):
         return np.asarray(self.of, dtype=dtype).T
 
 
-def _write_out(args: Sequence[Any]) -> list[Any]:
+def _write_out(value: Any) -> Any:
     """Write out the unwritten columns among arguments, nested lists included."""
-    arguments = []
-    for a in args:
-        nested = isinstance(a, list | tuple)
-        arguments.append(
-            _write_out(a)
-            if nested
-            else np.asarray(a)
-            if isinstance(a, Unwritten)
-            else a
-        )
-    return arguments
+    if isinstance(value, list | tuple):
+        return [_write_out(part) for part in value]
+    return np.asarray(value) if isinstance(value, Unwritten) else value
 
 
 def beside_groups(

@@ -543,7 +543,7 @@ def test_intervals_are_asked_for_what_they_are():
 
 NEW = [
     (np.ones((2, 3)), r"expected 2 columns \(x1, x2\), got an array of shape \(2, 3\)"),
-    ({"x1": [1.0]}, "column 'x2' is missing; the data have: x1"),
+    ({"x1": [1.0]}, "the data have no column 'x2'. They have: x1"),
     (np.array([[1.0, np.nan]]), "column 'x2' holds nan in row 0"),
     (np.array([["a", "b"]]), "must be numeric"),
 ]

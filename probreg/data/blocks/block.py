@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import plus_offset
+from probreg.data.rows import plus_offset, some_rows
 from probreg.data.unwritten import stack_rows
 from probreg.data.weights import WeightKind
 from probreg.errors import rows_named
@@ -53,10 +53,10 @@ class Block(NamedTuple):
         return Block(
             self.X[rows],
             self.y[rows],
-            None if self.weights is None else self.weights[rows],
-            None if self.offset is None else self.offset[rows],
+            some_rows(self.weights, rows),
+            some_rows(self.offset, rows),
             self.start + before,
-            None if self.precision is None else self.precision[rows],
+            some_rows(self.precision, rows),
         )
 
     def eta(self, beta: Array) -> Array:

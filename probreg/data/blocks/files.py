@@ -42,6 +42,7 @@ FORMATS = {
 }
 _NUMBERS = 2**20  # numbers in a batch: 8 MB
 _SMALLEST = 2**14  # rows in a batch, but for the last
+_CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -338,11 +339,9 @@ def _open(
     else:
         from pyarrow import csv
 
-        csv_bytes = 2**24  # text that is parsed at a time
-
         with csv.open_csv(
             path,
-            csv.ReadOptions(block_size=csv_bytes if names else None),
+            csv.ReadOptions(block_size=_CSV_BLOCK if names else None),
             csv.ParseOptions(delimiter=_DELIMITERS[format]),
             csv.ConvertOptions(
                 column_types=types, include_columns=names, strings_can_be_null=True

@@ -113,7 +113,11 @@ def read_formula(
         table = replace(table, counts=w)
     X, columns, inputs = make_columns(parts, table, memory, codes=True)
     response = response_values(parts, table, memory)
-    eta = _offset_of(added, names.get("offset"), table, memory)
+    eta = None
+    if "offset" in names:
+        eta = np.asarray(table.columns[names["offset"]], dtype=float)
+    elif added is not None:
+        eta = numeric(added, table, memory)
     recipe = Recipe(
         parts.text,
         columns,
@@ -196,29 +200,15 @@ def parse_with(
     return ParsedFormula(parts, offset, added, tuple(dict.fromkeys(names)))
 
 
-def _offset_of(
-    added: Expression | None,
-    offset_column: str | None,
-    table: DataTable,
-    memory: Memory,
-) -> np.ndarray | None:
-    """Return the offset (n,) of an expression, or of the column `offset_column` that was given as an array."""
-    if offset_column is not None:
-        return np.asarray(table.columns[offset_column], dtype=float)
-    if added is None:
-        return None
-    return numeric(added, table, memory)
-
-
 def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
     """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
     if not has_dot(formula):
         return formula
     taken = taken_columns(formula)
-    taken |= {weights} if isinstance(weights, str) else set()
-    taken |= (
-        set(parse_expression(offset).variables) if isinstance(offset, str) else set()
-    )
+    if isinstance(weights, str):
+        taken.add(weights)
+    if isinstance(offset, str):
+        taken.update(parse_expression(offset).variables)
     names = tuple(name for name in table.columns if name not in taken)
     if not names:
         raise DataError(

@@ -11,7 +11,9 @@ import numpy as np
 
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.design import Design
+from probreg.data.formula.columns import read_table
 from probreg.data.formula.recipe import Recipe
+from probreg.data.rows import require
 from probreg.data.unwritten import all_close
 from probreg.errors import DataError
 
@@ -47,7 +49,6 @@ def read_by(design: Design) -> tuple[str, ...]:
     >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
     ('x',)
     """
-
     if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
@@ -76,19 +77,10 @@ def categories(design: Design) -> dict[str, list[Any]]:
 
 def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the named columns of the given table at the rows that the design kept."""
-    from probreg.data.formula.columns import read_table
-
     table = read_table(data)
-    absent = [name for name in names if name not in table.columns]
-    if absent:
-        raise DataError(
-            f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(table.columns)}"
-        )
+    require(table, names)
     place = {row: i for i, row in enumerate(table.rows.tolist())}
-    if design.labels is None:
-        labels = table.rows
-    else:
-        labels = design.labels
+    labels = table.rows if design.labels is None else design.labels
     if len(place) < len(table.rows) and len(table.rows) == design.n:
         where = np.arange(design.n)
     else:
@@ -100,8 +92,6 @@ def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def read_at(design: Design, data: Any) -> dict[str, Any]:
     """Return the variables that the columns and the offset of a design need at the rows of a new table; empty for arrays."""
-    from probreg.data.formula.columns import read_table
-
     if isinstance(design.recipe, ArrayColumns):
         return {}
     table = read_table(data)
