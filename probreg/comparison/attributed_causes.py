@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.attribution import Explanation, explain_fits, expm1_over_x
-from probreg.comparison.cause_text import missing_estimate, setting_text, share_text
+from probreg.comparison.attribution import (
+    Explanation,
+    explain_fits,
+    expm1_over_x,
+    missing_estimate,
+    setting_text,
+    share_text,
+)
 from probreg.comparison.causes import MODEL, Cause, SpecificCause
 from probreg.comparison.differences import FitPair, summary
 from probreg.comparison.method_steps import has_bad_chains

@@ -4,8 +4,8 @@ from probreg.comparison.interval_panel.coverage import (
     Coverage as Coverage,
     coverage as coverage,
 )
-from probreg.comparison.interval_panel.kinds import INTERVALS as INTERVALS
 from probreg.comparison.interval_panel.panel import (
+    INTERVALS as INTERVALS,
     IntervalPanel as IntervalPanel,
     interval_panel as interval_panel,
 )

@@ -18,7 +18,7 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import ArrayLike
-from probreg.comparison.interval_panel.kinds import (
+from probreg.comparison.interval_panel.panel import (
     check_kinds,
     interval_ends,
     method_of,
