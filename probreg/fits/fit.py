@@ -71,10 +71,10 @@ from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
     GroupsLike,
+    describe_groups,
     groups_absent,
     rows_of_groups,
     with_group_columns,
-    words_of,
 )
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
@@ -831,7 +831,9 @@ class Fit(FitStatistics):
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
         if self.model.design.recipe.grouped:
-            said_of = words_of(groups, identity=self.model.likelihood.link is IDENTITY)
+            said_of = describe_groups(
+                groups, identity=self.model.likelihood.link is IDENTITY
+            )
             if (
                 groups not in (None, "known", "typical")
                 and data is not None

@@ -127,9 +127,9 @@ class Likelihood(ABC):
                 raise DataError(
                     f"{word}={chosen[word]!r} was given, but {with_article(type(self).__name__)} response has no {word}; that is for {owner}"
                 )
-        return self._bind(values, levels, chosen.get(self.chosen_level))
+        return self.bind(values, levels, chosen.get(self.chosen_level))
 
-    def _bind(
+    def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
         """Return the likelihood with the levels of this response; by default it has none, and `check_response` checks its values."""

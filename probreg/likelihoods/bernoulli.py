@@ -63,7 +63,7 @@ class Bernoulli(LogitLikelihood):
         _evaluate_row, hessian=_row_hessian, product=_product
     )
 
-    def _bind(
+    def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
         found_levels = response_levels(

@@ -90,7 +90,7 @@ class Binomial(LogitLikelihood, OfTrials):
     support = np.arange(500.0)
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
-    def _bind(
+    def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
         zero_one = np.ndim(values) == 1 and self.trials is None

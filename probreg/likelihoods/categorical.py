@@ -55,7 +55,7 @@ class Categorical(SoftmaxLikelihood):
     name = "categorical"
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def _bind(
+    def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
         refuse_fractions(

@@ -69,7 +69,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     support = np.arange(500.0)
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def _bind(
+    def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
     ) -> Self:
         y = _counts(values)

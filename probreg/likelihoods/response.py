@@ -136,13 +136,12 @@ def response_levels(
 def _check_missing_levels(values: np.ndarray) -> None:
     """Raise DataError if a level is None or nan, because a missing value is not a class."""
     array = np.asarray(values)
+    missing = np.zeros(0, bool)
     if array.dtype.kind == "f":
-        bad = np.flatnonzero(np.isnan(array))
-    else:
-        if array.dtype.kind == "O":
-            bad = np.flatnonzero(missing_objects(array))
-        else:
-            bad = np.zeros(0, int)
+        missing = np.isnan(array)
+    elif array.dtype.kind == "O":
+        missing = missing_objects(array)
+    bad = np.flatnonzero(missing)
     if len(bad):
         message = f" of the response holds {array[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
         raise row_error("", bad[0], message)

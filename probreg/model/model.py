@@ -316,12 +316,12 @@ class Model(FromData):
             return self.likelihood.given(design.y)
         if not isinstance(self.likelihood, OfTrials):
             return {}
-        allowed = (
-            np.full(design.n, self.likelihood.trials)
-            if self.likelihood.trials
-            else design.trials
-        )
-        return {} if allowed is None else {"trials": allowed}
+        trials = design.trials
+        if self.likelihood.trials:
+            trials = np.full(design.n, self.likelihood.trials)
+        if trials is None:
+            return {}
+        return {"trials": trials}
 
     @cached_property
     def joint(self) -> JointPrior:

@@ -97,10 +97,10 @@ class ResidualProcess:
         """Draws (S, E) of weighted sums."""
         value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
         root = vector * np.sqrt(np.maximum(value, 0.0))
-        scale = np.ones(1) if self.scale is None else self.scale
-        return scale[:, None] * (
-            normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
-        )
+        draws = normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
+        if self.scale is None:
+            return draws
+        return np.asarray(self.scale[:, None] * draws)
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
@@ -111,7 +111,8 @@ class ResidualProcess:
         z = normal_scores(rng, size, width, len(G))
         if self.predictor is not None:
             z = z * (np.arange(width) == self.predictor)[:, None]
-        z = (np.ones(1) if scale is None else scale)[:, None, None] * z
+        if scale is not None:
+            z = scale[:, None, None] * z
         return LinearSums(G.T, np.moveaxis(z, 1, 2))
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:

@@ -58,11 +58,9 @@ def build_pymc_model(
         beta = _coefficients(design, likelihood, prior, unit, hyper, noncentered)
         if several:
             shown = beta @ likelihood.contrast_matrix.T
+            pm.Deterministic("beta", shown, dims=("coef", "outcome"))
         else:
-            shown = beta[:, 0]
-        pm.Deterministic(
-            "beta", shown, dims=("coef", "outcome") if several else ("coef",)
-        )
+            pm.Deterministic("beta", beta[:, 0], dims=("coef",))
         X = pm.Data("X", design.X, dims=("obs", "coef"))
         for b in prior.blocks:
             if isinstance(b.prior, WholePrior):
@@ -72,9 +70,10 @@ def build_pymc_model(
             _observe(
                 design, likelihood, eta, aux_values, response_name(design, likelihood)
             )
+        elif several:
+            pm.Deterministic("eta", eta, dims=("obs", _predictor_dim(likelihood)))
         else:
-            dims = ("obs", _predictor_dim(likelihood)) if several else ("obs",)
-            pm.Deterministic("eta", eta if several else eta[:, 0], dims=dims)
+            pm.Deterministic("eta", eta[:, 0], dims=("obs",))
     return model
 
 
@@ -269,12 +268,13 @@ class _BlockVariables:
         terms = self.design.recipe.grouped.values()
         shared = sum(t.group == term.group for t in terms) > 1
         alike = len({t.effects for t in terms}) == 1
-        key = plain_name(term.key)
-        if alike:
-            effect = "effect"
-        else:
-            effect = f"effect of {key if shared else term.group}".replace(",", "")
-        return f"effects[{key if shared else term.group}]{self.suffix}", {
+        owner = term.group
+        if shared:
+            owner = plain_name(term.key)
+        effect = "effect"
+        if not alike:
+            effect = f"effect of {owner}".replace(",", "")
+        return f"effects[{owner}]{self.suffix}", {
             term.group: list(term.levels),
             effect: list(term.effects),
         }

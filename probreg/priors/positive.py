@@ -26,7 +26,6 @@ from probreg.special import LOG_2PI, gammaln, log_student_constant
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
 Array = np.ndarray
-_EXTREME = 1e30  # a value far above every scale in use, and below its inverse
 
 
 class AuxPrior(NamedSettings, ABC):
@@ -61,10 +60,13 @@ class AuxPrior(NamedSettings, ABC):
         ((1.0, 1.0), (1.0, inf), (0.0, 0.0))
         """
         low, high = self.support
-        return (
-            np.inf if low > 0 else _power_at(self, 1.0 / _EXTREME, 1.0),
-            np.inf if high < np.inf else _power_at(self, _EXTREME, -1.0),
-        )
+        a = b = np.inf
+        extreme = 1e30  # a value far above every scale in use, and below its inverse
+        if low == 0:
+            a = _power_at(self, 1.0 / extreme, 1.0)
+        if high == np.inf:
+            b = _power_at(self, extreme, -1.0)
+        return a, b
 
     @abstractmethod
     def log_prob(self, v: Array) -> Array:

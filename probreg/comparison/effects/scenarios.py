@@ -23,12 +23,12 @@ from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
 from probreg.model.group_effects import (
     GroupsLike,
+    describe_groups,
     group_levels,
     groups_by_term,
     is_known,
     rows_of_groups,
     with_group_columns,
-    words_of,
 )
 from probreg.model.model import Model
 
@@ -120,7 +120,7 @@ class Population:
             self,
             groups=groups,
             met={},
-            what=f"{self.what}; {words_of(groups, identity=True)}",
+            what=f"{self.what}; {describe_groups(groups, identity=True)}",
         )
         new = {
             key
@@ -399,7 +399,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
         rows.design.recipe, rows.groups, name
     ):
         raise DataError(
-            f"{where}: {name!r} names groups, and it moves nothing where {words_of(rows.groups, identity=True)}; "
+            f"{where}: {name!r} names groups, and it moves nothing where {describe_groups(rows.groups, identity=True)}; "
             "ask with groups='known'"
         )
     if name not in rows.table:
