@@ -5,9 +5,10 @@ as a sparse matrix and Z'W[X y]. They merge, subtract and save without rows, lik
 add groups.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import add, sub
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +182,18 @@ class ArrowMoments(PrintsLines):
     def __add__(self, other: "ArrowMoments") -> "ArrowMoments":
         """Return the moments of both sets of rows, with the groups of both."""
         terms = joined_terms(self.terms, self._like(other).terms)
-        a = self.with_terms(terms)
-        b = other.with_terms(terms)
+        return self.with_terms(terms)._combine(add, other.with_terms(terms))
+
+    def _combine(
+        self, function: Callable[[Any, Any], Any], other: "ArrowMoments"
+    ) -> "ArrowMoments":
+        """Return the sum or the difference of moments with the same groups."""
         return replace(
-            a,
-            head=a.head + b.head,
-            inside=a.inside + b.inside,
-            border=a.border + b.border,
-            totals=a.totals + b.totals,
+            self,
+            head=function(self.head, other.head),
+            inside=function(self.inside, other.inside),
+            border=function(self.border, other.border),
+            totals=function(self.totals, other.totals),
         )
 
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
@@ -210,15 +215,7 @@ class ArrowMoments(PrintsLines):
             raise DataError(
                 f"the rows to subtract were not among these rows: those of {name} have a larger sum of squares"
             )
-        head = self.head - b.head
-        inside = self.inside - b.inside
-        return replace(
-            self,
-            head=head,
-            inside=inside,
-            border=self.border - b.border,
-            totals=self.totals - b.totals,
-        )
+        return self._combine(sub, b)
 
     def _like(self, other: "ArrowMoments") -> "ArrowMoments":
         """Return `other`; raise DataError unless its terms and origin are the same except for groups."""
@@ -240,7 +237,7 @@ class ArrowMoments(PrintsLines):
 
     def with_terms(self, terms: Sequence[GroupedTerm]) -> "ArrowMoments":
         """Return the moments with the groups of these terms, which include all of its own."""
-        from scipy.sparse import coo_array
+        from scipy.sparse import csr_array
 
         if tuple(terms) == self.terms:
             return self
@@ -253,16 +250,15 @@ class ArrowMoments(PrintsLines):
                 start + places[level] * K + k for level in old.levels for k in range(K)
             ]
             start += len(new.levels) * K
-        to = np.array(place, dtype=np.intp)
-        entries = self.inside.tocoo()
-        inside = coo_array(
-            (entries.data, (to[entries.row], to[entries.col])), shape=(start, start)
-        ).tocsr()
-        border = np.zeros((start, self.border.shape[1]))
-        totals = np.zeros((start, 2))
-        border[to], totals[to] = self.border, self.totals
+        # P b has the entries of b at their new places
+        entries = np.ones(len(place)), (place, np.arange(len(place)))
+        P = csr_array(entries, shape=(start, len(place)))
         new_moments = replace(
-            self, terms=tuple(terms), inside=inside, border=border, totals=totals
+            self,
+            terms=tuple(terms),
+            inside=csr_array(P @ self.inside @ P.T),
+            border=P @ self.border,
+            totals=P @ self.totals,
         )
         if self.origin is None:
             return new_moments
@@ -288,16 +284,9 @@ class ArrowMoments(PrintsLines):
     def to_arrays(self) -> dict[str, Array]:
         """The sums of columns by group as plain arrays; of `inside` the row, column and value of each entry."""
         sparse = self.inside.tocoo()
-        entries = {
-            "row": np.asarray(sparse.row, dtype=np.int64),
-            "column": np.asarray(sparse.col, dtype=np.int64),
-        }
-        return {
-            **entries,
-            "value": sparse.data,
-            "border": self.border,
-            "totals": self.totals,
-        }
+        row, column = (np.asarray(v, dtype=np.int64) for v in (sparse.row, sparse.col))
+        sums = row, column, sparse.data, self.border, self.totals
+        return dict(zip(SUMS_BY_GROUP, sums))
 
     def save(self, path: str | Path) -> Path:
         """Write the moments as readable JSON: names, groups, counts and sums, no rows.
@@ -334,9 +323,8 @@ def arrow_moments_of(
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)
-    value, row, column, border, totals = (
-        np.asarray(state[name])
-        for name in ("value", "row", "column", "border", "totals")
+    row, column, value, border, totals = (
+        np.asarray(state[name]) for name in SUMS_BY_GROUP
     )
     inside = coo_array((value, (row, column)), shape=(q, q)).tocsr()
     return ArrowMoments(

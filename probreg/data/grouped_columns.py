@@ -64,14 +64,7 @@ class GroupColumns(NamedTuple):
 
     def gram(self, w: Array) -> Array:
         """The diagonal blocks (G, K, K) of Z' diag(w) Z, outside which it is zero."""
-        products = np.empty((self.groups, self.effects, self.effects))
-        for k in range(self.effects):
-            for j in range(k + 1):
-                sums = np.bincount(
-                    self.codes, w * self.Z[:, k] * self.Z[:, j], self.groups
-                )
-                products[:, k, j] = products[:, j, k] = sums
-        return products
+        return self.cross(w[:, None] * self.Z)
 
     def gram_with(self, other: "GroupColumns", w: Array) -> Array:
         """Z' diag(w) Z_other (G, K, G2, K2)."""

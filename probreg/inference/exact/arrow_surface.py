@@ -59,6 +59,7 @@ class ArrowNodes:
 
     roots: ArrowRoots
     factor: Arrow
+    counted: Arrow  # as it enters the value: without flat columns under ML
     log_noise: Array  # (S,)
     log_det: Array  # (S,) log |H| - f log noise, of H as it enters the value
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
@@ -113,12 +114,6 @@ class ArrowSurface(NodesSurface):
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
-    def _counted_factor(self, factor: Arrow) -> Arrow:
-        """The factor of the |H| in the value: without flat columns under ML."""
-        if self.criterion == "REML":
-            return factor
-        return factor.leading_part(self.layout.shape[2])
-
     def at_nodes(self, theta: Array) -> ArrowNodes:
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
@@ -133,9 +128,13 @@ class ArrowSurface(NodesSurface):
             - np.square(half[0]).sum((1, 2, 3))
             - np.square(half[1]).sum((1, 2))
         )
-        flat = len(self.layout.flat) * (self.criterion == "REML")
-        log_det = self._counted_factor(H).log_det() - flat * log_noise
-        return ArrowNodes(roots, H, log_noise, log_det, penalised, half)
+        counted = H
+        flat = len(self.layout.flat)
+        if self.criterion == "ML":
+            counted = H.leading_part(self.layout.shape[2])
+            flat = 0
+        log_det = counted.log_det() - flat * log_noise
+        return ArrowNodes(roots, H, counted, log_noise, log_det, penalised, half)
 
     @property
     def _constant(self) -> float:
@@ -179,7 +178,7 @@ class ArrowSurface(NodesSurface):
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
         s, b = self._scores(nodes.roots, u, noise)
-        lead, corner = self._counted_factor(H).inverse_blocks()
+        lead, corner = nodes.counted.at(0).inverse_blocks()
         gradient, relative, of_log_det = nodes.roots.slopes([(s, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
         settled = nodes.roots.effective_parameters(

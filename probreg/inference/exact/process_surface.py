@@ -38,6 +38,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import root_at_rows
+from probreg.linalg import inverse_upper
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
 
@@ -256,24 +257,20 @@ class ProcessSurface(EvidenceSurface):
             B = np.zeros((p, root_of_group.shape[1]))
             B[list(g.columns)] = root_of_group
             roots.append(B)
-        B = np.hstack(roots)
-        A = weight[:, None] * (self.model.design.X @ B)
-        # flat columns first: w F = Q R; then H = A'(I - Q Q')A + I and u | y ~ N(H^-1 A'(I - Q Q') w r, H^-1)
         flat = np.setdiff1d(
             np.arange(p), [j for g in self.groups.groups for j in g.columns]
         )
-        Q, R = np.linalg.qr(weight[:, None] * self._flat)
-        r = weight * self._response
-        cross = Q.T @ A
-        A = A - Q @ cross
-        L = np.linalg.cholesky(A.T @ A + np.eye(A.shape[1]))
-        T = solve_triangular(L, np.eye(len(L)), lower=True).T
-        u = T @ (T.T @ (A.T @ r))
-        mean = centre + B @ u
-        root = np.hstack([B @ T, np.zeros((p, len(flat)))])
-        # b = R^-1 (Q'w r - Q'A u + z)
-        mean[flat] = solve_triangular(R, Q.T @ r - cross @ u)
-        root[flat] = solve_triangular(R, np.hstack([-cross @ T, np.eye(len(flat))]))
+        k = len(flat)
+        B = np.hstack([np.eye(p)[:, flat], *roots])
+        # least squares of [w X B; 0 I] = Q R, flat columns first: b, u | y ~ N(R^-1 Q'[w r; 0], (R'R)^-1)
+        A = weight[:, None] * (self.model.design.X @ B)
+        rows = np.column_stack([A, weight * self._response])
+        rows = np.vstack([rows, np.eye(rows.shape[1])[k:-1]])
+        R = np.linalg.qr(rows, mode="r")
+        R[k:-1] *= np.sign(np.diagonal(R))[k:-1, None]
+        T = inverse_upper(R[:-1, :-1])
+        mean = centre + B @ (T @ R[:-1, -1])
+        root = np.roll(B @ T, -k, axis=1)
         return ConditionalNormal(mean, root)
 
     def mixture(
