@@ -46,10 +46,8 @@ from probreg.inference.modes.arrow_rows import Parts
 from probreg.linalg import Arrow
 from probreg.model.model import Model
 
-_LARGE, _FEW = (
-    200_000,
-    0.1,
-)  # entries of a border from which it may be sparse, and its largest share of nonzeros
+_LARGE = 200_000  # entries of a border from which it may be sparse
+_FEW = 0.1  # largest share of nonzeros of a sparse border
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +71,8 @@ class ArrowNodes:
 class ArrowSurface(NodesSurface):
     """f from moments by group, where effects vary by a group."""
 
-    tol = (
-        1e-7  # the Hessian is the average information, so steps do not square the error
-    )
+    # the Hessian is the average information, so steps do not square the error
+    tol = 1e-7
 
     # ---- the rows ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +174,14 @@ class ArrowSurface(NodesSurface):
         noise = float(np.exp(nodes.log_noise[0]))
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
-        s, b = self._scores(nodes.roots, u, noise)
+        b_nodes = nodes.roots.forth(*nodes.mean)
+        b = b_nodes[0][0], b_nodes[1][0]
+        # X's with s = noise (y - X b)
+        of_fit = gram.times(*b)
+        s = (
+            noise * (self.moments.zy - of_fit[0]),
+            noise * (self.moments.xy - of_fit[1]),
+        )
         lead, corner = nodes.counted.at(0).inverse_blocks()
         gradient, relative, of_log_det = nodes.roots.slopes([(s, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
@@ -203,13 +207,6 @@ class ArrowSurface(NodesSurface):
         hessian = -self._average_information(nodes.roots, H, noise, u, s, b)
         point = EvidencePoint(value, gradient, hessian, value, settled)
         return with_priors(self.with_left_bound(point, theta), theta, self.priors)
-
-    def _scores(self, roots: ArrowRoots, u: Parts, noise: float) -> tuple[Parts, Parts]:
-        """X's with s = noise (y - X b), and the coefficients b = M u."""
-        a, c = roots.forth(u[0][None], u[1][None])
-        zy, xy = self.moments.zy, self.moments.xy
-        of_fit = self.moments.gram.times(a[0], c[0])
-        return (noise * (zy - of_fit[0]), noise * (xy - of_fit[1])), (a[0], c[0])
 
     def _average_information(
         self,
@@ -331,9 +328,8 @@ class ArrowSurface(NodesSurface):
 
 def _compress_columns(W: Array) -> Array:
     """Return fewer columns with the same W W', up to rounding."""
-    smallest = (
-        1e-14  # relative to the largest: smallest variance of an axis that is kept
-    )
+    # relative to the largest: smallest variance of an axis that is kept
+    smallest = 1e-14
     if W.shape[1] <= 64:
         return W
     if W.shape[1] >= len(W):

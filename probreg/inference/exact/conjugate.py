@@ -89,9 +89,8 @@ class Conjugate(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        rounding = (
-            2 * np.finfo(float).eps
-        ) ** 2  # relative to y'y: a residual sum of squares this small is rounding of y
+        # relative to y'y: a residual sum of squares this small is rounding of y
+        rounding = (2 * np.finfo(float).eps) ** 2
         if (
             model.design.n < model.shape[0]
             and (wide := rotate_to_rows(model)) is not None

@@ -37,12 +37,12 @@ from probreg.priors import (
     LatentPrior,
     ScaleMixture,
     SmoothPrior,
+    VaryingEffects,
 )
 from probreg.priors.gaussian_process import UnknownLength
 
-MANY = (
-    10**5
-)  # size of the columns from which a second pass over the rows, in doubled precision, dominates
+# size of the columns from which a second pass over the rows, in doubled precision, dominates
+MANY = 10**5
 
 
 @METHODS.register
@@ -134,16 +134,9 @@ class Evidence(Method):
                     and getattr(b.prior.base, "precision_matrix", None) is not None
                 ):
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
-        has_unknown_length = any(
-            isinstance(b.prior, UnknownLength) for b in model.joint.blocks
-        )
-        if (
-            self.criterion == "ML"
-            and has_unknown_length
-            and not model.likelihood.least_squares
-        ):
-            return "evidence with criterion='ML' cannot estimate the length of a process with this likelihood: fix it, or use 'REML'"
         problem = EvidenceProblem(model, self.per_column)
+        if self.criterion == "ML" and problem.moving and not problem.exact:
+            return "evidence with criterion='ML' cannot estimate the length of a process with this likelihood: fix it, or use 'REML'"
         if self._by_arrow(problem):
             return None
         if (
@@ -210,7 +203,7 @@ class Evidence(Method):
         effects_alone = (
             problem.exact
             and bool(model.design.recipe.grouped)
-            and all(g.prior and g.prior.hyper_labels for g in problem.unknown)
+            and {type(g.prior) for g in problem.unknown} <= {VaryingEffects}
         )
         joint = inner.method.target == "mode" and not (effects_alone or top.rising)
         if found_scales is None:
@@ -219,7 +212,7 @@ class Evidence(Method):
             found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
             notes=(
-                *(important_note(Topic.SCALES, text) for text in unidentified),
+                *[important_note(Topic.SCALES, text) for text in unidentified],
                 *problem.notes(top, joint),
                 *inner.notes,
             ),

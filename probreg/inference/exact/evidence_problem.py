@@ -220,7 +220,7 @@ class EvidenceProblem:
         self.noise = self.exact and bool(model.unknown)
         self.outer = model.unknown if self.exact or method != "integrate" else ()
         design = model.design
-        self.by_groups = any(key in design.inputs for key in design.recipe.grouped)
+        self.by_groups = not design.inputs.keys().isdisjoint(design.recipe.grouped)
         if not design.n:
             self.by_groups = (
                 self.exact and not self.moving and design.moments_by_group is not None
@@ -287,23 +287,21 @@ class EvidenceProblem:
         columns; anchors are selected at `chosen`."""
         model = self.model
         start = 0
-        for g in self.unknown:
-            if isinstance(g.prior, UnknownLength):
-                names = [name for name, _ in g.prior.unknown]
-                hyper = slice(start, start + len(names))
-                values_here, values_chosen = (
-                    dict(zip(names, v[hyper].tolist())) for v in (values, chosen)
-                )
-                start += len(names)
-                amplitude = g.prior.amplitude
-                plain = (
-                    ScaleMixture(Normal(1.0), amplitude, shared=True)
-                    if isinstance(amplitude, AuxPrior)
-                    else Normal(amplitude)
-                )
-                model = with_kernel(
-                    model, self.model.design, g, values_here, plain, values_chosen
-                )
+        for g, prior in self.moving:
+            names = [name for name, _ in prior.unknown]
+            hyper = slice(start, start + len(names))
+            values_here, values_chosen = (
+                dict(zip(names, v[hyper].tolist())) for v in (values, chosen)
+            )
+            start += len(names)
+            plain: Prior
+            if isinstance(prior.amplitude, AuxPrior):
+                plain = ScaleMixture(Normal(1.0), prior.amplitude, shared=True)
+            else:
+                plain = Normal(prior.amplitude)
+            model = with_kernel(
+                model, self.model.design, g, values_here, plain, values_chosen
+            )
         return EvidenceProblem(
             model, self.per_column, self.method, self.criterion
         ).surface
@@ -487,9 +485,8 @@ class EvidenceProblem:
     def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
         """Return scales far above their start for which the evidence still increases:
         their function separates the classes."""
-        rise = (
-            0.5  # increase of the evidence between this scale and the end of the search
-        )
+        # increase of the evidence between this scale and the end of the search
+        rise = 0.5
         # at the limit of double precision an increasing scale may look like a vanished
         # one
         distant = np.flatnonzero(self.groups.scaling)
@@ -619,7 +616,7 @@ class EvidenceProblem:
             name = (
                 "the likelihood log p(y | scales, flat coefficients at their maximum)"
             )
-        elif any(g.left for g in self.groups.groups):
+        elif any(map(attrgetter("left"), self.groups.groups)):
             name = "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
         elif self.exact:
             name = "log p(y | scales)"
@@ -703,7 +700,7 @@ class EvidenceProblem:
             )
         if joint:
             return tuple(notes)
-        if all(isinstance(g.prior, VaryingEffects) for g in self.unknown):
+        if {type(g.prior) for g in self.unknown} <= {VaryingEffects}:
             return (*notes, SCALES_AS_KNOWN)
         intervals_note = important_note(
             Topic.SCALES,

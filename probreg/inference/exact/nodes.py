@@ -80,12 +80,8 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     """Return axes from the curvature at the maximum, stretched where the density
     decreases more slowly than a normal's."""
     stretch = (1.1, 6.0)  # limits of the stretch of an axis
-    distances = (
-        1.0,
-        2.0,
-        4.0,
-        7.0,
-    )  # in standard deviations, at which its axes are compared with the density
+    # in standard deviations, at which its axes are compared with the density
+    distances = 1.0, 2.0, 4.0, 7.0
     root = _axes(problem, theta)
     offsets = np.array(
         [sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in distances]

@@ -56,9 +56,8 @@ class _Factor(NamedTuple):
 class ProcessSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
 
-    tol = (
-        1e-5  # the Hessian is the average information, so steps do not square the error
-    )
+    # the Hessian is the average information, so steps do not square the error
+    tol = 1e-5
 
     def __init__(
         self,
@@ -318,11 +317,8 @@ class ProcessSurface(EvidenceSurface):
     def starts(self) -> list[Array]:
         """The best of a grid over lengths and shares of the variance."""
         n_starts = 2  # starts of a search
-        shares = (
-            0.3,
-            0.9,
-            0.99,
-        )  # shares of the variance of the response explained by the groups at the start
+        # of the variance of the response, explained by the groups at the start
+        shares = 0.3, 0.9, 0.99
         points = []
         size = self.response_scale
         # log sigma
