@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
@@ -44,6 +45,7 @@ from probreg.inference.notes import (
     routine_note,
 )
 from probreg.inference.varying import FoundScales, number_of_scales
+from probreg.kernels import KernelBasis
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -101,12 +103,9 @@ def with_kernel(
             f"evidence: it increases until the process of {term.key} has no smooth curve at these rows ({error}). Fix the length, or give it "
             "a prior such as length=LogNormal(0.5, location=1.0)"
         ) from None
-    design = model.design.with_basis(term.key, basis, length_found=True)
-    new = design.recipe.processes[term.key].columns
-    priors = {
-        new if key == term.columns else key: p for key, p in _by_columns(model).items()
-    }
-    return replace(model, design=design, prior=priors | {new: after})
+    stated = [b for b in model.joint.blocks if b.stated]
+    priors = mapping_of(stated, model.design.columns)
+    return _with_basis(model, term, basis, {**priors, term.columns: after})
 
 
 def with_values(model: Model) -> Model:
@@ -130,19 +129,20 @@ def with_values(model: Model) -> Model:
         basis_new = RowValues(
             basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows
         )
-        design = model.design.with_basis(term.key, basis_new, length_found=True)
-        new = design.recipe.processes[term.key].columns
         assert isinstance(model.prior, Mapping)  # by term
-        priors = {
-            new if key == term.columns else key: p for key, p in model.prior.items()
-        }
-        model = replace(model, design=design, prior=priors)
+        model = _with_basis(model, term, basis_new, model.prior)
     return model
 
 
-def _by_columns(model: Model) -> dict[Key, Prior]:
-    """Return the prior of a model by tuples of columns."""
-    return mapping_of((b for b in model.joint.blocks if b.stated), model.design.columns)
+def _with_basis(
+    model: Model, term: ProcessTerm, basis: KernelBasis, priors: Mapping[Key, Prior]
+) -> Model:
+    """Return the model with another basis of a process, whose new columns have the
+    prior of its columns among `priors`."""
+    design = model.design.with_basis(term.key, basis, length_found=True)
+    new = design.recipe.processes[term.key].columns
+    moved = {new if key == term.columns else key: p for key, p in priors.items()}
+    return replace(model, design=design, prior=moved)
 
 
 class EvidenceProblem:
