@@ -12,6 +12,7 @@ from probreg.priors import (
     Covariance,
     Flat,
     GaussianPrior,
+    HierarchicalPrior,
     Normal,
     Prior,
     Reference,
@@ -63,8 +64,10 @@ def coefficient_prior_line(model: Any) -> str:
         key: Any = i
         prior = _as_stated(model, b)
         is_column = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
-        if is_column and _one_number(prior):  # equal priors of columns are one entry
-            key = prior, type(b.prior)
+        is_known = not isinstance(b.prior, HierarchicalPrior)
+        one_number = isinstance(prior, LocationScale) and prior.size is None
+        if is_column and is_known and one_number:  # equal priors are one entry
+            key = prior
         groups.setdefault(key, []).append(b)
     texts = []
     for blocks in groups.values():
@@ -86,14 +89,6 @@ def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
         if not same or b.first:
             distinct.append(replace(b, predictor=None, outcome="") if same else b)
     return distinct
-
-
-def _one_number(prior: Any) -> bool:
-    """A prior of one entry, whose settings are numbers: unknown scales are one for each block."""
-    if not isinstance(prior, LocationScale) or not is_dataclass(prior):
-        return False
-    values = [getattr(prior, f.name) for f in fields(prior)]
-    return all(np.ndim(v) == 0 and not is_dataclass(v) for v in values)
 
 
 def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
