@@ -378,7 +378,7 @@ class PriorPath:
             along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
             third = -2.0 * (directions[k][:, None] * square + along)
         priors = [m.aux_prior(name) for m in (self.a, self.b) for name in m.unknown]
-        if self.quadratic and all(isinstance(prior, Reference) for prior in priors):
+        if self.quadratic and {*map(type, priors)} <= {Reference}:
             return third
         size = np.sqrt(np.abs(np.diagonal(local.H)))
         step_size = 0.02  # of differences of sixth order of a prior's curvature, in standard errors

@@ -25,6 +25,7 @@ from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
     Settings,
+    Spread,
     check_estimator,
     check_settings,
 )
@@ -101,6 +102,12 @@ class EffectRequest:
     pairs_of: int | None = None
     sample: Population | None = None  # the rows of the model, as a sample
 
+    def spread(self, fit: Fit) -> Spread:
+        """Return the covariance of the coefficients, with its degrees of freedom and its description."""
+        return fit.spread(
+            self.covariance, groups=self.clusters, data=self.data, lags=self.lags
+        )
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -148,18 +155,18 @@ def evaluate_effects(
         by_draws = (
             _linearised_all(fit, quantities, scale, request.sample)[2] is not None
         )
-    left = effect_sums(
+    off_span = effect_sums(
         fit, [t for q in quantities for t in q.targets], closed=not by_draws
     )
     if by_draws:
-        found = _of_draws(fit, quantities, scale, request, left)
-    elif left is None or _is_linear(fit, scale):
-        found = _of_delta(fit, quantities, scale, request, left)
+        found = _of_draws(fit, quantities, scale, request, off_span)
+    elif off_span is None or _is_linear(fit, scale):
+        found = _of_delta(fit, quantities, scale, request, off_span)
     else:
-        found = _of_asymptotic(fit, quantities, scale, request, left)
+        found = _of_asymptotic(fit, quantities, scale, request, off_span)
     columns, kind, cov, draws, sampled = found
-    if left is not None:
-        kind += left.words
+    if off_span is not None:
+        kind += off_span.words
     prob = request.prob
     over = "sample"
     where = "the rows are fixed"
@@ -195,19 +202,19 @@ def _of_delta(
     quantities: list[AveragedEffect],
     scale: Scale,
     request: EffectRequest,
-    left: EffectSums | None,
+    off_span: EffectSums | None,
 ) -> Found:
     """Return the effects by the delta method."""
     posterior = fit.solution.draws is not None
     z, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _require_identified(fit, G)
-    cov, df, words = _covariance_of(fit, G, request, rows if left is None else None)
+    cov, df, words = _covariance_of(fit, G, request, rows if off_span is None else None)
     source = f"{words.get('kind', 'given')} covariance"
     if rows is not None and "influence" not in source:
         source += " and the sampling of the rows"
-    if left is not None:
-        weights = left.weights(fit, quantities, scale.link)
-        cov = cov + left.off.covariance(left.sums, weights)
+    if off_span is not None:
+        weights = off_span.weights(fit, quantities, scale.link)
+        cov = cov + off_span.off.covariance(off_span.sums, weights)
         if rows is not None:
             cov = cov + rows.covariance()
     se = np.sqrt(np.diagonal(cov))
@@ -215,7 +222,7 @@ def _of_delta(
         se = np.full_like(se, np.nan)
     distribution = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
     test_df: float | Array | None = df
-    if request.covariance is None and left is None and _is_linear(fit, scale):
+    if request.covariance is None and off_span is None and _is_linear(fit, scale):
         own_df = _satterthwaite(fit, G, cov, rows)
         if own_df is not None:
             test_df = own_df
@@ -269,12 +276,12 @@ def _covariance_of(
             return _by_influence(fit, G, rows, "HC0", request)
         except (Incompatible, NotConverged, DataError):
             pass  # without scores the covariance of the fit is used, and printed
-    V, df, words = fit.spread(
-        kind, groups=request.clusters, data=request.data, lags=request.lags
-    )
+    V, df, words = request.spread(fit)
     B = V.half(G)
     cov = B @ B.T
-    return cov if rows is None else cov + rows.covariance(), df, words
+    if rows is not None:
+        cov = cov + rows.covariance()
+    return cov, df, words
 
 
 def _by_influence(
@@ -469,12 +476,7 @@ def _of_asymptotic(
         return _of_delta(fit, quantities, scale, request, None)
     _, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _require_identified(fit, G)
-    V, _, words = fit.spread(
-        request.covariance,
-        groups=request.clusters,
-        data=request.data,
-        lags=request.lags,
-    )
+    V, _, words = request.spread(fit)
     draws = parameter_draws(fit.model, fit.solution, rng, V)
     joint = (off_span, sampled)
     z = np.concatenate(_effect_draws(fit, quantities, scale, draws, joint), 1)
@@ -490,7 +492,8 @@ def _of_asymptotic(
     columns, cov, _ = _spread_of_draws(fit, z, rows, scale, request.prob)
     inverse = scale.back.inverse
     source = f"{words.get('kind', 'given')} covariance"
-    source += "" if rows is None else " and the sampling of the rows"
+    if rows is not None:
+        source += " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {source}"
     if not V.has_errors:
         columns = dict.fromkeys(columns, np.full(len(center), np.nan))

@@ -77,7 +77,7 @@ class Combinations:
     @cached_property
     def half(self) -> Array:
         """B (q, k) with the covariance B B' of the combinations."""
-        return self.spread[0].half(self.L)
+        return self.spread.matrix.half(self.L)
 
     @property
     def std_error(self) -> Array:
@@ -88,7 +88,7 @@ class Combinations:
     def df(self) -> float | Array | None:
         """Degrees of freedom of each combination: (q,) by Satterthwaite, else one number; None for a normal distribution."""
         if self.satterthwaite is None:
-            return self.spread[1]
+            return self.spread.df
         return self.satterthwaite.df(self.L[:, self.fit.model.design.ungrouped])
 
     @property
@@ -124,7 +124,7 @@ def of_mode(
     estimates = c.table(quantile(prob, c.df))
     notes = () if fit.model.flat else _describe_scales(c)
     if covariance is not None:
-        notes += (f"covariance: {covariance[2].get('kind', 'given')}",)
+        notes += (f"covariance: {covariance.words.get('kind', 'given')}",)
     if read[0].relation != "=":
         if adjust is not None:
             raise Incompatible(
@@ -132,10 +132,10 @@ def of_mode(
             )
         return replace(_test_inequality(c, text), estimates=estimates, notes=notes)
     restrictions = independent(c.L, c.r)
-    df = c.spread[1]
+    df = c.spread.df
     if c.satterthwaite is not None:
         df = c.satterthwaite.joint_df(restrictions.L[:, fit.model.design.ungrouped])
-    test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread[0], df)
+    test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread.matrix, df)
     absent = _why_no_likelihood_tests(fit)
     if absent is not None:
         notes += (absent,)
@@ -164,7 +164,7 @@ def of_mode(
 def _require_law(c: Combinations, text: str) -> None:
     """Raise Incompatible unless the combinations have standard errors with a known null distribution."""
     fit = c.fit
-    words = c.spread[2]
+    words = c.spread.words
     if np.isnan(c.half).any():
         none = words.get("kind") == "none"
         reason = words["definition"] if none else fit.solution.reason_without_errors
@@ -217,7 +217,7 @@ def _describe_scales(c: Combinations) -> tuple[str, ...]:
     notes: tuple[str, ...] = ()
     if c.satterthwaite is not None:
         notes = ("denominator degrees of freedom: Satterthwaite's",)
-    elif str(c.spread[2].get("kind")) != "joint":
+    elif str(c.spread.words.get("kind")) != "joint":
         notes = ("standard deviations of effects are taken as known",)
     alternative = "compare the log-likelihoods of two ML fits"
     if (
