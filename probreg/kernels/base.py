@@ -88,10 +88,6 @@ class CovarianceFunction(ABC):
         rows = read_rows(x)
         return self.finite(RowPairs(rows, rows, aligned=True))
 
-    def gradient(self, x: ArrayLike, z: ArrayLike | None = None) -> dict[str, Array]:
-        """dk(x_i, z_j) / d log h (n, m) for every hyperparameter h, by its name in `hyper`; exact."""
-        return self.slopes(_row_pairs(x, z))
-
     def spectral_density(self, omega: ArrayLike) -> Array:
         """S(omega) = int k(r) exp(-i omega'r) dr (n,) at frequencies omega (n, d) in d columns.
 

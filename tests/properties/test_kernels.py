@@ -9,6 +9,7 @@ from scipy.integrate import quad
 import probreg as pr
 from probreg import kernels
 from probreg.kernels import KERNELS, CovarianceFunction, kernel_from_spec
+from probreg.kernels.pairs import RowPairs
 from tests.properties.cases import own
 
 RNG = np.random.default_rng(11)
@@ -100,9 +101,9 @@ def test_rows_of_two_sets_are_a_block_of_the_whole(k):
 @every
 def test_slopes_are_differences(k):
     h = 1e-5
-    assert list(k.gradient(X, Z)) == list(k.hyper)
-    for rows in ((X,), (X, Z), (X, X)):
-        for name, slope in k.gradient(*rows).items():
+    assert list(k.slopes(RowPairs(X, Z))) == list(k.hyper)
+    for rows in ((X, Z), (X, X)):
+        for name, slope in k.slopes(RowPairs(*rows)).items():
             up, down = (
                 k.at(**{name: k.hyper[name] * math.exp(e)})(*rows) for e in (h, -h)
             )
@@ -126,7 +127,10 @@ def test_hyperparameters_are_set_by_their_names(k):
 
 
 def test_a_common_length_moves_by_the_sum_of_the_lengths():
-    one, each = kernels.RBF(1.3).gradient(X, Z), kernels.RBF((1.3, 1.3)).gradient(X, Z)
+    one, each = (
+        kernels.RBF(1.3).slopes(RowPairs(X, Z)),
+        kernels.RBF((1.3, 1.3)).slopes(RowPairs(X, Z)),
+    )
     np.testing.assert_allclose(
         one["length"], each["length[0]"] + each["length[1]"], rtol=1e-12, atol=1e-300
     )

@@ -82,7 +82,7 @@ class Lasso:
             ridge=terms.penalty.ridge + normals.at(model.noise()),
             center=np.zeros(len(normals.sd)),
         )
-        center = (terms.center + normals.center)[parts.columns]
+        center = (terms.penalty.center + normals.center)[parts.columns]
         units = terms.in_sigma_units | (normals.relative & model.noise_unknown)
         penalty = all_columns.among(parts.columns).on_scaled(parts.norm)
         # About the center a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.

@@ -32,15 +32,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Hinges:
-    """Losses of rows as hinges of positive slope, one for each side; `whole` if one
-    hinge covers both sides of a row."""
+    """Losses of rows as hinges of positive slope: one for each side, or one for both
+    sides without a tube."""
 
     rows: NDArray[np.intp]
     sign: Array
     slope: Array
     shift: Array
     base: Array
-    whole: bool
 
     @classmethod
     def of(cls, loss: PiecewiseLinear) -> "Hinges":
@@ -54,7 +53,6 @@ class Hinges:
                 (up + down)[rows],
                 np.zeros(len(rows)),
                 -down,
-                len(rows) == len(up),
             )
         above = np.flatnonzero(up > 0)
         below = np.flatnonzero(down > 0)
@@ -66,15 +64,12 @@ class Hinges:
             np.concatenate([up[above], down[below]]),
             epsilon[rows],
             np.zeros(len(up)),
-            False,
         )
 
     def of_rows(self, v: Array) -> Array:
-        return v if self.whole else self.sign * v[self.rows]
+        return self.sign * v[self.rows]
 
     def to_rows(self, h: Array) -> Array:
-        if self.whole:
-            return h
         return np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
     def start(self, t: Array, floor: float) -> Array:
@@ -90,8 +85,6 @@ class Hinges:
         return np.stack([share * self.slope, (1 - share) * self.slope, above, below])
 
     def weights(self, D: Array) -> Array:
-        if self.whole:
-            return D
         return np.bincount(self.rows, D, minlength=len(self.base))
 
 

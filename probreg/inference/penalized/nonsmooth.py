@@ -94,18 +94,13 @@ class NonsmoothTerms:
         """(K, m), if the prior covers the coefficients of all K classes."""
         return self.joint.contrast
 
-    @property
-    def center(self) -> Array:
-        """(p,), zero for columns without a kink."""
-        return self.penalty.center
-
     def phi(self, beta: Array, sigma: float) -> Array:
         """(p, m), beta except in the columns marked `in_sigma_units`; the scores (p, K) for
         classes."""
         if self.contrast is not None:
             return self.joint.scores(beta)
         # beta = b + sigma (phi - b)
-        center = self.center[:, None]
+        center = self.penalty.center[:, None]
         return np.where(
             self.in_sigma_units[:, None], center + (beta - center) / sigma, beta
         )
@@ -195,7 +190,9 @@ class SearchCoordinates:
         ) & self.nonsmooth.kinked[:, None]
         return self.nonsmooth.beta(
             np.where(
-                at_kink, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x)
+                at_kink,
+                self.nonsmooth.penalty.center[:, None],
+                self.basis.T @ self._kappa(x),
             )
         )
 
@@ -229,7 +226,7 @@ class SearchCoordinates:
     @cached_property
     def _center(self) -> Array:
         """(p, 1)"""
-        return (self.nonsmooth.center * self.basis.scale)[:, None]
+        return (self.nonsmooth.penalty.center * self.basis.scale)[:, None]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -336,7 +333,7 @@ def _rough_start(search: SearchCoordinates) -> Array:
     design = model.design.sample
     target, weight, log_aux = rough_start(model)
     x = search.x(
-        np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1), log_aux
+        np.repeat(search.nonsmooth.penalty.center[:, None], model.shape[1], 1), log_aux
     )
     x[: search._k] = search.penalty.center[: search._k]
     if not target.any():
