@@ -183,14 +183,7 @@ def one_of_a_kind(rng):
     )
 
 
-def computed(rng):
-    """A response that is a sum of the columns."""
-    X = columns(rng)
-    return fit_of(X, 7.0 + X @ [0.1, -1 / 3], "gaussian")
-
-
 BROKEN = [
-    ("exactness", computed),
     ("group_effects", one_of_a_kind),
     ("cook", pulled),
     ("dfbetas", pulled),

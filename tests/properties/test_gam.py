@@ -118,7 +118,7 @@ def test_penalties_are_read_back(likelihood: str) -> None:
     found = gam("s(x) + s(z, k=6)", likelihood, df=3.0)
     ratio = found.aux.get("sigma", 1.0) / found.smooths["tau"].str[0]
     functions = term_functions(found.model.design)
-    sp = {f.label: ratio[f.label] ** 2 / f.smooth.penalty.unit for f in functions}
+    sp = {f.label: ratio[f.label] ** 2 / f.penalty.unit for f in functions}
     again = gam("s(x) + s(z, k=6)", likelihood, sp=sp)
     np.testing.assert_allclose(again.coef, found.coef, rtol=1e-6, atol=1e-9)
 

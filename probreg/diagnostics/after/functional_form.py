@@ -189,20 +189,12 @@ class LinearityDiagnostic(Diagnostic):
 
 
 def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
+    flat = [bool(f.of.flat) for f in functions]
     null = "linear"
-    if not all(f.of.flat for f in functions):
-        null = "constant"
-        if any(f.of.flat for f in functions):
-            null = "in the span of its flat columns"
-    parts = []
-    for names, verb, worst in (
-        ([n for n in p if p[n] < 0.05], "not ", max),
-        ([n for n in p if not p[n] < 0.05], "compatible with ", min),
-    ):
-        if names:
-            value = format_p(worst(p[n] for n in names))
-            parts.append(f"{few_names(names)}: {verb}{null} ({value})")
-    return "; ".join(parts)
+    if not all(flat):
+        null = "in the span of its flat columns" if any(flat) else "constant"
+    verbs = {name: "compatible with" if p[name] >= 0.05 else "not" for name in p}
+    return "; ".join(f"{n}: {verbs[n]} {null} ({format_p(p[n])})" for n in p)
 
 
 # ---- the tests -----------------------------------------------------------------------------------------------------------
