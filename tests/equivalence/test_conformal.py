@@ -122,9 +122,7 @@ def test_a_weight_is_so_many_rows():
         np.testing.assert_allclose(
             a.predict(NEW)["upper"], b.predict(NEW)["upper"], rtol=1e-10
         )
-        assert any(
-            "weight w counts as w rows: 24 in all" in n for n in a.calibrated.notes
-        )
+        assert any("weight w counts as w rows: 24 in all" in n for n in a.notes)
 
 
 # ---- the share that is held ----------------------------------------------------------------------------------------
@@ -208,7 +206,7 @@ def test_a_posterior_is_calibrated_by_its_predictive():
 def test_a_region_is_the_responses_with_no_more_than_the_score(name, score):
     found = conformal(pr.fit(model(name)), kind=Split(score=score), prob=0.8)
     said, p = found.predict(NEW), found.fit.predictive(NEW)
-    chosen, most = SCORES[score](), found.calibrated.most
+    chosen, most = SCORES[score](), found.most
     levels = LIKELIHOODS[name].levels
     for y in (
         range(len(said["level"]))
@@ -263,10 +261,10 @@ def test_rows_kept_apart_calibrate_the_fit_as_it_stands():
     fit = pr.fit(pr.Model.from_formula("g ~ x", table[:40], likelihood="bernoulli"))
     found = conformal(fit, table[40:], prob=0.8)
     assert found.fit is fit
-    assert found.calibrated.count == 40
+    assert found.count == 40
     p = fit.predict(table[40:])["mean"].values
     scores = np.sort(np.where(table.g[40:] == "yes", 1 - p, p))
-    assert found.calibrated.most == scores[int(np.ceil(41 * 0.8)) - 1]
+    assert found.most == scores[int(np.ceil(41 * 0.8)) - 1]
     said = found.predict(table[:3])
     assert list(said["level"].values) == ["no", "yes"]
     np.testing.assert_allclose(said["mean"].sum("level"), 1.0, rtol=1e-15)
@@ -297,7 +295,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
     monkeypatch.setattr(
-        sys.modules["probreg.diagnostics.conformal.conformal"],
+        sys.modules["probreg.diagnostics.conformal.methods"],
         "blocks",
         partial(blocks, most_numbers=20),
     )
@@ -308,9 +306,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 def test_the_same_seed_deals_the_same_rows():
     fit = pr.fit(model("gaussian"))
-    one, two, other = (
-        conformal(fit, kind=Split(seed=s)).calibrated.most for s in (1, 1, 2)
-    )
+    one, two, other = (conformal(fit, kind=Split(seed=s)).most for s in (1, 1, 2))
     assert one == two != other
 
 
@@ -322,5 +318,5 @@ def test_the_upper_limit_of_a_split_is_prob_and_one_of_the_next_count():
         kind=pr.Split(share=0.5),
         prob=0.8,
     )
-    assert found.calibrated.count == 20
-    assert f"at most {0.8 + 1 / 21:.4g} if no two scores" in found.calibrated.guarantee
+    assert found.count == 20
+    assert f"at most {0.8 + 1 / 21:.4g} if no two scores" in found.guarantee

@@ -32,7 +32,7 @@ def test_too_few_rows_for_the_probability():
         conformal(line(), prob=0.95)
     with pytest.raises(pr.DataError, match=r"5 calibration rows: .*needs 9"):
         conformal(line(5), prob=0.9, kind="jackknife+")
-    assert conformal(line(9), prob=0.9, kind="jackknife+").calibrated.count == 9
+    assert conformal(line(9), prob=0.9, kind="jackknife+").count == 9
 
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, 95])

@@ -245,12 +245,12 @@ def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     for kind in ("split", "jackknife+"):
         with pytest.raises(Incompatible, match="evidence on all rows"):
             pr.conformal(fit, kind=kind, prob=0.8)
-    assert pr.conformal(fit, table[20:], prob=0.8).calibrated.count == 20
+    assert pr.conformal(fit, table[20:], prob=0.8).count == 20
     stated = pr.Model.from_formula(
         "y ~ x + z", table[:20], prior=pr.Normal(1.0, sigma_units=True)
     )
     assert (
-        pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).calibrated.count == 10
+        pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).count == 10
     )  # has an evidence, chose nothing by it
 
 

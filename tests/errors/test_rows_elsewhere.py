@@ -267,7 +267,7 @@ ROOMS: dict[str, Answer] = {
     "conformal, unseen rows": lambda a: (
         pr.conformal(
             a.mode, unseen(), y=scored(a)[a.model.design.response].to_numpy(), prob=0.7
-        ).calibrated.count
+        ).count
     ),
     "coverage": lambda a: numbers(
         pr.coverage(a.model, a.mode, kinds=["wald"], reps=2).table

@@ -451,7 +451,7 @@ def test_conformal_sets_of_one_trial_are_those_of_classes():
     counts, classes = (
         conformal(f, prob=0.8, kind=Split(score="probability")) for f in fits
     )
-    assert counts.calibrated.most == pytest.approx(classes.calibrated.most, rel=1e-6)
+    assert counts.most == pytest.approx(classes.most, rel=1e-6)
     np.testing.assert_array_equal(
         counts.predict(X[:9])["set"], classes.predict(X[:9])["set"]
     )
@@ -476,11 +476,7 @@ def test_conformal_intervals_of_successes_hold_their_share():
     assert np.mean(held) < 0.9  # not the whole line
     p = found.fit.predictive(x[60:61], trials=[12])
     every = np.arange(13.0)
-    inside = [
-        k
-        for k in every
-        if SCORES["pit"]().of(p, np.array([k]))[0] <= found.calibrated.most
-    ]
+    inside = [k for k in every if SCORES["pit"]().of(p, np.array([k]))[0] <= found.most]
     one = found.predict(x[60:61], trials=[12])
     assert (one["lower"], one["upper"]) == (min(inside), max(inside))
     with pytest.raises(pr.DataError, match="pass trials="):

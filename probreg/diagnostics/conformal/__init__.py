@@ -5,11 +5,9 @@ quantile of order `prob`, and the responses with at most that score are the conf
 Shafer 2005). The model determines only its length.
 """
 
-from probreg.diagnostics.conformal.conformal import (
-    Conformal as Conformal,
-    conformal as conformal,
-)
+from probreg.diagnostics.conformal.conformal import conformal as conformal
 from probreg.diagnostics.conformal.methods import (
+    Conformal as Conformal,
     JackknifePlus as JackknifePlus,
     Split as Split,
 )

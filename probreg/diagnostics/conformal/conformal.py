@@ -1,112 +1,22 @@
-"""Conformal intervals: the function `conformal` and its result."""
+"""Conformal intervals: the function `conformal`."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Probability, check_arguments
-from probreg.arguments.types import ArrayLike, Dataset, RowsLike
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import ArrayColumns, Design
 from probreg.diagnostics.conformal.methods import (
     KINDS,
-    Calibrated,
+    Conformal,
     ConformalMethod,
-    blocks,
 )
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import row_labels
-from probreg.fits.prediction import design_at
 from probreg.model.compatibility import has_array_weights
-from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
-
-
-@dataclass(frozen=True, eq=False)
-class Conformal:
-    """Conformal intervals, or sets of classes, of a fit: `predict` returns them, `guarantee` states their condition."""
-
-    kind: ConformalMethod
-    prob: float
-    calibrated: Calibrated
-
-    @property
-    def fit(self) -> Fit:
-        """The fit behind the intervals; for a split the refit on a part of the rows."""
-        return self.calibrated.fit
-
-    @property
-    def guarantee(self) -> str:
-        return f"the {self._what} {self.calibrated.guarantee}"
-
-    @property
-    def _what(self) -> str:
-        if self.fit.model.likelihood.levels:
-            return "set"
-        return "interval"
-
-    def predict(
-        self,
-        data: RowsLike | None = None,
-        *,
-        offset: ArrayLike | None = None,
-        trials: ArrayLike | None = None,
-    ) -> Dataset:
-        """Return a Dataset over (obs) with mean, lower and upper, by default at the rows of the fit; for classes over
-        (obs, level) with mean, their probabilities, and `set`, True for the classes in the set. For rows that count trials the
-        mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
-
-        Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
-        """
-        import xarray as xr
-
-        design = design_at(self.fit.model, data, offset, trials=trials)
-        if data is not None and design.recipe.grouped:
-            # rows of other groups are not exchangeable with those that calibrate
-            like = "conformal intervals are for rows like the calibration rows"
-            refuse_unseen(design, design.recipe.groups_at(data), like)
-        with progress_bar("conformal, blocks of rows") as bar:
-            parts = [
-                self.calibrated.region(part)
-                for part in bar.over(blocks(design, self.calibrated.per_row))
-            ]
-        columns = {
-            k: design.by_row(np.concatenate([part[k] for part in parts]))
-            for k in parts[0]
-        }
-        dims = ("obs", "level") if "set" in columns else ("obs",)
-        coords: dict[str, Any] = {"obs": row_labels(data, design)}
-        if "set" in columns:
-            coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
-        attrs = {
-            "prob": self.prob,
-            "kind": self.kind.name,
-            "score": self.calibrated.measure,
-        }
-        attrs["guarantee"] = self.guarantee
-        return xr.Dataset({k: (dims, v) for k, v in columns.items()}, coords, attrs)
-
-    def __repr__(self) -> str:
-        return clean_lines(*self._region_lines)
-
-    @property
-    def _region_lines(self) -> list[str]:
-        """Describe the regions, their calibration and their guarantee."""
-        c = self.calibrated
-        head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
-        return [
-            head,
-            f"{c.count} calibration rows; {c.measure}",
-            self.guarantee,
-            *(f"note: {n}" for n in c.notes),
-        ]
-
-    def _repr_html_(self) -> str:
-        return notebook_html(self._region_lines)
 
 
 @check_arguments
@@ -164,7 +74,7 @@ def conformal(
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 1.0, 40)
     >>> found = conformal(pr.ols(x, 2 * x + np.sin(40 * x)), prob=0.8)
-    >>> found.calibrated.count, found.predict([[0.5]])["upper"].round(3).item()
+    >>> found.count, found.predict([[0.5]])["upper"].round(3).item()
     (20, 1.858)
     """
     chosen = KINDS.resolve(kind)
@@ -194,7 +104,7 @@ def conformal(
     if data is not None:
         unseen = unseen_rows(fit.model, data, y, offset, trials)
     with progress_bar("conformal", show=progress):
-        return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
+        return chosen.calibrate(fit, unseen, prob)
 
 
 def unseen_rows(

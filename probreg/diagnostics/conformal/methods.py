@@ -5,17 +5,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import nan
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.arguments.scalars import Fraction, Seed, check_fields
+from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.diagnostics.conformal.scores import Score, need_one_trial, score_for
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy, such_rows
 from probreg.fits.fit import Fit, fit as refit
-from probreg.fits.prediction import atom_count, predictive, require_predictive
+from probreg.fits.inference_data import row_labels
+from probreg.fits.prediction import (
+    atom_count,
+    design_at,
+    predictive,
+    require_predictive,
+)
 from probreg.inference import Status
 from probreg.inference.modes.closed_form import (
     PriorRows,
@@ -23,22 +30,28 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
 )
 from probreg.likelihoods import OfTrials
+from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.registry import Registry
+from probreg.system.progress import progress_bar
+from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
 KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
-    """A fit with the scores of rows that it has not used.
+class Conformal:
+    """Conformal intervals, or sets of classes, of a fit: `predict` returns them, `guarantee` states their condition.
 
     `region` returns mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows, and takes `per_row` floats for each.
     """
 
-    fit: Fit
+    fit: Fit  # for a split the refit on a part of the rows
+    kind: str
+    prob: float
     count: int  # of calibration rows
     measure: str  # a description of the score and its bound
     guarantee: str
@@ -47,6 +60,67 @@ class Calibrated:
     per_row: int
     most: float = nan  # the bound of the score of a new row, in a split
 
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
+        """Return a Dataset over (obs) with mean, lower and upper, by default at the rows of the fit; for classes over
+        (obs, level) with mean, their probabilities, and `set`, True for the classes in the set. For rows that count trials the
+        mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
+
+        Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
+        """
+        import xarray as xr
+
+        design = design_at(self.fit.model, data, offset, trials=trials)
+        if data is not None and design.recipe.grouped:
+            # rows of other groups are not exchangeable with those that calibrate
+            like = "conformal intervals are for rows like the calibration rows"
+            refuse_unseen(design, design.recipe.groups_at(data), like)
+        with progress_bar("conformal, blocks of rows") as bar:
+            parts = [
+                self.region(part) for part in bar.over(blocks(design, self.per_row))
+            ]
+        columns = {
+            k: design.by_row(np.concatenate([part[k] for part in parts]))
+            for k in parts[0]
+        }
+        dims = ("obs", "level") if "set" in columns else ("obs",)
+        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        if "set" in columns:
+            coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
+        attrs = {
+            "prob": self.prob,
+            "kind": self.kind,
+            "score": self.measure,
+        }
+        attrs["guarantee"] = self.guarantee
+        return xr.Dataset({k: (dims, v) for k, v in columns.items()}, coords, attrs)
+
+    def __repr__(self) -> str:
+        return clean_lines(*self._region_lines)
+
+    @property
+    def _region_lines(self) -> list[str]:
+        """Describe the regions, their calibration and their guarantee."""
+        head = f"{self.kind} conformal {region_name(self.fit)}s of probability {self.prob:g} around {self.fit.method.name}"
+        return [
+            head,
+            f"{self.count} calibration rows; {self.measure}",
+            self.guarantee,
+            *(f"note: {n}" for n in self.notes),
+        ]
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self._region_lines)
+
+
+def region_name(fit: Fit) -> str:
+    return "set" if fit.model.likelihood.levels else "interval"
+
 
 class ConformalMethod(ABC):
     """A way to calibrate; a frozen value with its settings."""
@@ -54,7 +128,7 @@ class ConformalMethod(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
         """Return the fit with its scores; `unseen` are rows that the fit has not used, if any."""
 
 
@@ -145,7 +219,7 @@ class JackknifePlus(ConformalMethod):
 
     name = "jackknife+"
 
-    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
         alone = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
         if unseen is not None:
             raise Incompatible(
@@ -189,12 +263,14 @@ class JackknifePlus(ConformalMethod):
             }
 
         guarantee = (
-            f"contains the response of a new row with probability at least {max(0.0, 2 * prob - 1):.4g} = 1 - 2 alpha, alpha = {1 - prob:.4g}, "
+            f"the {region_name(fit)} contains the response of a new row with probability at least {max(0.0, 2 * prob - 1):.4g} = 1 - 2 alpha, alpha = {1 - prob:.4g}, "
             f"for any model, if {exchangeable(fit, f'the {design.n} rows')}. The probability is near {prob:g} "
             "if the estimate is stable when a row is left out. It is an average over data sets and rows"
         )
-        return Calibrated(
+        return Conformal(
             fit,
+            self.name,
+            prob,
             design.n,
             "|y - mean| with the row left out",
             guarantee,
@@ -253,7 +329,7 @@ class Split(ConformalMethod):
     >>> import numpy as np
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 1.0, 40)
-    >>> pr.conformal(pr.ols(x, np.sin(9 * x)), prob=0.8, kind=Split(share=0.25)).calibrated.count
+    >>> pr.conformal(pr.ols(x, np.sin(9 * x)), prob=0.8, kind=Split(share=0.25)).count
     30
     """
 
@@ -266,7 +342,7 @@ class Split(ConformalMethod):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
         require_predictive(fit.solution, fit.method)
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
@@ -299,7 +375,7 @@ def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit
 
 def _calibrate_scores(
     fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
-) -> Calibrated:
+) -> Conformal:
     n = design.n
     rank = ConformalRank(prob, n)
     per_row = predictive_size(fit)
@@ -317,11 +393,13 @@ def _calibrate_scores(
 
     measure = f"{score.says} <= {most:.6g}"
     guarantee = (
-        f"contains the response of a new row with probability at least {prob:g}, and at most {min(1.0, prob + 1 / (n + 1)):.4g} if no two scores "
+        f"the {region_name(fit)} contains the response of a new row with probability at least {prob:g}, and at most {min(1.0, prob + 1 / (n + 1)):.4g} if no two scores "
         f"are equal, for any model, if {exchangeable(fit, f'the {n} calibration rows')}. It is an "
         "average over data sets and rows: for a given row or data set it may be less or more"
     )
-    return Calibrated(fit, n, measure, guarantee, notes, region, per_row, most)
+    return Conformal(
+        fit, Split.name, prob, n, measure, guarantee, notes, region, per_row, most
+    )
 
 
 def predictive_at(fit: Fit, design: Design) -> Predictive:
