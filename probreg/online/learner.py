@@ -124,7 +124,7 @@ def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array
         )
     if not learner.loss.labels.valid(np.array([y], dtype=float))[0]:
         raise DataError(
-            f"round {state.t + 1}: y is {y:g}, but this learner needs {learner.loss.labels.advice}"
+            f"y is {y:g}, but this learner needs {learner.loss.labels.advice}"
         )
     return row
 

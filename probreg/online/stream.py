@@ -196,27 +196,19 @@ class Recorder:
     def _raise_error(self, x: Array, y: float) -> None:
         """Raise the error that explains why the learner cannot use this row."""
         row = f"row {self.totals.rounds}"
-        if not (np.isfinite(y) and np.isfinite(x).all()):
-            if np.isfinite(y):
-                j = int(np.argmin(np.isfinite(x)))
-                place = f"column {self._column_name(j)} is {x[j]:g}"
-            else:
-                place = f"y is {y:g}"
+        if not np.isfinite(x).all():
+            j = int(np.argmin(np.isfinite(x)))
             raise StreamError(
-                f"{row}: {place}; drop or repair that row, then continue from the error's `state`, the state before it",
+                f"{row}: column {self._column_name(j)} is {x[j]:g}; drop or repair that row, then continue from the "
+                "error's `state`, the state before it",
                 self.state,
-            )
-        if not self.learner.loss.labels.valid(np.array([y]))[0]:
-            advice = self.learner.loss.labels.advice
-            raise StreamError(
-                f"{row}: y is {y:g}, but this learner needs {advice}", self.state
             )
         try:
             self.learner.step(self.state, x, y)
-        except StreamError as error:
-            raise StreamError(f"{row}: {error}", self.state) from None
         except Diverged:
             pass
+        except DataError as error:
+            raise StreamError(f"{row}: {error}", self.state) from None
         step = fixed_step(self.learner)
         q = float(self.learner.squares(x[None])[0])
         advice = ""
