@@ -71,7 +71,7 @@ from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
     GroupsLike,
-    describe_groups,
+    describe_group_choice,
     groups_absent,
     rows_of_groups,
     with_group_columns,
@@ -831,7 +831,7 @@ class Fit(FitStatistics):
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
         if self.model.design.recipe.grouped:
-            said_of = describe_groups(
+            said_of = describe_group_choice(
                 groups, identity=self.model.likelihood.link is IDENTITY
             )
             if (

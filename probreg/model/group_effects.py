@@ -333,11 +333,11 @@ def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
     )
 
 
-def describe_groups(groups: GroupsLike | None, *, identity: bool) -> str:
+def describe_group_choice(groups: GroupsLike | None, *, identity: bool) -> str:
     """Return a description of `groups`."""
     if isinstance(groups, Mapping):
         return "; ".join(
-            f"{name}: {describe_groups(how, identity=identity)}"
+            f"{name}: {describe_group_choice(how, identity=identity)}"
             for name, how in groups.items()
         )
     how = _checked_groups(groups, "groups") or "known"

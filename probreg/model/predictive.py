@@ -17,12 +17,13 @@ from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.special import logsumexp
+from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predictive:
+class Predictive(PrintsTable):
     """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
@@ -40,9 +41,11 @@ class Predictive:
     # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
     share: Array | None = None
 
-    def __repr__(self) -> str:
+    @property
+    def _display_table(self) -> Table:
         atoms, n = self.eta.shape[:2]
-        return f"predictive distribution of {n} rows: {self.likelihood.name}, atoms: {atoms}"
+        head = f"predictive distribution of {n} rows: {self.likelihood.name}, atoms: {atoms}"
+        return Table((), head=(head,))
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""

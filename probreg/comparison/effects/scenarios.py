@@ -23,7 +23,7 @@ from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
 from probreg.model.group_effects import (
     GroupsLike,
-    describe_groups,
+    describe_group_choice,
     group_levels,
     groups_by_term,
     is_known,
@@ -120,7 +120,7 @@ class Population:
             self,
             groups=groups,
             met={},
-            what=f"{self.what}; {describe_groups(groups, identity=True)}",
+            what=f"{self.what}; {describe_group_choice(groups, identity=True)}",
         )
         new = {
             key
@@ -399,7 +399,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
         rows.design.recipe, rows.groups, name
     ):
         raise DataError(
-            f"{where}: {name!r} names groups, and it moves nothing where {describe_groups(rows.groups, identity=True)}; "
+            f"{where}: {name!r} names groups, and it moves nothing where {describe_group_choice(rows.groups, identity=True)}; "
             "ask with groups='known'"
         )
     if name not in rows.table:
