@@ -22,13 +22,11 @@ from probreg.inference.penalized.paths import rescale_original
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import clean_lines
-from probreg.tables import Table
-from probreg.tables.notebook import notebook_html
+from probreg.tables.notebook import PrintsLines
 
 
-@dataclass(frozen=True, eq=False)
-class TuningResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class TuningResult(PrintsLines):
     """The chosen scale of a prior; the result of `tune`.
 
     `model` has the prior at the chosen `scale` (a factor on every scale of the prior); `table` is a DataFrame with the
@@ -50,28 +48,18 @@ class TuningResult:
         """The scale of the minimum score; it is the chosen scale unless the rule is "1se"."""
         return float(self.table["score"].idxmin())
 
-    def __repr__(self) -> str:
-        return clean_lines(
-            f"Choice: {self.description}",
-            f"  {self._describe_best}",
-            *(f"  note: {n}" for n in self.notes),
-        )
-
-    def _repr_html_(self) -> str:
-        return notebook_html(
-            [f"Choice: {self.description}", self._describe_best],
-            notes=self.notes,
-            folded={
-                f"{len(self.table)} rows of the table": Table.from_pandas(self.table)
-            },
-        )
-
     @property
-    def _describe_best(self) -> str:
-        """Describe the selected scale and its score."""
+    def _summary_lines(self) -> list[str]:
+        """The criterion, the selected scale and its score, and the notes."""
         row = self.table.loc[self.scale]
-        error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
-        return f"scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
+        score = f"scale {self.scale:.5g}: score {row['score']:.5g}"
+        if np.isfinite(row["se"]):
+            score += f" (SE {row['se']:.4g})"
+        return [
+            f"Choice: {self.description}",
+            f"  {score}, effective degrees of freedom {row['df']:.4g}",
+            *(f"  note: {note}" for note in self.notes),
+        ]
 
 
 @check_arguments
