@@ -63,6 +63,17 @@ class ArgumentKind:
         return self.words
 
 
+def _read_numbers(value: Any) -> np.ndarray:
+    """Return an array of numbers; ValueError for other values."""
+    try:
+        numbers = np.asarray(value)
+    except (TypeError, ValueError):  # rows of different lengths
+        raise ValueError from None
+    if numbers.dtype.kind not in "fiu":
+        raise ValueError
+    return numbers
+
+
 @dataclass(frozen=True, repr=False)
 class Number(ArgumentKind):
     """A real number between `low` and `high`, or one of the allowed `ends`; infinity is allowed only as such an end.
@@ -80,11 +91,8 @@ class Number(ArgumentKind):
 
     def read(self, value: Any) -> Any:
         if self.per_column and not isinstance(value, RealNumber):
-            try:
-                entries = np.asarray(value)
-            except ValueError:  # rows of different lengths
-                raise ValueError from None
-            if entries.dtype.kind not in "fiu" or entries.ndim != 1 or not entries.size:
+            entries = _read_numbers(value)
+            if entries.ndim != 1 or not entries.size:
                 raise ValueError
             least = _LEAST if self.low == 0.0 else -_LARGEST
             valid = (entries >= least) & (entries <= _LARGEST)
@@ -146,15 +154,8 @@ class NumberTable(ArgumentKind):
     words: str = "an array of finite numbers (rows, columns)"
 
     def read(self, value: Any) -> tuple[tuple[float, ...], ...]:
-        try:
-            table = np.asarray(value)
-        except (TypeError, ValueError):  # rows of different lengths
-            raise ValueError from None
-        if (
-            table.dtype.kind not in "fiu"
-            or table.ndim not in (1, 2)
-            or not np.isfinite(table).all()
-        ):
+        table = _read_numbers(value)
+        if table.ndim not in (1, 2) or not np.isfinite(table).all():
             raise ValueError
         return tuple(
             tuple(row) for row in table.astype(float).reshape(len(table), -1).tolist()

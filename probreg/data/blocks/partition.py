@@ -15,8 +15,6 @@ from probreg.data.formula.columns import (
     kind_of,
 )
 
-_NUMBERS = 2**22  # numbers of a partition that become a block at a time: 32 MB
-
 
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -41,7 +39,8 @@ class Partition:
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """Yield the rows of the columns, which are the frame's columns in the frame's order."""
-        size = max(_NUMBERS // max(len(names), 1), 1024)
+        max_numbers = 2**22  # in a batch: 32 MB
+        size = max(max_numbers // max(len(names), 1), 1024)
         for a in range(0, len(self.frame), size):
             rows = self.frame.iloc[a : a + size]
             columns = {name: _values(rows.iloc[:, j]) for j, name in enumerate(names)}
