@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.inference.sampling.reparameterisation import reparameterise
 from probreg.likelihoods import EpsilonInsensitive, Quantile
 from probreg.priors import ElasticNet, ExponentialPower, GroupLaplace
 
@@ -111,6 +112,18 @@ def horseshoe_model(shift, likelihood="gaussian"):
         likelihood=likelihood,
         prior={columns: pr.priors.Horseshoe()},
     )
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e9])
+def test_coordinates_of_a_sampler_do_not_depend_on_the_origin(shift, likelihood):
+    """The intercept follows the slopes, so that its scale and its value at slopes of zero stay the same."""
+    here = reparameterise(horseshoe_model(0.0, likelihood))
+    there = reparameterise(horseshoe_model(shift, likelihood))
+    np.testing.assert_allclose(there.A, here.A, atol=1e-5)
+    # an intercept of 1e9 has seven digits behind the point
+    np.testing.assert_allclose(there.centre, here.centre, atol=1e-5)
+    assert there.regression[0, 0] == pytest.approx(here.regression[0, 0] - shift)
 
 
 @pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")

@@ -201,7 +201,6 @@ def test_draws_of_an_unknown_scale_are_its_posterior(
     np.testing.assert_allclose(table["sd"], sd, rtol=0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "likelihood", covering(["bernoulli", "poisson", "categorical"])
 )

@@ -198,7 +198,7 @@ def test_numbers_that_are_no_penalty_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
-    "ignore:pymc. (chains|too few|divergent):probreg.errors.ProbregWarning"
+    "ignore:nuts. (chains|too few|divergent):probreg.errors.ProbregWarning"
 )  # thirty draws are enough to save
 def test_a_horseshoe_on_standardised_columns_is_bound_after_loading(tmp_path):
     few = pr.NUTS(draws=30, tune=60, chains=1)

@@ -23,7 +23,7 @@ from probreg.compiled import (
 from probreg.compiled.loops import B
 from probreg.errors import DataError, Incompatible
 from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
-from probreg.inference.sampling.reparameterisation import whiten
+from probreg.inference.sampling.reparameterisation import reparameterise, whiten
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.priors import ExponentialPower, SmoothPrior
 from probreg.priors.location_scale import LocationScale
@@ -664,7 +664,7 @@ def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
         "x1": pr.priors.Cauchy(1e4), "Intercept": pr.priors.Cauchy(1e4)})  # fmt: skip
     at = whiten(model)
     assert not at.whitened
-    assert "14 steps" in at.note
+    assert "14 steps" in at.notes[0]
     check(model)
 
 
@@ -763,3 +763,11 @@ def test_a_compiled_density_that_stored_code_could_not_be_told_from_is_refused(
 ):
     with pytest.raises(Incompatible, match=words):
         loops_of(CompiledDensity(f))
+
+
+def test_an_unknown_share_of_the_data_is_not_reported_as_zero(rng: np.random.Generator):
+    X = rng.normal(size=(30, 2))
+    model = pr.Model.from_arrays(X, X[:, 0], prior="horseshoe(1)", aux={"sigma": 1.0})
+    scale = reparameterise(model).notes[-1]
+    assert "non-centred" in scale
+    assert "%" not in scale

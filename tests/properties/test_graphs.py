@@ -4,23 +4,54 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference.sampling.density import SampledDensity
+from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
 from probreg.model.hyperparameters import hyper_names
 from probreg.priors import (
+    R2,
     ExponentialPower,
+    GPrior,
     HierarchicalPrior,
     Horseshoe,
     Normal,
+    ScaleMixture,
 )
 from tests.pymc_density import density_of
 
 from .cases import (
+    PRECISION,
     Array,
     covering,
     dkw,
+    gradient,
     half_line,
     model_for,
+    named,
 )
 
+UNKNOWN = [
+    Normal(pr.HalfNormal(0.8)),
+    Normal(
+        pr.priors.InverseGamma(2.0, 0.7), location=0.3, sigma_units=True, scaled=True
+    ),
+    ScaleMixture(
+        Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
+        pr.priors.HalfCauchy(0.5),
+    ),
+    GPrior(pr.priors.InverseGamma(0.5, 1 / 16)),
+    R2(1.5, 2.5),
+    pr.Laplace(pr.priors.HalfStudentT(0.6, nu=3.3), location=-0.2),
+    Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
+    {
+        "x1": Normal(pr.HalfNormal(0.8)),
+        ("x3", "x2"): Horseshoe(tau=0.4),
+        "Intercept": Normal(2.0),
+    },
+    {
+        ("x1", "x2"): Normal(pr.priors.Exponential(0.7), location=0.2),
+        "x3": pr.priors.StudentT(pr.priors.LogNormal(0.7, location=-0.4), nu=4.4),
+    },
+]
 LIKELIHOODS = [
     pr.Gaussian(),
     pr.Bernoulli(),
@@ -56,6 +87,121 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
             own = {k: v[m] if v.ndim == 2 else v for k, v in hyper.items()}
             total += float(b.prior.given(**own).log_prob(part[:, [m]], unit))
     return total
+
+
+def check(model: pr.Model) -> SampledDensity:
+    """The density at x is the joint density times |d (beta, scales) / d x|, but for a constant, and has its gradient."""
+    density = SampledDensity.of(model)
+    scales = [
+        n
+        for names in hyper_names(model.joint, model.design).values()
+        for n in names.values()
+    ]
+    rng, apart = np.random.default_rng(0), []
+
+    def vector(x: Array) -> Array:
+        found = density.unfold(x)
+        return np.concatenate(
+            [np.ravel(found[k]) for k in ("beta", *model.unknown, *scales)]
+        )
+
+    for _ in range(3):
+        x = rng.normal(0.0, 0.4, density.size)
+        jacobian = np.linalg.slogdet(gradient(vector, x))[1]
+        value, slopes = density.log_prob(x)
+        apart.append(value - log_joint(model, density.unfold(x)) - jacobian)
+        # a step that crosses no kink
+        rise = gradient(lambda v: np.array([density.log_prob(v)[0]]), x, 1e-5).ravel()
+        np.testing.assert_allclose(slopes, rise, rtol=1e-5, atol=1e-5)
+    # differences of the map cost 1e-8
+    np.testing.assert_allclose(apart, apart[0], atol=1e-7)
+    return density
+
+
+SAMPLED = [
+    (v, p)
+    for v in LIKELIHOODS
+    for p in UNKNOWN
+    if v.nuisance or not getattr(p, "sigma_units", False)
+]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior"), covering(SAMPLED, lambda v, _: v, lambda _, p: named(p))
+)
+def test_the_density_in_sampling_coordinates_is_the_models(likelihood, prior):
+    check(model_for(likelihood, prior, n=20))
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("prior", covering(UNKNOWN[:6]))
+def test_centred_and_non_centred_coordinates_have_one_density(
+    prior, centred, monkeypatch
+):
+    """Whichever the data would choose."""
+    from probreg.inference.sampling import reparameterisation as room
+
+    model = model_for(pr.Gaussian(), prior, n=20)
+    chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}
+    monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
+    assert len(check(model).at.noncentred) == (0 if centred else 1)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0), Horseshoe(tau=0.3)],
+    ids=named,
+)
+def test_local_scales_are_sampled_in_units_of_the_prior_at_scales_of_one(prior):
+    model = model_for(pr.Gaussian(), prior, n=20)
+    at, block = reparameterise(model), model.joint.blocks[-1]
+    (noncentred,) = at.noncentred
+    ones = block.prior.given(**dict.fromkeys(block.prior.hyper, 1.0))
+    np.testing.assert_allclose(
+        np.linalg.norm(at.A[noncentred.entries], axis=1), ones.scales, rtol=1e-12
+    )
+    np.testing.assert_array_equal(at.centre[noncentred.entries], 0.0)
+
+
+def test_an_intercept_follows_the_slopes_by_the_means_of_their_columns():
+    """E[b0 | b] = mean(y) - mean(x)'b under a flat prior of b0: the regression of the rest on what is sampled non-centred."""
+    X = np.random.default_rng(0).normal(size=(20, 3)) * [1.0, 5.0, 0.2] + [
+        3.0,
+        -40.0,
+        0.1,
+    ]
+    y = np.random.default_rng(1).normal(size=20)
+    priors = {"Intercept": pr.Flat(), ("x1", "x2", "x3"): Horseshoe(tau=0.4)}
+    at = reparameterise(pr.Model.from_arrays(X, y, prior=priors))
+    np.testing.assert_allclose(at.regression[:1], -X.mean(0)[None], rtol=1e-8)
+
+
+def test_a_block_is_centred_where_the_data_settle_more_than_half_of_it():
+    X, e = (
+        np.random.default_rng(seed).normal(size=size)
+        for seed, size in ((0, (40, 3)), (1, 40))
+    )
+    met = []
+    for noise in np.geomspace(2.0, 8.0, 25):
+        model = pr.Model.from_arrays(
+            X, X @ [1.0, -0.5, 0.7] + noise * e, prior=Normal(pr.HalfNormal(1.0))
+        )
+        (typical,) = typical_scales(model).values()
+        met.append(100.0 * typical.share)
+        assert typical.centred == (met[-1] > 50.0)
+    assert any(40.0 < share < 50.0 for share in met)
+    assert any(50.0 < share < 60.0 for share in met)
+
+
+def test_what_the_data_settle_is_centred_and_said():
+    def words(noise: float) -> str:
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        y = X @ [1.0, -0.5, 0.7] + noise * np.random.default_rng(1).normal(size=40)
+        model = pr.Model.from_arrays(X, y, prior=pr.Laplace(pr.HalfNormal(1.0)))
+        return " ".join(reparameterise(model).notes)
+
+    assert "sampled centred" in words(0.3)
+    assert "sampled non-centred" in words(20.0)
 
 
 @pytest.mark.parametrize(

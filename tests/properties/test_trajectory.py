@@ -257,6 +257,7 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     assert compiled(model.with_prior({"x1": Cauchy(1.0), "x2": Cauchy(2.0)}))
     two = {"x1": Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}
     assert not compiled(model.with_prior(two))
+    assert not compiled(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
     assert not compiled(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
     assert not compiled(pr.Model.from_arrays(X, Y))
 

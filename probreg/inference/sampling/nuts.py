@@ -58,7 +58,7 @@ from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
     proxy_prior,
-    whiten,
+    reparameterise,
 )
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
@@ -77,8 +77,7 @@ from probreg.system.terminal import percent
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
-    Models with an unknown prior scale, or with a likelihood or prior without a compiled
-    density, are sampled by PyMC, with a note.
+    A likelihood or prior without a compiled density is sampled by PyMC, with a note.
     A flat prior is allowed if the posterior is proper. The status of the fit reports
     divergent steps, and chains that disagree or are too short (see `convergence`).
 
@@ -156,6 +155,7 @@ class NUTS(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if compiled_obstacle(model) is not None:
             return self.by_pymc.solve(model, rng)
+        model, notes = with_proper_correlations(model)
         _require_proper(model, self.name)
         seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:
@@ -164,7 +164,7 @@ class NUTS(Method):
                 seed, self.draws, self.tune, self.chains, self.target_accept, self.progress
             )  # fmt: skip
             output = sample(densities, run, interrupts)
-        return _solution(model, output, remarks)
+        return _solution(model, output, (*notes, *remarks))
 
 
 @METHODS.register
@@ -314,13 +314,13 @@ def _densities(model: Model) -> tuple[list[SampledDensity], tuple[Note, ...]]:
     if (shares > SHARE).sum() > 1:
         note = "sampled in coordinates whitened by the curvature at each mode"
         maps = [
-            Reparameterisation(p.centre, p.root, True, note)
+            Reparameterisation(p.centre, p.root, True, (note,))
             for p, share in zip(modes, shares)
             if share > SHARE
         ]
     else:
-        maps = [whiten(model)]
-    remarks = [routine_note(Topic.SAMPLING, maps[0].note)]
+        maps = [reparameterise(model)]
+    remarks = [routine_note(Topic.SAMPLING, note) for note in maps[0].notes]
     if modes:
         use = f"chains start in turn at the modes with more than {percent(SHARE)}"
         text: str | None = describe_modes(model, modes, use)

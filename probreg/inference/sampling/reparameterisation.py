@@ -1,15 +1,29 @@
 """Coordinates in which a posterior is nearly round, so that a sampler takes long steps
-after a short warm-up."""
+after a short warm-up.
+
+If a scale tau is unknown, coefficients determined by the data are sampled directly
+(centred), in coordinates whitened by the curvature; others as theta with beta =
+location + (theta - location) tau / tau0 (non-centred), with theta under the prior of
+tau0. Beta given tau is then nearly the prior, with a width proportional to tau
+(Papaspiliopoulos et al. 2007). The choice is made at the tau of maximal evidence:
+centred if the data determine more than half of the coefficients. The other coefficients
+follow the non-centred ones by their regression, which removes the effect of a correlated
+intercept.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
+from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.covariance import root_of_curvature
+from probreg.inference.exact.evidence import Evidence
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.modes.closed_form import (
     Conditional,
     PriorRows,
@@ -19,29 +33,52 @@ from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import ProximalLikelihood
 from probreg.linalg import factor_of, merge
 from probreg.linalg.vec import map_of_columns, with_aux
+from probreg.model.hyperparameters import unit_prior
 from probreg.model.model import Model
 from probreg.priors import (
+    BlockPrior,
     ExponentialPower,
     Flat,
     GaussianPrior,
     HierarchicalPrior,
+    LatentPrior,
     Normal,
     Prior,
+    ScaleMixture,
     WholePrior,
 )
-from probreg.priors.joint import mapping_of
+from probreg.priors.joint import Key, mapping_of
+from probreg.system.terminal import percent
 
 _STEPS = 14  # Newton steps, after which the mode is too far away for its curvature to describe the posterior
 
 
+class NonCentredBlock(NamedTuple):
+    """A block in non-centred coordinates: beta = location + (theta - location)
+    spread(hyperparameters) / spread, or Lambda theta for effects by group."""
+
+    block: int
+    entries: Array  # of its entries in vec(beta)
+    location: Array  # (q m,)
+    spread: Any  # one number, or one of each column
+
+
 @dataclass(frozen=True, eq=False)
 class Reparameterisation:
-    """(vec beta, log aux) = centre + A z."""
+    """theta = centre + A z, and (vec beta, log aux) = theta without non-centred blocks.
+
+    Otherwise the non-centred ones are scaled, and the others follow: beta_f = theta_f +
+    regression (beta_n - centre_n), n the entries of non-centred blocks in order.
+    """
 
     centre: Array  # (p m + a,)
     A: Array  # (p m + a, k)
     whitened: bool  # z is nearly standard normal
-    note: str
+    notes: tuple[str, ...]
+    noncentred: tuple[NonCentredBlock, ...] = ()
+    regression: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
+    # typical hyperparameters of each block that has some
+    typical: tuple[Mapping[str, float], ...] = ()
 
 
 def whiten(model: Model) -> Reparameterisation:
@@ -63,7 +100,7 @@ def whiten(model: Model) -> Reparameterisation:
     log_aux = [np.log(start.get(name, 1.0)) for name in model.unknown]
     note = f"sampled on standardised columns: no mode found for whitening in {_STEPS} steps"
     return Reparameterisation(
-        np.r_[np.zeros(len(T)), log_aux], with_aux(T, a), False, note
+        np.r_[np.zeros(len(T)), log_aux], with_aux(T, a), False, (note,)
     )
 
 
@@ -94,7 +131,7 @@ def _by_mode(model: Model) -> Reparameterisation | None:
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     note = "sampled in coordinates whitened by the curvature at the mode"
     A = T @ np.asarray(factor_of(root.T)).T
-    return Reparameterisation(centre, A, True, note)
+    return Reparameterisation(centre, A, True, (note,))
 
 
 def _by_moments(model: Model) -> Reparameterisation | None:
@@ -118,7 +155,40 @@ def _by_moments(model: Model) -> Reparameterisation | None:
     )
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
     centre = np.r_[posterior.mean, np.full(a, np.log(sigma))]
-    return Reparameterisation(centre, A, True, note)
+    return Reparameterisation(centre, A, True, (note,))
+
+
+def reparameterise(model: Model) -> Reparameterisation:
+    """Return whitened coordinates if there is a mode, with non-centred blocks for unknown
+    scales with weak data."""
+    scales = typical_scales(model)
+    if not scales:
+        return whiten(model)
+    normal_model = replace(
+        model,
+        prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
+    )
+    noncentred = [
+        _noncentred_block(model, i, s.spread)
+        for i, s in scales.items()
+        if not s.centred
+    ]
+    whitened = whiten(normal_model)
+    return replace(
+        _with_noncentred(model, whitened, tuple(noncentred)),
+        whitened=False,
+        notes=(*whitened.notes, *(_scale_note(model, i, s) for i, s in scales.items())),
+        typical=tuple(scales[i].hyper for i in sorted(scales)),
+    )
+
+
+def _scale_note(model: Model, i: int, typical: "Typical") -> str:
+    columns = model.design.describe_columns(model.joint.blocks[i].columns)
+    way = "centred" if typical.centred else "non-centred"
+    note = f"the unknown scale of {columns} is sampled {way}"
+    if typical.share is None:
+        return note
+    return f"{note}: the data determine {percent(typical.share, 2)} of its coefficients"
 
 
 def rough_sigma(model: Model) -> float:
@@ -144,22 +214,224 @@ def rough_sigma(model: Model) -> float:
     return float(grid[np.argmax(log_p)])
 
 
+def _noncentred_block(model: Model, i: int, spread: Any) -> NonCentredBlock:
+    block = model.joint.blocks[i]
+    m = model.shape[1]
+    width = block.width(m)
+    location = getattr(unit_prior(block), "location", 0.0)
+    index = block.entries(m)
+    if _by_groups(block.prior):  # standard normal coordinates, multiplied by the root
+        spread = 1.0
+    centre = np.repeat(np.broadcast_to(location, len(block.columns)), width).astype(
+        float
+    )
+    return NonCentredBlock(i, index, centre, spread)
+
+
+def _with_noncentred(
+    model: Model,
+    coordinates: Reparameterisation,
+    noncentred: tuple[NonCentredBlock, ...],
+) -> Reparameterisation:
+    """Return the other coefficients given the non-centred ones, which are whitened too if
+    they share one scale, else in units of their prior."""
+    if not noncentred:
+        return coordinates
+    n = np.concatenate([b.entries for b in noncentred])
+    f = np.setdiff1d(np.arange(len(coordinates.centre)), n)
+    # The regression of the others f on the non-centred entries n, for a normal with
+    # covariance S = A A':
+    # E[beta_f | beta_n] = centre_f + regression (beta_n - centre_n), regression = S_fn S_nn^-1,
+    # cov(beta_f | beta_n) = (A_f - regression A_n)(A_f - regression A_n)', in roots, because the
+    # variance of an intercept far from the rows has no digits for a difference.
+    S = coordinates.A @ coordinates.A.T
+    size = np.sqrt(np.diagonal(S)[n])
+    Q, R = np.linalg.qr((coordinates.A[n] / size[:, None]).T)
+    others = coordinates.A[f]
+    regression = np.linalg.solve(R, (others @ Q).T).T / size
+    for _ in range(2):  # the second time removes what rounding left
+        others = others - (others @ Q) @ Q.T
+    A = np.zeros_like(S)
+    centre = coordinates.centre.copy()
+    A[np.ix_(f, f)] = factor_of(others.T).T
+    for b in noncentred:
+        prior = model.joint.blocks[b.block].prior
+        if isinstance(prior, ScaleMixture):
+            A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
+        else:
+            # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
+            A[b.entries, b.entries] = _prior_sd(model, b)
+            centre[b.entries] = b.location
+    centre[f] += regression @ (centre[n] - coordinates.centre[n])
+    return replace(
+        coordinates,
+        A=A[:, A.any(0)],
+        centre=centre,
+        noncentred=noncentred,
+        regression=regression,
+    )
+
+
+def _by_groups(prior: Prior) -> bool:
+    """Whether the effects by group are multiplied by a root."""
+    return isinstance(prior, HierarchicalPrior) and bool(prior.hyper_labels)
+
+
+def _prior_sd(model: Model, b: NonCentredBlock) -> Array:
+    prior: Any = model.joint.blocks[b.block].prior
+    if prior.sigma_units:
+        unit = model.noise_held or model.design.moments.y_scale
+    else:
+        unit = 1.0
+    sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
+    return (
+        np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1]))
+        * unit
+    )
+
+
+def _root(S: Array) -> Array:
+    """L with L L' = S, computed at unit diagonal; a small multiple of the diagonal
+    covers lost digits."""
+    d = np.sqrt(np.diagonal(S))
+    # S = D C D with C of unit diagonal: L = D chol(C).
+    C = S / np.outer(d, d) + 1e-12 * np.eye(len(S))
+    return d[:, None] * np.linalg.cholesky(C)
+
+
+# ---- typical scales ----------------------------------------------------------------------------------------------------
+
+
+class Typical(NamedTuple):
+    """A typical value of a block's spread in the posterior, one number or one for each
+    column, and whether to centre there."""
+
+    spread: Any
+    centred: bool
+    share: float | None  # of the coefficients that the data determine; None if unknown
+    hyper: Mapping[str, float]  # at that spread
+    plain: Prior | None = None  # the prior at this value, for effects by group
+
+
+def typical_scales(model: Model) -> dict[int, Typical]:
+    """Return one entry for each block with hyperparameters."""
+    blocks = model.joint.blocks
+    has_latent = any(isinstance(b.prior, LatentPrior) for b in blocks)
+    optima = iter((_by_evidence(model) if has_latent else None) or ())
+    typical = {}
+    for i, b in enumerate(blocks):
+        prior: Any = b.prior
+        if isinstance(prior, LatentPrior):
+            values, share = next(optima, None) or (_medians(prior), None)
+            grouped = _by_groups(prior)
+            values = _without_zero_scales(prior, values) if grouped else values
+            # centred if the data determine more than half of the coefficients
+            centred = (share or 0.0) > 0.5 and (prior.scalar or grouped)
+            plain = prior.given(**values) if grouped else None
+            typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
+        elif isinstance(prior, HierarchicalPrior):
+            spread = float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
+            typical[i] = Typical(spread, False, None, _medians(prior))
+    return typical
+
+
+def _medians(prior: HierarchicalPrior) -> dict[str, float]:
+    return {
+        name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001)))
+        for name, h in prior.hyper.items()
+    }
+
+
+def _without_zero_scales(
+    prior: LatentPrior, values: Mapping[str, float]
+) -> dict[str, float]:
+    """Replace a standard deviation of zero by a small one, so that a sampler can start
+    there."""
+    # relative to the median of the prior: smallest standard deviation of effects at the start of chains
+    smallest = {name: 0.05 * v for name, v in _medians(prior).items()}
+    return {
+        name: max(v, smallest[name]) if scale else v
+        for (name, v), scale in zip(values.items(), prior.scales)
+    }
+
+
+def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
+    """Return (hyperparameters, share of the coefficients determined by the data) of
+    each latent prior at the maximum of the evidence.
+
+    Other priors are replaced by normal ones. None if there is no maximum.
+    """
+    normal_model = replace(model, prior=_all_normal(model))
+    if Evidence().obstacle(normal_model) is not None:
+        return None
+    problem = EvidenceProblem(normal_model, False)
+    try:
+        top = problem.maximise(100)
+    except (Incompatible, np.linalg.LinAlgError):
+        return None
+    hyper = np.exp(top.theta[: len(problem.groups.priors)])
+    group_of = problem.groups.group_of
+    # gamma_k / n_k, the share of the block's coefficients determined by the data
+    # (MacKay 1992).
+    return [
+        (
+            dict(zip(g.hyper, hyper[group_of == k].tolist())),
+            _share_settled(g, top.at.effective[group_of == k], g.width(model.shape[1])),
+        )
+        for k, g in enumerate(problem.unknown)
+    ]
+
+
+def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
+    """Return the share of a group's coefficients determined by the data."""
+    if group.prior is None or not group.prior.hyper_labels:
+        return float(effective[0]) / (len(group.columns) * predictors)
+    scales = np.array(group.prior.scales)
+    effects_per_scale = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
+    return float(effective[scales].sum() / (effects_per_scale * max(scales.sum(), 1)))
+
+
+def _all_normal(model: Model) -> dict[Key, Prior]:
+    blocks = list[BlockPrior]()
+    for b in model.joint.blocks:
+        prior = b.prior
+        if isinstance(prior, ScaleMixture):
+            prior = ScaleMixture(_normal(prior.base), prior.tau)
+        elif not isinstance(prior, LatentPrior):
+            prior = _normal(prior)
+        blocks.append(replace(b, prior=prior))
+    return mapping_of(blocks, model.design.columns)
+
+
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
 
 
-def proxy_prior(model: Model) -> Any:
-    """Return normal priors of the same centre and scale in place of others, with
-    hyperparameters of one."""
-    normal = [replace(b, prior=_normal(b.prior)) for b in model.joint.blocks]
+def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
+    """Return normal priors of the same centre and scale in place of others, for
+    coordinates only.
+
+    `spreads` are the spreads of blocks with hyperparameters, or their plain priors.
+    """
+    spreads = spreads or {}
+    normal = [
+        replace(b, prior=_normal(b.prior, spreads.get(i)))
+        for i, b in enumerate(model.joint.blocks)
+    ]
     return mapping_of(normal, model.design.columns)
 
 
-def _normal(prior: Prior) -> Prior:
+def _normal(prior: Prior, spread: Any = None) -> Prior:
+    if isinstance(spread, Prior):
+        return spread
     if isinstance(prior, Flat | GaussianPrior | WholePrior):
         return prior
     if isinstance(prior, HierarchicalPrior):
-        ones = dict.fromkeys(prior.hyper, 1.0)
-        return _normal(prior.base.times(prior.spread(**ones)))
+        typical: Any = (
+            spread
+            if spread is not None
+            else prior.spread(**dict.fromkeys(prior.hyper, 1.0))
+        )
+        return _normal(prior.base.times(typical))
     this: Any = prior
     factor = 1.0
     # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).

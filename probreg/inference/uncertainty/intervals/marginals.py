@@ -214,7 +214,8 @@ class OnNodes(Marginal):
 
     @property
     def _points(self) -> Array:
-        return np.exp(np.linspace(*self._series.domain, _GRID))
+        low, high = self._series.domain
+        return np.exp(np.linspace(float(low), float(high), _GRID))
 
     def cdf(self, x: Array) -> Array:
         return np.asarray(self._integral(self._clipped_log(x)))
