@@ -118,9 +118,10 @@ class Binomial(LogitLikelihood, OfTrials):
             i = bad[0]
             message = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; expected at most as many: write p(successes, trials) in a formula, or pass trials="
             raise row_error("", i, message)
-        if self.trials is not None and len(
-            bad := np.flatnonzero(y[:, 1] != self.trials)
-        ):
+        if self.trials is None:
+            return y
+        bad = np.flatnonzero(y[:, 1] != self.trials)
+        if len(bad):
             message = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
             raise row_error("", bad[0], message)
         return y

@@ -41,7 +41,7 @@ def rows_for(
         fisher=None
         if noisy or not isinstance(likelihood, DifferentiableLikelihood)
         else Fisher(design, likelihood, held),
-        process=None if (term := design.process_of(where)) is None else term.basis,
+        process=getattr(design.process_of(where), "basis", None),
         grouped=design.grouped_of(where),
         terms=lambda: tuple(np.array(terms_of_columns(design))[index].tolist()),
     )

@@ -202,10 +202,11 @@ def positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
         raise DataError(f"a precision matrix is square, got shape {P.shape}")
     if not np.allclose(P, P.T, rtol=1e-10, atol=0.0):
         raise DataError("a precision matrix is symmetric, and this one is not")
-    if not np.isfinite(P).all() or (smallest := np.linalg.eigvalsh(P)[0]) <= 0:
-        if not np.isfinite(P).all():
-            problem = "not finite"
-        else:
-            problem = f"its smallest eigenvalue is {smallest:.3g}"
-        raise DataError(f"a precision matrix is positive definite: {problem}")
+    if not np.isfinite(P).all():
+        raise DataError("a precision matrix is positive definite: not finite")
+    smallest = np.linalg.eigvalsh(P)[0]
+    if smallest <= 0:
+        raise DataError(
+            f"a precision matrix is positive definite: its smallest eigenvalue is {smallest:.3g}"
+        )
     return tuple(tuple(float(v) for v in row) for row in P)
