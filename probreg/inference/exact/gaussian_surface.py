@@ -64,6 +64,9 @@ class GaussianNodes:
     D: Array  # (S, q)
     mean: Array  # (S, q)
     R: Array  # (S, q, q) with H = R'R, or its diagonal (S, q)
+    counted: (
+        Array  # R of the |H| in the value, before flat columns are eliminated under ML
+    )
 
     @cached_property
     def T(self) -> Array:
@@ -142,10 +145,11 @@ class NodesSurface(EvidenceSurface):
         # ratios of noise to prior, relative to equal weights of data and prior
         ratios = np.logspace(-10, 6, 17)[:: 2 if self.has_sparse_border else 1]
         points = [
-            self._at_ratio(other_hyper, balance * r)
+            point
             for other_hyper in self.groups.starts()
-            for balance in [self._balance(other_hyper)]
-            for r in ratios
+            for point in self._at_ratios(
+                other_hyper, np.multiply.outer(ratios, self._balance(other_hyper))
+            )
         ]
         values = np.nan_to_num(self.values(np.array(points)), nan=-np.inf)
         best = points[int(np.argmax(values))]
@@ -158,19 +162,22 @@ class NodesSurface(EvidenceSurface):
         second = points[nearest[int(np.argmax(values[nearest]))]]
         return [best] if second is best else [best, second]
 
-    def _at_ratio(self, other_hyper: Array, ratio: Array | float) -> Array:
-        """Return theta at a ratio of sigma^2 to tau^2, given the other hyperparameters."""
-        at_scales = partial(self.groups.at_scales, other_hyper, -0.5 * np.log(ratio))
+    def _at_ratios(self, other_hyper: Array, ratios: Array) -> Array:
+        """Return theta (S, d) at ratios (S,) or (S, d) of sigma^2 to tau^2, given the
+        other hyperparameters."""
+        log_tau = -0.5 * np.log(ratios).reshape(len(ratios), -1)
+        at_scales = partial(self.groups.at_scales, other_hyper, log_tau)
         if self.model.noise_held is not None:
             return at_scales(np.log(self.model.noise_held))
-        # sigma^2 (RSS + |u|^2) / n at sigma = 1, the maximum over sigma^2 at this ratio
-        theta = np.append(at_scales(0.0), 0.0)
-        square = float(self.at_nodes(theta[None]).penalised[0])
+        # sigma^2 (RSS + |u|^2) / n at sigma = 1, the maximum over sigma^2 at each ratio
+        theta = np.pad(at_scales(0.0), ((0, 0), (0, 1)))
+        square = np.empty((len(theta), 1))
+        for part in self.blocks_of(theta):
+            square[part, 0] = self.at_nodes(theta[part]).penalised
         smallest = max(1e-20 * self.response_scale**2, 1e-300)
-        log_sigma = 0.5 * np.log(
-            max(square, smallest) / max(self._residual_weight, 1.0)
-        )
-        return np.append(at_scales(log_sigma), log_sigma)
+        variance = np.maximum(square, smallest) / max(self._residual_weight, 1.0)
+        log_sigma = 0.5 * np.log(variance)
+        return np.hstack([at_scales(log_sigma), log_sigma])
 
 
 class GaussianSurface(NodesSurface):
@@ -259,10 +266,7 @@ class GaussianSurface(NodesSurface):
         D = nodes.D[0]
         m = nodes.mean[0] / D
         S = _inverse(nodes.R[0])
-        S_before = S
-        if self.criterion == "ML":
-            z = np.zeros(len(m))
-            S_before = _inverse(self._factor(theta[None], self._before, z)[0][0])
+        S_before = S if self.criterion == "REML" else _inverse(nodes.counted[0])
         evidence = float(self._evidence(nodes)[0])
         rss = float(nodes.penalised[0] - m @ m)
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
@@ -280,53 +284,18 @@ class GaussianSurface(NodesSurface):
         log_noise = self.log_noise(theta)
         noise = np.exp(log_noise)
         D = np.exp(self._log_scales(theta))
-        R, m = self._factor(theta, W, z)
+        root_noise = np.sqrt(noise)[:, None]
+        R, m = _factor(W, root_noise * D, root_noise * z)
         mean = D * m
         rss = np.square(z - mean * W if W.ndim == 1 else z - mean @ W.T).sum(1)
         penalised = noise * (rss + self._reduced_system.rest) + np.square(m).sum(1)
-        log_det = _log_det(R)
+        counted = R
         if self.criterion == "ML":
-            log_det = _log_det(self._factor(theta, self._before, z)[0])
-        return GaussianNodes(log_noise, log_det, penalised, D, mean, R)
-
-    def _factor(self, theta: Array, W: Array, z: Array) -> tuple[Array, Array]:
-        """R (S, q, q) with H = R'R = noise D W'W D + I, and m = noise H^-1 D W'z, by
-        orthogonal reduction of the rows and the prior; diagonals for a diagonal W."""
-        root_noise = np.exp(0.5 * self.log_noise(theta))[:, None]
-        D = np.exp(self._log_scales(theta))
-        if W.ndim == 1:
-            A = root_noise * W * D
-            h = np.square(A) + 1.0
-            return np.sqrt(h), root_noise * A * z / h
-        # without information u is N(0, I) as before
-        informative = np.flatnonzero(self._informative(theta, W).any(0))
-        q = len(informative)
-        all_q = len(z)
-        rows = np.zeros((len(theta), all_q + q, q + 1))
-        # [noise^(1/2) W D, noise^(1/2) z; I, 0] = Q [R, R m]
-        rows[:, :all_q, :q] = (root_noise[:, :, None] * W * D[:, None])[
-            ..., informative
-        ]
-        rows[:, :all_q, q] = root_noise * z
-        rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
-        reduced = np.linalg.qr(rows, mode="r")
-        R = np.broadcast_to(np.eye(all_q), (len(theta), all_q, all_q)).copy()
-        R[:, informative[:, None], informative] = reduced[:, :q, :q]
-        m = np.zeros((len(theta), all_q))
-        m[:, informative] = [solve_upper(v[:q, :q], v[:q, q]) for v in reduced]
-        return R, m
-
-    def _informative(self, theta: Array, W: Array) -> Array:
-        """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
-        log_smallest = -25.3  # log 1e-11
-        size = np.linalg.norm(W, axis=0)
-        with np.errstate(divide="ignore"):
-            return np.asarray(
-                self._log_scales(theta)
-                + 0.5 * self.log_noise(theta)[:, None]
-                + np.log(size)
-                > log_smallest
-            )
+            counted, _ = _factor(self._before, root_noise * D, root_noise * z)
+        # log |R'R|
+        diagonal = counted if W.ndim == 1 else np.diagonal(counted, axis1=1, axis2=2)
+        log_det = 2.0 * np.log(np.abs(diagonal)).sum(1)
+        return GaussianNodes(log_noise, log_det, penalised, D, mean, R, counted)
 
     @property
     def _constant(self) -> float:
@@ -343,7 +312,8 @@ class GaussianSurface(NodesSurface):
         if self.groups.scalar:
             order = np.arange(count)
         else:
-            informative = self._informative(theta, self._coordinates[0])
+            log_scale = self._log_scales(theta) + 0.5 * self.log_noise(theta)[:, None]
+            informative = _is_informative(self._coordinates[0], np.exp(log_scale))
             order = np.argsort(informative.sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
         blocks = min(count, 1 + count * bytes_of_one // memory)
@@ -426,10 +396,34 @@ class GaussianSurface(NodesSurface):
         return NodeMixture(beta, c + G @ mean, covariance, weight, c + gamma @ G.T, sd)
 
 
-def _log_det(R: Array) -> Array:
-    """log |R'R| (S,)."""
-    diagonal = R if R.ndim == 2 else np.diagonal(R, axis1=1, axis2=2)
-    return np.asarray(2.0 * np.log(np.abs(diagonal)).sum(1))
+def _factor(W: Array, scale: Array, y: Array) -> tuple[Array, Array]:
+    """R (S, q, q) with R'R = A'A + I, A = W diag(scale), and (R'R)^-1 A'y at S nodes of
+    scale and y (S, q), by orthogonal reduction; diagonals for a diagonal W."""
+    if W.ndim == 1:
+        A = W * scale
+        h = np.square(A) + 1.0
+        return np.sqrt(h), A * y / h
+    # without information u is N(0, I) as before
+    informative = np.flatnonzero(_is_informative(W, scale).any(0))
+    S, all_q = y.shape
+    q = len(informative)
+    # [A, y; I, 0] = Q [R, R m]
+    rows = np.zeros((S, all_q + q, q + 1))
+    rows[:, :all_q, :q] = W[:, informative] * scale[:, None, informative]
+    rows[:, :all_q, q] = y
+    rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
+    reduced = np.linalg.qr(rows, mode="r")
+    R = np.broadcast_to(np.eye(all_q), (S, all_q, all_q)).copy()
+    R[:, informative[:, None], informative] = reduced[:, :q, :q]
+    m = np.zeros((S, all_q))
+    m[:, informative] = [solve_upper(v[:q, :q], v[:q, q]) for v in reduced]
+    return R, m
+
+
+def _is_informative(W: Array, scale: Array) -> Array:
+    """(S, q) bool: coordinates that change the response by more than rounding."""
+    smallest = 1e-11  # of noise^(1/2) D |W_j|
+    return np.asarray(scale * np.linalg.norm(W, axis=0) > smallest)
 
 
 def _inverse(R: Array) -> Array:
