@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, check_arguments
+from probreg.arguments.scalars import Count, check_arguments, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.scores.reading import (
     Scored,
     both,
     finite_numbers,
-    first_bad,
     frequencies,
     read_scored,
 )
@@ -324,12 +323,8 @@ def _equal_shares(p: Array, bins: int, w: Array) -> Array:
 
 def _edges(bins: Sequence[float]) -> Array:
     edges = finite_numbers(bins, "an edge")
-    if edges.ndim != 1 or (bad := np.diff(edges) <= 0).any():
-        if edges.ndim == 1:
-            problem = first_bad("a step between edges", np.diff(edges), bad)
-        else:
-            problem = f"they have shape {edges.shape}"
+    if edges.ndim != 1 or (np.diff(edges) <= 0).any():
         raise DataError(
-            f"bins is a number of bins or their edges in rising order, and {problem}"
+            f"bins={shown_value(bins)}: expected a number of bins, or their edges in rising order"
         )
     return edges
