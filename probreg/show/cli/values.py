@@ -19,8 +19,8 @@ COVARIANCES = tuple(DEFINITIONS)
 def parse_method(text: str) -> Method:
     """Return the method that a name, or a call with its settings, describes.
 
-    >>> parse_method("nuts(draws=2000, chains=2)").draws
-    2000
+    >>> parse_method("nuts(draws=2000, progress=false)").progress
+    False
     >>> parse_method("nuts(drws=2000)")
     Traceback (most recent call last):
     probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress
@@ -49,7 +49,7 @@ def parse_method(text: str) -> Method:
 
 
 def _parse_value(node: ast.expr) -> Any:
-    """A number, a truth value in any case, or the text itself."""
+    """A number, True or true, False or false, or the text itself."""
     if not isinstance(node, ast.Name):
         return ast.literal_eval(node)
     return {"true": True, "false": False}.get(node.id, node.id)
