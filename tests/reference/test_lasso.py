@@ -157,7 +157,7 @@ def test_data_of_glmnet_against_certificates(name: str, certified: Any) -> None:
 def test_glmnet_multinomial(alpha: str, certified: Any) -> None:
     """The coefficients of seven classes with glmnet's shift, which puts the median of each column at zero."""
     case = certified("lasso_ridge/glmnet_multinomial_anes96")
-    data = pr.datasets.load_dataset("anes96")
+    data = pr.load_dataset("anes96")
     X, y = (
         np.column_stack([data[name] for name in case["columns"]]).astype(float),
         np.array(data["party"], str),
