@@ -39,6 +39,8 @@ from probreg.priors import (
     LatentPrior,
     ProximalPrior,
     Reference,
+    SmoothPrior,
+    WholePrior,
 )
 from probreg.priors.location_scale import LocationScale
 from probreg.special import LOG_2PI
@@ -68,10 +70,12 @@ def compiled_obstacle(model: Model) -> str | None:
                 if h.prior.has_bounded_support
             ]
             prior = prior.base
+        columns = model.design.describe_columns(b.columns)
         cusp = isinstance(prior, ProximalPrior) and not prior.convex
-        if cusp or not (isinstance(prior, GaussianPrior) or _density_of(prior)):
-            columns = model.design.describe_columns(b.columns)
-            return f"the {prior.name} prior of {columns} has no compiled density"
+        if cusp or not isinstance(prior, SmoothPrior | ProximalPrior | Flat):
+            return f"the {prior.name} prior of {columns} has no slopes or subgradients"
+        if isinstance(prior, WholePrior):
+            return f"the {prior.name} prior needs the information of all rows"
     return f"the prior of {bounded[0]} has bounded support" if bounded else None
 
 
@@ -92,10 +96,12 @@ def parts_of(blocks: list[BlockPrior], m: int) -> list[PriorPart]:
     independent: dict[Any, list[BlockPrior]] = {}
     for b in blocks:
         density = _density_of(b.prior)
-        if density is None:
+        if density is not None:
+            independent.setdefault((density, b.prior.sigma_units), []).append(b)
+        elif isinstance(b.prior, GaussianPrior):
             parts.append(PriorPart(b.prior.sigma_units, _quadratic(b, m)))
         else:
-            independent.setdefault((density, b.prior.sigma_units), []).append(b)
+            parts.append(PriorPart(b.prior.sigma_units, _by_slopes(b, m)))
     for (density, relative), together in independent.items():
         parts.append(PriorPart(relative, _sum_of_entries(density, together, m)))
     return parts
@@ -158,6 +164,31 @@ def _quadratic(
         slopes[entries] += g.ravel()
         square = -float((d * g).sum())
         return top - 0.5 * square - d.size * float(np.log(unit)), square - d.size
+
+    return add
+
+
+def _by_slopes(
+    block: BlockPrior, m: int
+) -> Callable[[Array, float, Array], tuple[float, float]]:
+    """Of a prior without a compiled density; at a kink the middle of the subgradients."""
+    prior = block.prior
+    entries = block.entries(m)
+    location: Any = getattr(prior, "location", 0.0)
+    center = np.broadcast_to(location, len(block.columns))[:, None]
+
+    def add(theta: Array, unit: float, slopes: Array) -> tuple[float, float]:
+        beta = theta[entries].reshape(len(center), -1)
+        if isinstance(prior, SmoothPrior):
+            g = prior.slopes(beta, unit)[0]
+        else:
+            assert isinstance(prior, ProximalPrior)  # checked in `compiled_obstacle`
+            low, high = prior.subgradient(beta, unit)
+            g = -0.5 * (low + high)
+        slopes[entries] += g.ravel()
+        # p is a function of r / u times u^(-q m): d/d log u = -r'g - q m
+        over_unit = -float(((beta - center) * g).sum()) - beta.size
+        return float(prior.log_prob(beta, unit)), over_unit
 
     return add
 
