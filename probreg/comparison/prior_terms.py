@@ -13,7 +13,7 @@ import numpy as np
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
 from probreg.inference.covariance import root_of_curvature
-from probreg.inference.varying import hyper_of_blocks, natural_names
+from probreg.inference.varying import hyper_of_blocks
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.descriptions import describe_prior
@@ -82,9 +82,9 @@ def scale_priors(fit: Fit) -> dict[str, AuxPrior]:
     priors = {}
     if fit.solution.effect_scales is not None or model.design.recipe.grouped:
         priors = {name: model.aux_prior(name) for name in model.unknown}
-    for i, block_prior, _ in hyper_of_blocks(model):
-        names = natural_names(model, i, block_prior) or {}
-        priors |= {names[name]: block_prior.hyper[name].prior for name in names}
+    for _, block_prior, names in hyper_of_blocks(model):
+        if block_prior.hyper_labels:  # of the covariance of effects
+            priors |= {names[name]: block_prior.hyper[name].prior for name in names}
     return priors
 
 

@@ -273,20 +273,6 @@ def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
     ]
 
 
-def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None:
-    """Map hyperparameters of the covariance of effects to their reported names; None
-    for other blocks.
-
-    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
-    >>> model = Model.from_formula("y ~ x + (x | g)", data)
-    >>> list(natural_names(model, 1, model.joint.blocks[1].prior).values())
-    ['sd(Intercept | g)', 'sd(x | g)', 'cor(Intercept, x | g)']
-    """
-    if prior.hyper_labels:
-        return hyper_names(model.joint, model.design)[block]
-    return None
-
-
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
     """Return reported hyperparameters at logs (..., d) in block order, followed by
     nuisance parameters."""

@@ -296,6 +296,26 @@ class JointPrior:
             means[list(b.columns)] = _gaussian_prior(b).center(len(b.columns))
         return means
 
+    def normal_columns(self, *flat: type) -> "NormalColumns | None":
+        """Return the prior by column, with priors of the classes `flat` as flat ones; None if others are not independent normal
+        priors, or differ between linear predictors."""
+        if self.apart:
+            return None
+        center = np.zeros(self.p)
+        sd = np.full(self.p, np.inf)
+        for b in self.blocks:
+            if isinstance(b.prior, (Flat, *flat)):
+                continue
+            if not isinstance(b.prior, GaussianPrior):
+                return None
+            columns = list(b.columns)
+            scales = b.prior.independent(len(columns))
+            if scales is None:
+                return None
+            center[columns] = b.prior.center(len(columns))
+            sd[columns] = scales
+        return NormalColumns(center, sd, self.sigma_units)
+
     def value_grad_hessian(
         self, beta: Array, sigma: float
     ) -> tuple[float, Array, Array]:
@@ -334,6 +354,24 @@ class JointPrior:
     def curvature(self, beta: Array, sigma: float) -> Array:
         """The negative Hessian over vec(beta), (p m, p m); smooth blocks only."""
         return self.derivatives(beta, sigma)[1][:-1, :-1]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalColumns:
+    """Independent normal priors by column; a flat one has an infinite sd."""
+
+    center: Array  # (p,)
+    sd: Array  # (p,), at unit 1
+    relative: Array  # (p,) bool: the scale is in units of the noise scale
+
+    def at(self, sigma: float) -> Array:
+        """(p,) the precisions of the coefficients at this noise scale."""
+        return 1.0 / np.square(np.where(self.relative, sigma * self.sd, self.sd))
+
+    @property
+    def size(self) -> int:
+        """Columns with an informative prior."""
+        return int(np.isfinite(self.sd).sum())
 
 
 def location_of(block: BlockPrior) -> Array:

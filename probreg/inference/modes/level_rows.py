@@ -38,9 +38,9 @@ from probreg.data.unwritten import MAX_WRITTEN, LazyColumns
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
-from probreg.inference.modes.wide import NormalColumns, normal_columns
 from probreg.linalg import Arrow, inverse_upper, merge, rank_of, solve_upper
 from probreg.model.model import Model
+from probreg.priors.joint import NormalColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def level_rows(model: Model) -> LevelRows | None:
     if (
         design.n <= len(design.columns)
         or model.shape[1] != 1
-        or (prior := normal_columns(model)) is None
+        or (prior := model.joint.normal_columns()) is None
     ):
         return None
     X = design.X

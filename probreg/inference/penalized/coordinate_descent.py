@@ -28,7 +28,6 @@ from probreg.inference.modes.reduced_squares import (
     WholeGram,
     partial_out,
 )
-from probreg.inference.modes.wide import normal_columns
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
@@ -40,14 +39,11 @@ from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import (
     ElasticNet,
-    Flat,
     GroupLaplace,
     Laplace,
     Normal,
     ProximalPrior,
 )
-
-_FLAT_OR_KINKED = (Flat, ProximalPrior)
 
 
 class ModeGivenSigma(NamedTuple):
@@ -75,7 +71,7 @@ class Lasso:
     def of(cls, model: Model) -> "Lasso":
         parts = partial_out(model)
         terms = NonsmoothTerms.of(model)
-        normals = normal_columns(model, _FLAT_OR_KINKED)
+        normals = model.joint.normal_columns(ProximalPrior)
         assert normals is not None  # checked in `obstacle`
         all_columns = replace(
             terms.penalty,
@@ -334,7 +330,7 @@ class CoordinateDescent(Method):
         )
         if reason:
             return reason
-        if normal_columns(model, _FLAT_OR_KINKED) is None:
+        if model.joint.normal_columns(ProximalPrior) is None:
             return f"{self.name} needs normal priors of independent coefficients; with a precision matrix use proximal_newton"
         return None
 
