@@ -6,11 +6,14 @@ from scipy.optimize import linprog
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized import kink_mode
+from probreg.inference.penalized.dual_coordinate import dual_coordinate
 from probreg.inference.penalized.kink_mode import (
     PiecewiseLinear,
     flat_interval,
     solve_piecewise_linear,
 )
+from probreg.inference.penalized.kink_systems import ByRows
+from probreg.inference.penalized.kinks import KinkProblem
 
 
 def mode(X, y, up, down, epsilon, P, **options):
@@ -190,7 +193,7 @@ def test_the_dual_is_a_subgradient_and_no_point_is_better(n, p, epsilon):
 
 @pytest.mark.parametrize(("C", "epsilon"), [(1.0, 0.1), (100.0, 0.1), (1.0, 0.0)])
 @pytest.mark.parametrize("offset", [True, False])
-def test_kernels_of_many_rows(C, epsilon, offset):
+def test_kernels_of_many_rows_by_coordinate_descent(C, epsilon, offset):
     rng = np.random.default_rng(1)
     n = 350
     Z = rng.uniform(-2, 2, (n, 4))
@@ -204,7 +207,7 @@ def test_kernels_of_many_rows(C, epsilon, offset):
     up, down = C * rng.uniform(0.5, 1, n), C * rng.uniform(0.5, 1, n)
     found = solve_piecewise_linear(X, y, PiecewiseLinear(up, down, epsilon), P, centre)
     certified(found, X, y, up, down, epsilon, P, centre)
-    # Two flat columns, of which one is of no use.
+    # Two flat columns, of which one is of no use, need the interior point.
     if offset and C == 1.0:
         more = np.column_stack([X, np.arange(n) % 2 * 1e-9])
         wide = solve_piecewise_linear(
@@ -265,6 +268,28 @@ def test_rows_held_on_a_wrong_side_are_found_and_taken_in(monkeypatch):
     certified(found, X, y, half, half, 0.0, FLAT[:3, :3], np.zeros(3))
     assert found.steps > first.steps
     np.testing.assert_allclose(found.beta, first.beta, rtol=1e-12)
+
+
+def test_coordinate_descent_stays_in_the_box_and_comes_close():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((90, 120))
+    X[:, 0] = 1.0
+    P = np.diag(np.r_[0.0, np.ones(119)])
+    y, C = 3.0 + 10 * rng.standard_normal(90), rng.uniform(0.01, 0.2, 90)
+    problem = KinkProblem(
+        X,
+        y,
+        PiecewiseLinear(C, 2 * C, np.full(90, 0.5)),
+        P,
+        np.zeros(120),
+        np.zeros(120),
+    )
+    found = dual_coordinate(problem, ByRows(problem), None, tol=1e-6, max_steps=100_000)
+    assert np.all((found.a >= -2 * C) & (found.a <= C))
+    assert found.steps < 100_000
+    value, gap, *_ = problem.certify(found.b, found.a)
+    assert 0 <= gap < 1e-5 * value
+    assert abs(found.a.sum()) < 1e-12
 
 
 def test_gaps_are_the_inequality_of_fenchel_and_young():

@@ -169,8 +169,16 @@ class ByRows:
     def flat(self) -> NDArray[np.bool_]:
         return self.problem.flat
 
+    @property
+    def offset_alone(self) -> bool:
+        """Whether there is one flat column, a nonzero constant."""
+        X = self.problem.X[:, self.flat]
+        return X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0])
+
     @cached_property
     def K(self) -> Array:
+        if self.problem.K is not None:
+            return self.problem.K
         # K = Z Z' with Z = X_p P_p^(-1/2)
         penalized = ~self.flat
         Z = self.problem.X[:, penalized] / np.sqrt(self._precision[penalized])

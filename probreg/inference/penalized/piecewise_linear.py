@@ -13,7 +13,6 @@ import numpy as np
 import scipy
 
 from probreg.arguments.scalars import Count, Positive, check_fields
-from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
@@ -178,21 +177,18 @@ def _not_unique(
 
 
 class Programme:
-    """The mode over gamma, the coefficients of the columns of a frame, given the scale; by default they are standardised."""
+    """The mode over gamma, the coefficients of standardised columns, given the scale."""
 
-    def __init__(
-        self, model: Model, tol: float, max_steps: int, frame: Frame | None = None
-    ) -> None:
+    def __init__(self, model: Model, tol: float, max_steps: int) -> None:
         design = model.design
         self.model = model
-        self.frame = frame or design.frame
         self.tol = tol
         self.max_steps = max_steps
-        U = self.frame.rows(design.X)
+        U = design.frame.rows(design.X)
         self.kept = _without_combinations(model, U)
         self.U = U[:, self.kept]
         self.y = minus_offset(design.observed, design.offset)
-        self.centre = self.frame.T_inverse @ model.joint.center
+        self.centre = design.frame.T_inverse @ model.joint.center
         self.flat = not model.joint.informative.any()
         self.steps = 0
         self._solved: dict[bytes, PiecewiseLinearSolution] = {}
@@ -207,7 +203,7 @@ class Programme:
         unit = float(np.max(up)) if self.flat else 1.0
         key = b"" if self.flat else log_aux.tobytes()
         if key not in self._solved:
-            T = self.frame.T
+            T = model.design.frame.T
             P = T.T @ model.joint.precision(model.noise(values)) @ T
             k = self.kept
             solved = solve_piecewise_linear(
@@ -231,8 +227,8 @@ class Programme:
         log_aux = np.array([log_scale])
         gamma = self.mode(log_aux).beta[:, None]
         aux = estimated_aux(self.model, log_aux)
-        local = self.model.in_frame(gamma, self.frame, aux, curved=False)
-        return float(local.gradient[-1])
+        frame = self.model.design.frame
+        return float(self.model.in_frame(gamma, frame, aux, curved=False).gradient[-1])
 
     def best_scale(self, start: float) -> float:
         """The log of the scale at which the slope is 0, searched outwards from `start`."""

@@ -27,13 +27,19 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.wide import independent_normals
 from probreg.inference.notes import Topic, important_note
+from probreg.inference.penalized.kink_mode import (
+    PiecewiseLinearSolution,
+    solve_piecewise_linear,
+)
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
     certified_solution,
     kinked_mode,
+    loss_of_rows,
     with_certificate,
 )  # fmt: skip
+from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.linalg.lazy_array import LazyArray
 from probreg.model.found import FoundValue
@@ -52,15 +58,18 @@ class SupportVectors(InteriorPoint):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model.design.need_rows("support vectors")
         unit = {**model.fixed, "scale": 1.0 / self.C}
-        # k(x, x) has one unit at all rows, so the columns of a kernel need no standardisation
         has_kernel = _of_one_kernel(model)
-        frame = Frame.of_raw(model.shape[0]) if has_kernel else model.design.frame
-        programme = Programme(
-            model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps, frame
-        )
-        minimum = programme.mode(np.empty(0))
+        if has_kernel:
+            minimum = self._of_kernel(model, unit)
+        else:
+            minimum = Programme(
+                model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
+            ).mode(np.empty(0))
         gamma = minimum.beta[:, None]
-        beta = frame.to_raw(gamma)
+        if has_kernel:
+            beta = gamma
+        else:
+            beta = model.design.frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
@@ -76,7 +85,7 @@ class SupportVectors(InteriorPoint):
         if has_kernel:
             k = len(beta)
             scale = DenseCovariance(
-                frame, 1, root=LazyArray((k, k), partial(_root, fitted, beta))
+                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, fitted, beta))
             )
             solution = with_certificate(
                 fitted,
@@ -123,6 +132,35 @@ class SupportVectors(InteriorPoint):
             (support_note, scale_note),
             {"ratios_found": 0.0},
             solution,
+        )
+
+    def _of_kernel(
+        self, model: Model, unit: Mapping[str, float]
+    ) -> PiecewiseLinearSolution:
+        """The mode over the raw columns of a kernel: their sizes are those of k(x, x),
+        for any units of the inputs."""
+        design = model.design
+        y = minus_offset(design.observed, design.offset)
+        P, (term,) = (
+            np.diag(model.joint.informative.astype(float)),
+            design.recipe.processes.values(),
+        )
+        K = None
+        if (
+            term.basis.kind == "exact" and term.basis.size == design.n
+        ):  # then X X' has no rounding error to correct
+            x = design.inputs[term.key]
+            K = term.basis.kernel.matrix(RowPairs(x, x))
+        loss = loss_of_rows(model, unit)
+        return solve_piecewise_linear(
+            design.X,
+            y,
+            loss,
+            P,
+            np.zeros(len(P)),
+            K=K,
+            tol=self.tol,
+            max_steps=self.max_steps,
         )
 
 
