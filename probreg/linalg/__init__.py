@@ -5,7 +5,11 @@ Rows are processed in blocks that fit in cache and are shared by the cores. `fac
 `tall`, `doubled` and `arrow` import from these two.
 """
 
-from probreg.linalg.arrow import Arrow as Arrow, blocks_of as blocks_of
+from probreg.linalg.arrow import (
+    Arrow as Arrow,
+    blocks_of as blocks_of,
+    solve_blocks as solve_blocks,
+)
 from probreg.linalg.blocks import (
     limit_threads as limit_threads,
     map_blocks as map_blocks,

@@ -57,7 +57,7 @@ class Arrow:
             self.C = scipy.sparse.csr_array(blocks_of(_invert_blocks(self.L)) @ E)
             square = (self.C.T @ self.C).toarray()
         else:
-            self.C = _merge_groups(_solve_blocks(self.L, E))
+            self.C = _merge_groups(solve_blocks(self.L, E))
             square = np.swapaxes(self.C, -1, -2) @ self.C
         self.T = _factor_corner(np.subtract(F, square, out=square), blocks)
 
@@ -103,7 +103,7 @@ class Arrow:
 
     def half(self, a: Array, c: Array) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""
-        y = _solve_blocks(self.L, a)
+        y = solve_blocks(self.L, a)
         rest = c - _multiply(self.C, _merge_groups(y), transposed=True)
         return y, _solve_corner(self.T, rest, transposed=False)
 
@@ -118,13 +118,13 @@ class Arrow:
         across = _multiply(self.C, c)
         a = a - across.reshape(*across.shape[:-2], G, K, c.shape[-1])
         del across  # it may be large
-        return _solve_blocks(self.L, a, transposed=True), c
+        return solve_blocks(self.L, a, transposed=True), c
 
     def inverse(self) -> tuple[Array, Array, Array]:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, r) and corner (r, r), of one arrow with a dense border."""
         # with N = L'^-1 C T'^-1 they are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
         Ti = inverse_upper(self.T.T).T
-        N = _solve_blocks(self.L, (self.C @ Ti.T).reshape(*self.shape), transposed=True)
+        N = solve_blocks(self.L, (self.C @ Ti.T).reshape(*self.shape), transposed=True)
         Li = _invert_blocks(self.L)
         blocks = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
         return blocks, -(_merge_groups(N) @ Ti).reshape(N.shape), Ti.T @ Ti
@@ -199,7 +199,7 @@ def _invert_corner(T: Any) -> Array:
     q = G * K
     border = border.reshape(q, r)
     # L'^-1 C S22 C'L^-1 between the blocks, with the border -L'^-1 C S22
-    W = _solve_blocks(T.L, T.C.reshape(G, K, r), transposed=True).reshape(q, r)
+    W = solve_blocks(T.L, T.C.reshape(G, K, r), transposed=True).reshape(q, r)
     inverse = np.empty((q + r, q + r))
     inverse[:q, :q] = -border @ W.T
     inverse[:q, :q].reshape(G, K, G, K)[groups, :, groups] = blocks  # a view
@@ -218,7 +218,7 @@ def _multiply(C: Any, y: Array, *, transposed: bool = False) -> Array:
 
 def _invert_blocks(L: Array) -> Array:
     """L^-1, block by block."""
-    return _solve_blocks(L, np.broadcast_to(np.eye(L.shape[-1]), L.shape))
+    return solve_blocks(L, np.broadcast_to(np.eye(L.shape[-1]), L.shape))
 
 
 def _merge_groups(E: Array) -> Array:
@@ -246,7 +246,7 @@ def _cholesky(D: Array) -> Array:
     return L
 
 
-def _solve_blocks(L: Array, E: Array, *, transposed: bool = False) -> Array:
+def solve_blocks(L: Array, E: Array, *, transposed: bool = False) -> Array:
     """L^-1 E, or L'^-1 E, block by block, E (..., G, K, s)."""
     solution = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
     order = np.arange(L.shape[-1])

@@ -19,6 +19,7 @@ from probreg.arguments.scalars import (
     read_argument,
 )
 from probreg.errors import DataError, Incompatible
+from probreg.linalg import solve_blocks
 from probreg.priors.base import (
     PRIORS,
     Array,
@@ -392,7 +393,8 @@ class VaryingEffects(ConditionalPrior):
         L = self.root_of_groups(values)
         b = np.swapaxes(beta.reshape(*lead, self.groups, K, m), -3, -2)
         # L u = b: log p = log N(u; 0, I) - G m log |L|
-        u = np.linalg.solve(L, b.reshape(*lead, K, self.groups * m))
+        # an sd of 0 gives nan, in the draws that have it
+        u = solve_blocks(L, b.reshape(*lead, K, self.groups * m))
         log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(-1)
         log_p = self.base.log_prob(u.reshape(*lead, q, m), unit)
         return log_p - self.groups * m * log_det

@@ -173,6 +173,19 @@ def test_the_density_given_hyperparameters_is_that_of_the_plain_prior(prior):
         )
 
 
+@every
+def test_a_draw_without_variance_leaves_the_density_of_other_draws(prior):
+    values, q = drawn(prior, 3), prior.size
+    beta = np.random.default_rng(1).normal(size=(3, q, 1))
+    name = next(iter(values))
+    zero = {**values, name: values[name] * [1.0, 0.0, 1.0]}
+    with np.errstate(all="ignore"):
+        found = prior.log_prob_given(beta, zero)
+    expected = prior.log_prob_given(beta, values)
+    np.testing.assert_array_equal(found[[0, 2]], expected[[0, 2]])
+    assert not np.isfinite(found[1])
+
+
 def test_densities_of_natural_correlations_are_lkj_and_those_of_sds_their_own():
     prior = EFFECTS[-1]
     natural = prior.natural(drawn(prior, 7))
