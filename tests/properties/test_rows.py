@@ -416,6 +416,18 @@ def test_a_level_of_the_last_rows_gets_its_column(tmp_path: Path) -> None:
     assert any("g (4)" in note for note in there.design.notes)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int8"])
+def test_transforms_learn_from_integers_of_any_type(tmp_path: Path, dtype: str) -> None:
+    data = table(2 * SAMPLE).drop(columns=["hit", "kind"])
+    data["k"] = (1 + np.arange(len(data)) % 100).astype(dtype)
+    # the least value, in a row that is not in the evenly spaced sample
+    data.loc[3, "k"] = np.iinfo(dtype).min
+    formula = "y ~ bs(k, knots=[30, 60])"
+    here = pr.Model.from_formula(formula, data.astype({"k": float}))
+    there = pr.Model.from_files(formula, write(tmp_path, data, "parquet"))
+    same_fit(here, there, "auto")
+
+
 @pytest.mark.slow
 def test_transforms_of_many_rows_learn_from_a_sample_and_say_so(tmp_path: Path) -> None:
     data = table(2 * SAMPLE + 7)

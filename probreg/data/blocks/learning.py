@@ -491,7 +491,8 @@ def scan_table(
         if kind_of(values) in ("number", "truth"):
             for sign, i in ((-1, int(np.argmin(values))), (1, int(np.argmax(values)))):
                 row = _without_codes(table.part(np.array([i])))
-                extremes[name, sign] = (sign * values[i], part.start + i, row)
+                # a float, because -1 times an unsigned or 8-bit number overflows
+                extremes[name, sign] = (sign * float(values[i]), part.start + i, row)
     spaced = EvenSample.of(part.start, part.rows, table)
     parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
     empty = Scan(
