@@ -75,7 +75,8 @@ class SmoothTerm:
             return columns
         values = np.asarray(by, dtype=object)
         if set(self.levels) == {"False", "True"} and kind == "number":
-            values = np.array([{0: False, 1: True}.get(v, v) for v in values])
+            # codes of the two levels, as objects, because an array of numbers would turn False into 0
+            values = np.array([{0: False, 1: True}.get(v, v) for v in values], object)
         texts = values.astype(str)
         bad = np.flatnonzero(~np.isin(texts, self.levels))
         if len(bad):
