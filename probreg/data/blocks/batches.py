@@ -18,6 +18,7 @@ from probreg.data.formula.recipe import (
     Recipe,
     make_columns,
     response_values,
+    rows_with_trials,
 )
 from probreg.data.rows import (
     Missing,
@@ -29,6 +30,7 @@ from probreg.data.rows import (
 )
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, prefix_errors
+from probreg.formula.terms import FormulaLayout
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -39,14 +41,14 @@ class Selection:
     """The columns that a model reads, and which rows count.
 
     `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
-    are treated as absent, and so are rows without trials: `weights` is the column of weights, `counts` the columns of a response of counts.
+    are treated as absent, and so are rows without trials of the response: `weights` is the column of weights.
     """
 
     names: tuple[str, ...]
     missing: Missing
     kinds: Mapping[str, str]
+    layout: FormulaLayout
     weights: str | None = None
-    counts: tuple[str, ...] = ()
 
     def tables(
         self, files: Tables, tally: Tally | None = None
@@ -57,12 +59,18 @@ class Selection:
             for table, file in batches:
                 with prefix_errors(_place_of(table, file)):
                     tally.rows += len(table.rows)
-                    counted = rows_that_count(table, self.weights, self.counts)
+                    counted = rows_that_count(
+                        table, self.weights, self.layout.count_columns
+                    )
                     tally.unused += int((~counted).sum())
                     part = table if counted.all() else table.part(counted)
                     if len(part.rows):
                         self._require_same_kinds(part)
                         part = self._complete(part, tally)
+                        has_trials = rows_with_trials(self.layout, part)
+                        if not has_trials.all():
+                            tally.unused += int((~has_trials).sum())
+                            part = part.part(has_trials)
                 if len(part.rows):
                     yield part, file
 

@@ -165,13 +165,7 @@ def plan(
     for name in [*numbers, *([weights] if weights else [])]:
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
-    selection = Selection(
-        names,
-        missing,
-        kinds,
-        weights=weights,
-        counts=parts.count_columns,
-    )
+    selection = Selection(names, missing, kinds, parts, weights)
     return Plan(parts, files, selection, first, offset, kind)
 
 

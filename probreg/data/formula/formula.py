@@ -20,6 +20,7 @@ from probreg.data.formula.recipe import (
     Recipe,
     make_columns,
     response_values,
+    rows_with_trials,
 )
 from probreg.data.rows import (
     Missing,
@@ -98,11 +99,10 @@ def read_formula(
         all_rows.part(counted) if not counted.all() else all_rows, missing
     )[0]
     refuse_infinite(table)
-    if parts.counted and not parts.count_columns:  # counts by expressions
-        has_trials = response_values(parts, table, Memory()).any(1)
-        if has_trials.any():
-            counted[counted] = has_trials
-            table = table.part(has_trials)
+    has_trials = rows_with_trials(parts, table)
+    if has_trials.any() and not has_trials.all():
+        counted[counted] = has_trials
+        table = table.part(has_trials)
     if weight is None:
         w = None
     else:

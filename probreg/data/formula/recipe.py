@@ -260,6 +260,13 @@ def response_values(parts: FormulaLayout, table: DataTable, memory: Memory) -> A
     return table.columns[expression.column]
 
 
+def rows_with_trials(parts: FormulaLayout, table: DataTable) -> np.ndarray:
+    """Return which rows (n,) have trials in a response of counts that are expressions; `rows_that_count` finds them in columns."""
+    if not parts.counted or parts.count_columns:
+        return np.ones(len(table.rows), dtype=bool)
+    return np.asarray(response_values(parts, table, Memory()).any(1))
+
+
 def require_response(parts: FormulaLayout, table: DataTable) -> None:
     """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
     name = parts.outcome[0].column if len(parts.outcome) == 1 else None
