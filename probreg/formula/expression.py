@@ -344,8 +344,9 @@ def _split_arguments(
         takes = "columns" if several else "one column"
         listed = ", ".join(f"{word}=" if several else word for word in words)
         unknown = "".join(f", got {word}=" for word in keywords if word not in words)
+        options_text = f"then {listed}" if listed else "without options"
         raise DataError(
-            f"{expression.written(call)!r}: {name} takes {takes}, then {listed or 'nothing'}{unknown}"
+            f"{expression.written(call)!r}: {name} takes {takes}, {options_text}{unknown}"
         )
     if name == "t2" and len(call.args) < 2:
         raise expression.make_error(

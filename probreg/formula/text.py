@@ -205,6 +205,8 @@ class PythonText:
             self.out.append(_SIGNS[sign])
         else:
             hint = "is not closed" if sign in "`'\"" else "is no part of a formula"
+            if sign == "%":
+                hint += " (b %in% a is written a/b)"
             raise self.fail(f"{sign!r} {hint}", token.start())
         self.operand = False
 

@@ -21,6 +21,7 @@ def fit():
     [
         ({"x": []}, "at: 'x' has no values"),
         ({"x": [[1.0], [2.0, 3.0]]}, "each value of 'x' is one number"),
+        ({"x": np.array(1.0)}, "each value of 'x' is one number"),
         (np.array([1.0, 2.0]), "at is a mapping .* got ndarray"),
         (pd.DataFrame({"x": [1.0]}), "at is a mapping .* got DataFrame"),
     ],

@@ -174,6 +174,8 @@ def test_a_tampered_recipe_is_refused(term):
         ),
         ("y ~ x ~ s", "'~' more than once"),
         ("y ~ x @ s", "'@' is no part of a formula at letter 7"),
+        ("y ~ s %in% x", "written a/b"),
+        ("y ~ scale(x, center=False)", "scale takes one column, without options"),
         ("y ~ log(x])", "cannot be read"),
         ("y ~ x**s", "a power of terms is a whole number"),
         ("y ~ (x - 1):s", "has a number in it"),

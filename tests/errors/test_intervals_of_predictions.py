@@ -299,8 +299,18 @@ def test_a_truth_has_every_parameter():
     fit = line()
     with pytest.raises(pr.DataError, match="the truth lacks sigma"):
         coverage(fit.model, [0.0, 1.0])
-    with pytest.raises(pr.DataError, match="the truth is coefficients, a Fit"):
-        coverage(fit.model, pr.Truth({"x1": 1.0}, {"sigma": 1.0}))
+    by_name = {"Intercept": 0.0, "x1": 1.0, "sigma": 1.0}
+    for truth in (by_name, pr.Truth({"x1": 1.0}, {"sigma": 1.0}), "x1", None):
+        with pytest.raises(pr.DataError, match="the truth is coefficients, a Fit"):
+            coverage(fit.model, truth)
+    with pytest.raises(pr.DataError, match="got a function"):
+        coverage(fit.model, lambda row: row["x1"])
+    x = np.arange(9.0)
+    classes = pr.Model.from_arrays(x, np.arange(9) % 3, likelihood="categorical")
+    two = pr.Model.from_arrays(x, np.arange(9) % 2, likelihood="bernoulli")
+    for model, other in ((classes, two), (two, classes)):
+        with pytest.raises(pr.DataError, match="other columns than the model"):
+            coverage(model, pr.fit(other))
     with pytest.raises(pr.DataError, match="expected 1 finite per column"):
         coverage(fit.model, pr.Truth([1.0], {"sigma": 1.0}))
     with pytest.raises(pr.DataError, match="other columns than the model"):

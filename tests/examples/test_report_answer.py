@@ -89,6 +89,16 @@ def test_what_is_not_the_same_everywhere_is_averaged(formula):
     assert told(fit)[0].startswith("x from ")  # unasked: between the quartiles
 
 
+def test_a_transformed_number_moves_between_its_quartiles_as_a_ratio_of_odds():
+    fit = fitted("b ~ log(w ** 2) + x", likelihood="bernoulli")
+    found = answer(fit, None, data=None, prob=0.9).effects[0]
+    low, high = np.log(np.quantile(TABLE["w"], [0.25, 0.75]) ** 2)
+    slope = fit.coef.sel(coef="log(w ** 2)").item()
+    assert found.move.startswith("w from ")
+    assert found.ratio
+    assert found.estimate == pytest.approx(np.exp(slope * (high - low)), rel=1e-9)
+
+
 def test_what_has_no_estimate_or_no_interval_says_so():
     lost = told(fitted("apart ~ x + z", likelihood="bernoulli"))
     assert (

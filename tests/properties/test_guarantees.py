@@ -301,7 +301,6 @@ def test_the_bound_of_normalised_steps_weighs_the_rows_of_every_pass(
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
     rng: np.random.Generator,
 ):

@@ -121,6 +121,16 @@ def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
     assert len(_lines(alone)) <= 5
 
 
+def test_redundant_levels_of_a_factor_are_one_finding():
+    twice = {
+        "y": Z[:50],
+        "g": np.resize(list("abcde"), 50),
+        "h": np.resize(list("ABCDE"), 50),
+    }
+    (rank,) = pr.check(pr.Model.from_formula("y ~ g + h", twice))["rank"]
+    assert "4 of its columns are combinations of g" in rank.sentence
+
+
 def test_diagnose_reports_that_no_estimate_exists():
     y = (Z > 0).astype(float)
     with pytest.warns(pr.ProbregWarning, match="no maximum"):

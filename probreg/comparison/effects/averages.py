@@ -29,6 +29,12 @@ class RowGroup:
     share: Array
     labels: Mapping[str, Any] = field(default_factory=dict)
 
+    def select(self, values: Array, axis: int = 0) -> Array:
+        """Return the rows of this group from values, without a copy if these are all rows, which are in order."""
+        if len(self.rows) == values.shape[axis]:
+            return values
+        return values[(slice(None),) * axis + (self.rows,)]
+
 
 class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
@@ -42,6 +48,12 @@ class Target(ABC):
     @abstractmethod
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         """Pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl = sum over pairs of L_ikl x_ij."""
+
+    def values_of_draws(
+        self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
+    ) -> Array:
+        """Return h at draws; slopes in several variables share the Jacobian of their mean, by the identity of the mean."""
+        return self.values(model, beta, aux)
 
     @abstractmethod
     def sums(self) -> list[Mapping[str, RowSums]]:
@@ -97,6 +109,13 @@ class AverageSlope(Target):
             eta = eta + residual[1]
             v = v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
+
+    def values_of_draws(
+        self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
+    ) -> Array:
+        if id(self.at) not in jacobians:
+            jacobians[id(self.at)] = jacobian(model.likelihood, self.at.eta(beta))
+        return np.einsum("snkm,snm->snk", jacobians[id(self.at)], self.D @ beta)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
@@ -155,12 +174,12 @@ def average(
     h = target.values(model, beta, aux)
     pairs = target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
-    value = np.stack([g.share @ h[g.rows] for g in groups])
+    value = np.stack([g.share @ g.select(h) for g in groups])
     gradient = np.zeros((*value.shape, *beta.shape))
     for g, total in zip(groups, gradient):
         for L, X in pairs:
-            weighted = g.share[:, None, None] * L[g.rows]
-            sums = X[g.rows].T @ weighted.reshape(len(weighted), -1)
+            weighted = g.share[:, None, None] * g.select(L)
+            sums = g.select(X).T @ weighted.reshape(len(weighted), -1)
             total += np.moveaxis(sums.reshape(-1, *weighted.shape[1:]), 0, 1)
     return value, gradient.reshape(*value.shape, -1), h
 
@@ -197,11 +216,18 @@ def averages_of_draws(
         atoms = slice(start, start + size)
         aux = {k: v[atoms] for k, v in draws.items()}
         beta = aux.pop("beta")
+        jacobians: dict[int, Array] = {}
         averages = []
         for target, groups in quantities:
-            h = target.values(model, beta, aux, residual(target, atoms))
+            added = residual(target, atoms)
+            if len(added):
+                h = target.values(model, beta, aux, added)
+            else:
+                h = target.values_of_draws(model, beta, aux, jacobians)
             # einsum of one row of numbers and a stack is no product of matrices; tensordot is
-            means = [np.tensordot(h[:, g.rows], g.share, ((1,), (0,))) for g in groups]
+            means = [
+                np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
+            ]
             averages.append(np.stack(means, 1))
         return averages
 

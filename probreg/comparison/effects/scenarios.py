@@ -378,7 +378,7 @@ def settings(
     lists = {}
     for name, values in (at or {}).items():
         _require_variable(rows, name, "at")
-        is_list = isinstance(values, list | tuple | np.ndarray)
+        is_list = isinstance(values, list | tuple) or np.ndim(values) > 0
         lists[name] = values if is_list else [values]
         if not len(lists[name]):
             raise DataError(f"at: {name!r} has no values")

@@ -156,6 +156,8 @@ def coverage(
         reason = METHODS.resolve(method_of(kind, model)).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
+    if callable(truth.mean if isinstance(truth, Truth) else truth):
+        raise DataError("truth is a Fit or coefficients, got a function")
     known = with_known_aux(truth, model)
     beta = _true_coefficients(known, model)
     design = model.design
@@ -192,7 +194,8 @@ def _true_coefficients(truth: Truth, model: Model) -> Array:
     """Return beta (p, m)."""
     if not isinstance(truth.mean, Fit):
         return as_coefficients(truth.mean, model)
-    if truth.mean.model.design.columns != model.design.columns:
+    theirs = truth.mean.model
+    if theirs.shape != model.shape or theirs.design.columns != model.design.columns:
         raise DataError("truth is a fit with other columns than the model")
     return truth.mean.solution.beta
 

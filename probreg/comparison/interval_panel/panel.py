@@ -123,7 +123,7 @@ def interval_panel(
 
 
 def check_kinds(kinds: Iterable[str]) -> list[str]:
-    """Return the names as a list. DataError for an unknown name."""
+    """Return the names as a list, each once. DataError for an unknown name."""
     if isinstance(kinds, str) or not isinstance(kinds, Iterable):
         raise DataError(
             f"kinds is a list of names, such as ['t'], got {shown_value(kinds)}"
@@ -133,7 +133,7 @@ def check_kinds(kinds: Iterable[str]) -> list[str]:
     if wrong or not names:
         problem = f"no interval is called {wrong[0]!r}" if wrong else "kinds is empty"
         raise DataError(f"{problem}; there are: {', '.join(INTERVALS)}")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def interval_ends(fit: Fit, kind: str, prob: float) -> Array:

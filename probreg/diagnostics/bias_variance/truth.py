@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
 from probreg.data.formula.variables import variables
@@ -62,6 +63,11 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
     """The truth with every nuisance parameter as a number."""
     if not isinstance(truth, Truth):
         truth = Truth(truth)
+    has_values = isinstance(truth.mean, Fit) or callable(truth.mean)
+    if not has_values and as_array(truth.mean, "the truth").dtype.kind not in "fiu":
+        raise DataError(
+            f"the truth is coefficients, a Fit, a function of the variables or a Truth, got {shown_value(truth.mean)}"
+        )
     aux = {**model.fixed}
     if isinstance(truth.mean, Fit):
         require_predictive(truth.mean.solution, truth.mean.method)
@@ -129,10 +135,6 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
 def as_coefficients(values: Any, model: Model) -> Array:
     """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
     beta = as_array(values, "the truth")
-    if beta.dtype.kind not in "fiu":
-        raise DataError(
-            f"the truth is coefficients, a Fit, a function of the variables or a Truth, got {values!r}"
-        )
     beta = (beta[:, None] if beta.ndim == 1 else beta).astype(float)
     p, m = model.shape
     outcomes = len(model.likelihood.outcomes) or 1

@@ -144,9 +144,12 @@ def _of_variable(
     contrasts = moves(rows, name, step)
     changes = [_column_change(rows, name, move) for move in contrasts]
     if any(c is None for c in changes):
-        step = quartiles or step
-        contrasts = moves(rows, name, step)
-        return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
+        if quartiles:
+            step = quartiles
+            contrasts = moves(rows, name, step)
+            changes = [_column_change(rows, name, move) for move in contrasts]
+        if any(c is None for c in changes):
+            return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
         for move, c in zip(contrasts, changes)
