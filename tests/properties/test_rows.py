@@ -553,6 +553,13 @@ def test_blocks_of_tables_go_by_their_names() -> None:
     )
 
 
+def test_blocks_may_come_from_a_builtin_without_signature() -> None:
+    data = table()
+    blocks = [(data[["x", "z"]], data.y)]
+    a, b = (pr.fit(pr.Model.from_blocks(v)) for v in (blocks, partial(iter, blocks)))
+    np.testing.assert_array_equal(a.coef, b.coef)
+
+
 def test_a_categorical_response_keeps_its_order_in_blocks() -> None:
     data = table()
     X, hit = (

@@ -99,6 +99,8 @@ def array_blocks(
             inspect.signature(blocks).bind()
         except TypeError:
             raise DataError("blocks is a function without arguments") from None
+        except ValueError:  # builtins such as iter have no signature
+            pass
     parts = blocks if callable(blocks) else partial(iter, blocks)
     if columns is None:
         columns = _names(parts)
