@@ -428,9 +428,11 @@ def joint(
     for prior, where in chosen:
         if prior.size not in (None, len(where)):
             names = ", ".join(columns[i] for i in where)
-            hint = " (the intercept is free unless named in a mapping)"
+            hint = ""
+            if isinstance(spec, Prior) and free.any():
+                hint = " (the intercept is free unless named in a mapping)"
             raise DataError(
-                f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint * isinstance(spec, Prior)}"
+                f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
             )
     flat_columns = tuple(sorted(set(range(len(columns))).difference(taken)))
     blocks = list[BlockPrior]()

@@ -391,6 +391,7 @@ PRIORS = [
     ({"prior": {"x1": Normal(2.0), ("x1", "x2"): Normal(1.0)}}, pr.DataError, "two priors were given for x1"),
     ({"prior": Normal((1.0, 2.0, 3.0))}, pr.DataError, "stated for 3 columns and touches 2: x1, x2.*intercept is free"),
     ({"prior": {("x1", "x2"): Normal((1.0, 2.0, 3.0))}}, pr.DataError, "stated for 3 columns and touches 2: x1, x2$"),
+    ({"prior": Normal((1.0, 2.0, 3.0)), "intercept": False}, pr.DataError, "stated for 3 columns and touches 2: x1, x2$"),
     ({"prior": Normal(1.0, sigma_units=True), "likelihood": "bernoulli"}, pr.Incompatible, "in units of sigma needs a likelihood with a noise scale; bernoulli"),
     ({"prior": pr.priors.StudentT(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "got student.*likelihood='categorical'"),
     ({"prior": pr.priors.GroupLaplace(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "got group_laplace"),
