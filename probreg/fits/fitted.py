@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Fitted:
         """The word "mode" for a point estimate, "posterior" for a posterior."""
         return self.method.target
 
-    def once[T](self, make: Callable[[Any], T]) -> T:
+    def once[T](self, make: Callable[[Self], T]) -> T:
         """Return make(self), computed at the first call and then cached with this fit.
 
         Parameters

@@ -349,7 +349,7 @@ class RoughStart(NamedTuple):
     and rough logs of nuisance parameters."""
 
     target: Array  # (n, m) of the rows in memory
-    weight: Array  # (n,)
+    weight: Array  # (n,), 0 where there is nothing to regress on
     log_aux: Array
 
 
@@ -363,13 +363,14 @@ def rough_start(model: Model) -> RoughStart:
         return RoughStart(np.zeros((0, 1)), np.zeros(0), log_aux)
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.initial_eta(design.observed)
-    values = likelihood.at_rows({**aux, **model.fixed}, design.precision)
-    information = likelihood.information(eta, **values, **model.given(design))
-    return RoughStart(
-        minus_offset(eta, design.offset),
-        np.einsum("nkk->n", information) * full_weights(design.weights, design.n),
-        np.log([aux[a] for a in model.unknown]),
-    )
+    target = minus_offset(eta, design.offset)
+    weight = np.zeros(design.n)
+    if target.any():
+        values = likelihood.at_rows({**aux, **model.fixed}, design.precision)
+        information = likelihood.information(eta, **values, **model.given(design))
+        weight = np.einsum("nkk->n", information)
+        weight = weight * full_weights(design.weights, design.n)
+    return RoughStart(target, weight, np.log([aux[a] for a in model.unknown]))
 
 
 @one_blas_thread()
