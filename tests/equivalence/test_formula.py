@@ -205,6 +205,10 @@ def test_declared_order_of_levels_is_kept():
     [
         *FORMULAS[:9],
         "y ~ bs(z, df=6)*g",
+        "y ~ bs(z, df=4, lower_bound=0, upper_bound=20)",
+        "y ~ bs(z, knots=[2, 5, 8], lower_bound=1.5, upper_bound=9, extrapolation='extend')",
+        "y ~ cc(z, df=4, lower_bound=0, upper_bound=24)",
+        "y ~ cr(z, df=4, lower_bound=3, upper_bound=8, extrapolation='extend')",
         "y ~ bs(z, knots=[2, 5, 8], degree=1, extrapolation='clip')",
         "y ~ cr(z, df=4) + cc(z, knots=[3, 5, 7]):x",
         "y ~ cr(z, df=4, extrapolation='extend')",

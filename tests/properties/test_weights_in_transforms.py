@@ -36,8 +36,8 @@ AT = {"x": [0.25, 0.5], "z": [0.3, -0.2], "g": ["b", "d"]}
 TERMS = {
     "poly": "poly(x, 3)",
     "bs": "bs(x, df=6)",
-    "bs clipped": "bs(x, df=5, extrapolation='clip')",
-    "bs extended": "bs(x, df=5, extrapolation='extend')",
+    "bs clipped": "bs(x, df=5, lower_bound=0.1, upper_bound=0.9, extrapolation='clip')",
+    "bs extended": "bs(x, df=5, lower_bound=0.1, upper_bound=0.9, extrapolation='extend')",
     "bs at knots": "bs(x, knots=[0.3, 0.6])",
     "cr": "cr(x, df=5)",
     "cr free": "0 + cr(x, df=5)",

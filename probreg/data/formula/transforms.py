@@ -109,14 +109,15 @@ def poly(
 
 def bs(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None, degree: int = 3,
-    extrapolation: str = "raise",
+    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
 ) -> FactorColumns:  # fmt: skip
     """Return B-splines without the first, since their sum is 1."""
     from scipy.interpolate import BSpline
 
     if not state:
         n_inner = None if df is None else df - degree
-        state["knots"] = _choose_knots(x, counts, n_inner, knots)
+        bounds = (lower_bound, upper_bound)
+        state["knots"] = _choose_knots(x, counts, n_inner, knots, bounds)
     padded = np.pad(state["knots"], degree, mode="edge")
     spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree)
     B = _evaluate_spline(spline, x, state, extrapolation)
@@ -124,19 +125,21 @@ def bs(
 
 
 def _choose_knots(
-    x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None
-) -> list[float]:
-    """Return the ends of the rows with the inner knots between them: as given, or quantiles of the rows."""
-    low = float(x.min())
-    high = float(x.max())
+    x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None,
+    bounds: tuple[float | None, float | None],
+) -> list[float]:  # fmt: skip
+    """Return the bounds, by default the ends of the rows, with the inner knots between them: as given, or quantiles of the rows within."""
+    low = float(x.min() if bounds[0] is None else bounds[0])
+    high = float(x.max() if bounds[1] is None else bounds[1])
     if n_inner is not None and knots is not None:
         raise DataError("expected df or knots, not both")
     if n_inner is not None and n_inner < 0:
         raise DataError(f"df is too small: expected {-n_inner} more")
     inner = np.sort(np.asarray(knots or [], dtype=float))
-    if n_inner:
+    inside = (x >= low) & (x <= high)
+    if n_inner and inside.any():
         shares = np.linspace(0.0, 1.0, n_inner + 2)[1:-1]
-        inner = weighted_quantiles(x, counts, shares)
+        inner = weighted_quantiles(x[inside], counts[inside], shares)
     all_knots = [low, *inner.tolist(), high]
     if all_knots != sorted(all_knots) or low == high:
         raise DataError(f"expected knots between the bounds {low:g} and {high:g}")
@@ -160,7 +163,8 @@ def _evaluate_spline(
 
 def cubic(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
-    extrapolation: str = "raise", *, cyclic: bool, centred: bool,
+    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise", *,
+    cyclic: bool, centred: bool,
 ) -> FactorColumns:  # fmt: skip
     """Return cubic splines that are 1 at one knot and 0 at the others.
 
@@ -172,7 +176,9 @@ def cubic(
     if not state:
         n_inner = None if df is None else df - 2 + int(centred) + int(cyclic)
         distinct = np.unique(x)
-        state["knots"] = _choose_knots(distinct, np.ones(len(distinct)), n_inner, knots)
+        state["knots"] = _choose_knots(
+            distinct, np.ones(len(distinct)), n_inner, knots, (lower_bound, upper_bound)
+        )
     spline = _cardinal_spline(np.asarray(state["knots"]), cyclic=cyclic)
     B = _evaluate_spline(spline, x, state, extrapolation)
     if not centred:
