@@ -12,9 +12,8 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import DataFrame
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
-from probreg.comparison.notes import notes
 from probreg.comparison.numbers import FitTable, dataset
-from probreg.comparison.rendering import comparison_html, comparison_text
+from probreg.comparison.rendering import comparison_html, comparison_text, notes
 from probreg.comparison.same_question import (
     check_kind,
     differing_terms,

@@ -27,7 +27,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import has_effects, outcomes_of
 from probreg.priors import Flat, ProximalPrior
 from probreg.tables import PrintsTable, Table
-from probreg.tables.formats import format_digits
+from probreg.tables.render import format_digits
 
 Array = np.ndarray
 

@@ -155,3 +155,12 @@ def from_arrays(
         precision=precision,
         weight_kind=kind,
     )
+
+
+def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
+    """Return the recipe that `to_json` wrote; nothing in it is executed."""
+    if saved.get("kind") == "arrays":
+        return ArrayColumns.from_json(saved)
+    from probreg.data.formula.recipe import Recipe
+
+    return Recipe.from_json(saved)

@@ -21,7 +21,7 @@ from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.linalg import triangular
 from probreg.system.terminal import few_names
-from probreg.tables.notebook import PrintsLines
+from probreg.tables.render import PrintsLines
 
 Array = np.ndarray
 SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`

@@ -32,7 +32,7 @@ from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.system.terminal import few_names
-from probreg.tables.notebook import PrintsLines
+from probreg.tables.render import PrintsLines
 
 if TYPE_CHECKING:
     from probreg.data.blocks.parts import RowsInParts

@@ -29,7 +29,7 @@ from probreg.linalg import (
     triangular,
 )
 from probreg.system.terminal import few_names
-from probreg.tables.notebook import PrintsLines
+from probreg.tables.render import PrintsLines
 
 Array = NDArray[Any]
 MAX_COLUMNS = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.errors import DataError
 from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 if TYPE_CHECKING:
     import pandas as pd

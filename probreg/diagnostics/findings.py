@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 from probreg.errors import Incompatible
 from probreg.system.terminal import clean_lines, format_number, format_p
 from probreg.tables import Column, Table
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 # p-values below which a test is noted, and below which it is a warning
 SIGNIFICANT, STRONG = 0.01, 1e-4

@@ -24,7 +24,7 @@ from probreg.inference.base import has_effects, reported_coefficients
 from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
 from probreg.model.hyperparameters import hyper_at, plain_name
 from probreg.model.model import Model
-from probreg.model.term_variables import (
+from probreg.model.pymc_model import (
     TermVariable,
     names_taken,
     response_name,

@@ -949,7 +949,7 @@ class Fit(FitStatistics):
         >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
         True
         """
-        from probreg.inference.exact.posterior_as_prior import posterior_as_prior
+        from probreg.inference.exact.conjugate import posterior_as_prior
 
         original = self.stated_model
         how = None

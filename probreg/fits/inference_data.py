@@ -35,7 +35,7 @@ from probreg.model.drawn_prior import (
 )
 from probreg.model.likelihood_sums import log_densities_at
 from probreg.model.model import Model
-from probreg.model.term_variables import response_name
+from probreg.model.pymc_model import response_name
 
 Array = np.ndarray
 

@@ -14,6 +14,7 @@ from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
+    VarianceShares,
     deviance_at,
     estimated_coefficients,
     exact_fit,
@@ -26,13 +27,13 @@ from probreg.fits.goodness import (
     overall_test,
     share_explained,
     statistic_or_nan,
+    variance_shares,
     why_no_criterion,
 )
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions
-from probreg.fits.variance_shares import VarianceShares, variance_shares
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
 

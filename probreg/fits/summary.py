@@ -13,11 +13,13 @@ import pandas as pd
 
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.goodness import (
+    effective_of_terms,
     exact_fit,
     is_density,
     is_maximum_likelihood,
     is_saturated,
     statistic_or_nan,
+    variance_shares,
     why_no_test,
 )
 from probreg.fits.inference_data import (
@@ -26,7 +28,6 @@ from probreg.fits.inference_data import (
 )
 from probreg.fits.smooth_functions import describe_smooths
 from probreg.fits.statistics import FitStatistics
-from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import (
     has_effects,
     reported_estimate,
@@ -52,7 +53,7 @@ from probreg.system.terminal import (
     format_probability,
 )
 from probreg.tables import Table
-from probreg.tables.formats import format_p_value, format_significant
+from probreg.tables.render import format_p_value, format_significant
 
 Array = np.ndarray
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"

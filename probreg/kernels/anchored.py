@@ -14,9 +14,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
-from probreg.kernels.definite import refuse_indefinite
-from probreg.kernels.pairs import Array, RowPairs
-from probreg.kernels.pivots import pivoted_root
+from probreg.kernels.pairs import Array, RowPairs, pivoted_root, refuse_indefinite
 from probreg.linalg import inverse_upper, one_blas_thread
 from probreg.linalg.lazy_array import LazyArray
 

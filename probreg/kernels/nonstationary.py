@@ -11,8 +11,7 @@ from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Number, shown_value, whole_number
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
-from probreg.kernels.definite import refuse_indefinite
-from probreg.kernels.pairs import Array, RowPairs
+from probreg.kernels.pairs import Array, RowPairs, refuse_indefinite
 
 Degree = Annotated[int, whole_number(1, 50)]
 Offset = Annotated[

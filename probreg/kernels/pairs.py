@@ -1,6 +1,6 @@
 """Pairs of rows at which a covariance function is evaluated: all pairs, or each row with itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,3 +117,71 @@ def refuse_far(rows: Array, name: str) -> None:
             f"{name} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
             + (f", of at most {largest:g}" if np.isfinite(rows[i, j]) else "")
         )
+
+
+def refuse_asymmetric(K: Array) -> None:
+    """DataError for a square matrix that is not symmetric."""
+    difference = np.abs(K - K.T)
+    # of max |k|: a difference of k(x, z) and k(z, x) above this is no rounding
+    if (difference > 1e-10 * np.abs(K).max()).any():
+        i, j = np.unravel_index(int(np.argmax(difference)), K.shape)
+        raise DataError(
+            f"k(x, z) is {K[i, j]:.6g} and k(z, x) {K[j, i]:.6g} of rows {i} and {j}: a covariance is symmetric"
+        )
+
+
+def refuse_negative(smallest: float, K: Array, subject: str = "this function") -> None:
+    """DataError for a least eigenvalue, of K or of a projection of it, that is negative beyond rounding."""
+    # of n max |k|: a least eigenvalue below minus this is no rounding
+    if smallest < -1e-10 * len(K) * np.abs(K).max():
+        raise DataError(
+            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of {subject} is {smallest:.3g}: it is no covariance function"
+        )
+
+
+def refuse_indefinite(K: Array) -> None:
+    """DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
+    refuse_asymmetric(K)
+    refuse_negative(float(np.linalg.eigvalsh(K)[0]), K)
+
+
+def pivoted_root(
+    d: Array,
+    row: Callable[[int], Array],
+    *,
+    max_rank: int,
+    floor: float,
+    tol: float = 0.0,
+    check: Callable[[Array, list[int]], None] | None = None,
+) -> tuple[list[int], Array, Array]:
+    """Return pivots, G (r, n) with C ~ G'G, upper triangular in the columns of the pivots, and the diagonal of C - G'G.
+
+    `d` is the diagonal of C, and `row` returns a row of it. It stops where each entry of the remaining diagonal is at most
+    `floor`, or their sum at most `tol` of the trace. `check` sees the remaining diagonal before rounding below 0 is removed.
+
+    >>> C = np.array([[4.0, 2.0], [2.0, 5.0]])
+    >>> pivots, G, d = pivoted_root(np.diag(C), lambda i: C[i], max_rank=2, floor=0.0)
+    >>> pivots, bool(np.allclose(G.T @ G, C))
+    ([1, 0], True)
+    """
+    pivots: list[int] = []
+    G = np.empty((min(16, max_rank), len(d)))
+    total = d.sum()
+    while len(pivots) < max_rank:
+        r = len(pivots)
+        i = int(np.argmax(d))
+        if d[i] <= floor or d.sum() <= tol * total:
+            break
+        if r == len(G):
+            G = np.vstack([G, np.empty((min(r, max_rank - r), len(d)))])
+        # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2
+        g = row(i) - G[:r, i] @ G[:r]
+        g[pivots] = 0.0
+        G[r] = g / np.sqrt(d[i])
+        d = d - np.square(G[r])
+        d[i] = 0.0
+        pivots.append(i)
+        if check is not None:
+            check(d, pivots)
+        d = np.maximum(d, 0.0)
+    return pivots, G[: len(pivots)], d

@@ -12,8 +12,7 @@ import numpy as np
 
 from probreg.errors import DataError
 from probreg.kernels.basis import KernelBasis
-from probreg.kernels.pairs import Array, RowPairs
-from probreg.kernels.pivots import pivoted_root
+from probreg.kernels.pairs import Array, RowPairs, pivoted_root
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
 _NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations

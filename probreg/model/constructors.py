@@ -557,7 +557,7 @@ class FromData(ABC):
 
 def design_of_moments(moments: AnyMoments) -> Design:
     """The design, without rows, of which these are the moments."""
-    from probreg.data.saved_recipe import recipe_from_json
+    from probreg.data.array_columns import recipe_from_json
 
     origin = moments.origin
     columns = moments.columns

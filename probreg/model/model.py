@@ -75,7 +75,7 @@ from probreg.priors import (
 from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, PriorLike, read_aux, read_prior
 from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 if TYPE_CHECKING:
     from probreg.model.prior_predictive import PriorPredictive

@@ -21,7 +21,7 @@ from probreg.model.hyperparameters import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
 from probreg.system.terminal import clean_lines, few_names, truncate_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 Array = np.ndarray
 

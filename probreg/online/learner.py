@@ -235,7 +235,7 @@ class Gradient(Learner):
     def block(
         self, state: State, X: Array, y: Array, arrays: RoundArrays
     ) -> tuple[State, int]:
-        from probreg.online import first_order_loops as loops
+        from probreg.online import loops
 
         w = np.array(state.w)
         memory = {name: np.array(a) for name, a in state.memory.items()}

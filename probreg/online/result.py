@@ -14,7 +14,7 @@ from probreg.online.kernel_theorems import guarantee_of
 from probreg.online.rounds import Rounds
 from probreg.online.updates import Array
 from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 # a share of the rounds
 Share = Annotated[float, Number(0.0, 1.0, (1.0,), "a number above 0 and at most 1")]

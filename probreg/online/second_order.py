@@ -73,7 +73,7 @@ class RLS(Learner):
     def block(
         self, state: State, X: Array, y: Array, arrays: RoundArrays
     ) -> tuple[State, int]:
-        from probreg.online import second_order_loops as loops
+        from probreg.online import loops
 
         w = np.array(state.w)
         F = np.array(state.memory["factor"])

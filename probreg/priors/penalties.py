@@ -26,7 +26,7 @@ from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.system.terminal import clean_lines
 from probreg.tables import Column, Table
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")

@@ -28,7 +28,7 @@ from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.descriptions import prior_line
 from probreg.system.terminal import format_probability
 from probreg.tables import Column, Table
-from probreg.tables.formats import format_p_value, format_rounded
+from probreg.tables.render import format_p_value, format_rounded
 
 Beneath = Literal["se", "interval", "p"]
 Cell = tuple[str, str]  # a number, and its error or interval

@@ -1,4 +1,4 @@
 """Tables: one class of typed columns, with a renderer for each format."""
 
-from probreg.tables.content import Column as Column
+from probreg.tables.render import Column as Column
 from probreg.tables.table import PrintsTable as PrintsTable, Table as Table

@@ -6,13 +6,19 @@ from typing import Any
 
 from probreg.arguments.types import DataFrame
 from probreg.system.terminal import WIDTH, clean_lines, truncate_lines
-from probreg.tables.content import Column, Format, Kind, TableContent
 from probreg.tables.data import csv_text, json_text, records
-from probreg.tables.formats import format_significant
-from probreg.tables.html import table_html
-from probreg.tables.markup import table_latex, table_markdown
-from probreg.tables.notebook import notebook_html
-from probreg.tables.text import table_lines
+from probreg.tables.render import (
+    Column,
+    Format,
+    Kind,
+    TableContent,
+    format_significant,
+    notebook_html,
+    table_html,
+    table_latex,
+    table_lines,
+    table_markdown,
+)
 
 LINES = 40  # of a print at most
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import probreg as pr
+from probreg.data.array_columns import recipe_from_json
 from probreg.data.formula import formula as formulas
 from probreg.data.formula.recipe import Recipe
 from probreg.data.formula.variables import terms
-from probreg.data.saved_recipe import recipe_from_json
 
 
 def read_formula(formula, data, **options):

@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.bias_variance import Truth, bias_variance
-from probreg.show.plot.bias_variance import bias_variance as picture
+from probreg.show.plot.simulation import bias_variance as picture
 
 Array = np.ndarray
 SIGMA = 0.8

@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.node_normal import NodeNormal
+from probreg.inference.exact.nodes import NodeNormal
 
 
 def test_the_mean_at_given_scales_is_moved_from_the_mode_towards_that_of_a_grid():

@@ -14,8 +14,12 @@ from probreg.comparison.leave_out.modes import (
     newton_step_without_rows,
 )
 from probreg.comparison.tuning import CRITERIA, folds_of, path, tune
-from probreg.comparison.tuning.criteria import LOSSES, mean_and_error
-from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
+from probreg.comparison.tuning.criteria import (
+    LOSSES,
+    laplace_evidence,
+    log_evidence,
+    mean_and_error,
+)
 from probreg.comparison.tuning.held_out import held_out_losses
 from probreg.inference import mode_path
 from probreg.inference.penalized.left_out_parts import LeftOutParts

@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.inference import Method
-from probreg.inference.exact.posterior_as_prior import posterior_as_prior
+from probreg.inference.exact.conjugate import posterior_as_prior
 from probreg.priors import MultivariateNormal
 
 RNG = np.random.default_rng(11)

@@ -100,7 +100,7 @@ def test_degrees_of_freedom_are_those_of_balanced_analysis_of_variance():
 
 
 def test_effective_degrees_of_freedom_are_the_trace_of_the_hat_matrix(rows):
-    from probreg.fits.variance_shares import effective_of_terms
+    from probreg.fits.goodness import effective_of_terms
 
     fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", rows))
     X, sigma = fit.model.design.X, fit.aux["sigma"]

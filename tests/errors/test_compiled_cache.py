@@ -70,13 +70,9 @@ def test_every_kept_function_of_the_package_is_kept_so():
     from probreg.compiled.cache import _Rebuilt
     from probreg.inference.penalized import coordinate_loops
     from probreg.likelihoods import Poisson
-    from probreg.online import first_order_loops, second_order_loops
+    from probreg.online import loops
 
-    made = [
-        v
-        for room in (coordinate_loops, first_order_loops, second_order_loops)
-        for v in vars(room).values()
-    ]
+    made = [v for room in (coordinate_loops, loops) for v in vars(room).values()]
     made = [v for v in made if hasattr(v, "py_func")] + [
         f for f in loops_of(Poisson.compiled_density) if f is not None
     ]

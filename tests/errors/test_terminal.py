@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.system.terminal import cut_middle, visible, wrap_line
-from probreg.tables.text import cut_names
+from probreg.tables.render import cut_names
 from tests.commands import run
 
 COLUMN, LEVEL = (

@@ -10,7 +10,7 @@ import pytest
 import probreg as pr
 from probreg.model.descriptions import prior_line
 from probreg.show.report.answer import answer
-from probreg.show.report.tables import predictions_table
+from probreg.show.report.sections import predictions_table
 from tests.examples.test_report import read
 from tests.properties.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 from tests.properties.texts import unfolded

@@ -11,7 +11,7 @@ import probreg as pr
 from probreg.comparison import Comparison, compare, prior_weights
 from probreg.inference import Draws
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
-from probreg.tables.formats import decimals, format_rounded
+from probreg.tables.render import decimals, format_rounded
 
 EXACT = 1e-12  # the same numbers, copied: rounding of a division at most
 

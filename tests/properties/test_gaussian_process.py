@@ -17,13 +17,12 @@ from probreg.diagnostics.after.prior import (
 from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.process_surface import ProcessSurface
-from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurface
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.model.descriptions import prior_line
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
-from probreg.model.process_bases import FAR
+from probreg.model.term_priors import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 
 from .cases import Array, gradient

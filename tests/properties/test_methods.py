@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import comb
 
 import probreg as pr
-from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
+from probreg.comparison.tuning.criteria import has_closed_evidence, log_evidence
 from probreg.inference import METHODS, Method, Status
 from probreg.likelihoods import LIKELIHOODS, ProximalLikelihood, SmoothLikelihood
 from probreg.priors import Normal

@@ -11,8 +11,8 @@ import probreg as pr
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
+from probreg.show.plot.fitted import sweep, variables
 from probreg.show.plot.observations import bin_means, observations
-from probreg.show.plot.sweep import sweep, variables
 
 from .cases import own
 

@@ -11,9 +11,9 @@ from scipy.special import erf
 
 import probreg as pr
 from probreg.diagnostics.simulation import sbc, simulate
-from probreg.diagnostics.simulation.uniform import simultaneous, uniformity, within
+from probreg.diagnostics.simulation.sbc import simultaneous, uniformity, within
 from probreg.inference import METHODS, Conjugate, Draws
-from probreg.show.plot.sbc import sbc as picture
+from probreg.show.plot.simulation import sbc as picture
 from tests.properties.cases import LIKELIHOOD_CASES, covering, dkw, model_for, named
 
 UNITS = {c: pr.Normal(2.0, sigma_units=True) for c in ("Intercept", "x1", "x2")}

@@ -9,12 +9,13 @@ import numpy as np
 from probreg.comparison.effects.averages import (
     AveragedEffect,
     AverageSlope,
+    EffectSums,
     Target,
     average,
     averages_of_draws,
+    effect_sums,
     moves_of_rows,
 )
-from probreg.comparison.effects.off_span import EffectSums, effect_sums
 from probreg.comparison.effects.scenarios import Population
 from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.errors import DataError, Incompatible, NotConverged

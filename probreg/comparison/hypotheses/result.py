@@ -10,7 +10,7 @@ from probreg.fits.fit import Fit
 from probreg.formula.hypothesis import Restriction
 from probreg.system.terminal import clean_lines, format_probability
 from probreg.tables import Table
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 
 @dataclass(frozen=True)

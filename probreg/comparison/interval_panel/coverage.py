@@ -37,7 +37,7 @@ from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.system.progress import each_of
 from probreg.tables import PrintsTable, Table
-from probreg.tables.formats import format_digits
+from probreg.tables.render import format_digits
 
 Array = np.ndarray
 Ends = Mapping[str, Array | str]  # by kind: lower and upper, or why there are none

@@ -13,8 +13,8 @@ from probreg.comparison.tuning.criteria import (
     GCV as GCV,
     Assessment as Assessment,
     Criterion as Criterion,
+    EvidenceCriterion as EvidenceCriterion,
 )
-from probreg.comparison.tuning.evidence import EvidenceCriterion as EvidenceCriterion
 from probreg.comparison.tuning.held_out import (
     CrossValidation as CrossValidation,
     LeaveOneOut as LeaveOneOut,

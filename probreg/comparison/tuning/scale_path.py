@@ -20,10 +20,11 @@ from probreg.comparison.tuning.criteria import (
     Array,
     all_aux_at,
     criteria,
+    evidence_along,
     found_modes,
+    has_closed_evidence,
     modes,
 )
-from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
@@ -45,7 +46,7 @@ from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.progress import progress_bar
-from probreg.tables.notebook import PrintsLines
+from probreg.tables.render import PrintsLines
 
 DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
 

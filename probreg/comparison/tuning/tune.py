@@ -22,7 +22,7 @@ from probreg.inference.penalized.paths import rescale_original
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
-from probreg.tables.notebook import PrintsLines
+from probreg.tables.render import PrintsLines
 
 
 @dataclass(frozen=True, eq=False, repr=False)

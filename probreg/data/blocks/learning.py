@@ -19,11 +19,6 @@ from probreg.data.blocks.files import Files
 from probreg.data.blocks.partition import Tables
 from probreg.data.blocks.parts import Parts, pass_over
 from probreg.data.blocks.survey import EvenSample, Orders, declared_order
-from probreg.data.formula.bars import (
-    different_in_every_row,
-    in_order,
-    observed_combinations,
-)
 from probreg.data.formula.columns import (
     DataTable,
     first_text,
@@ -47,7 +42,10 @@ from probreg.data.formula.layout import (
 )
 from probreg.data.formula.recipe import (
     Recipe,
+    different_in_every_row,
+    in_order,
     make_columns,
+    observed_combinations,
     require_response,
 )
 from probreg.data.rows import Missing, check_missing, row_weights

@@ -24,7 +24,7 @@ from probreg.diagnostics.findings import (
     NotApplicable,
     Verdict,
 )
-from probreg.diagnostics.simulation.uniform import describe_departure
+from probreg.diagnostics.simulation.sbc import describe_departure
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out

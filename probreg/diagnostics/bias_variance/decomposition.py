@@ -41,7 +41,7 @@ from probreg.priors.joint import mapping_of
 from probreg.system.progress import each_of
 from probreg.system.terminal import clean_lines
 from probreg.tables import Table
-from probreg.tables.formats import format_digits
+from probreg.tables.render import format_digits
 
 Array = np.ndarray
 

@@ -35,7 +35,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.scores.assumptions import Assumption
 from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.render import notebook_html
 
 
 @dataclass(frozen=True, eq=False)

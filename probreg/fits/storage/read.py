@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from probreg.data import AbsentRows, AnyMoments, ColumnRecipe, Design, Moments
+from probreg.data.array_columns import recipe_from_json
 from probreg.data.arrow_moments import SUMS_BY_GROUP, arrow_moments_of
 from probreg.data.moments import MOMENT_ARRAYS
-from probreg.data.saved_recipe import recipe_from_json
 from probreg.errors import DataError, ProbregError
-from probreg.fits.storage.columns import decode_columns
 from probreg.fits.storage.container import Container, read_verified
 from probreg.fits.storage.schema import (
     ANY,
@@ -24,6 +23,7 @@ from probreg.fits.storage.schema import (
     SOLUTION,
     ArraySpec,
     check_specification,
+    decode_columns,
     read_arrays,
     replicate_arrays,
 )

@@ -12,9 +12,8 @@ import numpy as np
 
 from probreg.data import Design, Moments
 from probreg.errors import DataError
-from probreg.fits.storage.columns import encode_columns
 from probreg.fits.storage.container import netcdf_image, seal
-from probreg.fits.storage.schema import FORMAT
+from probreg.fits.storage.schema import FORMAT, encode_columns
 from probreg.inference import METHODS, Draws, Method, Solution
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.modes.wide import SOON, is_wide

@@ -24,9 +24,8 @@ from probreg.inference.exact.latent_groups import (
     LikelihoodCriterion,
     as_groups,
 )
-from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurface
 from probreg.inference.exact.quadrature_surface import QuadratureSurface
-from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import (
     HELD,
     EvidenceMaximum,
@@ -53,8 +52,7 @@ from probreg.linalg import one_blas_thread
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
-from probreg.model.process_bases import FAR
-from probreg.model.term_priors import bound_terms
+from probreg.model.term_priors import FAR, bound_terms
 from probreg.priors import (
     AuxPrior,
     BlockPrior,

@@ -28,8 +28,7 @@ from probreg.inference.exact.latent_groups import (
     LatentGroup,
     log_prior_of_logs,
 )
-from probreg.inference.exact.node_normal import NodeNormal
-from probreg.inference.exact.nodes import Nodes
+from probreg.inference.exact.nodes import NodeNormal, Nodes
 from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
     all_proper,

@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized.interior_point import Inside, interior_point
-from probreg.inference.penalized.kink_polish import Solved, active_set, polish
-from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
+from probreg.inference.penalized.kink_systems import (
+    ByColumns,
+    ByRows,
+    NewtonSystem,
+    Solved,
+    active_set,
+    polish,
+)
 from probreg.inference.penalized.kinks import (
     EPS,
     Certificate,

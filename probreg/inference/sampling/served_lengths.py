@@ -8,7 +8,7 @@ from probreg.inference.base import Solution
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.model.process_bases import lengths_beyond
+from probreg.model.term_priors import lengths_beyond
 from probreg.priors.gaussian_process import SineProcess, is_length
 
 

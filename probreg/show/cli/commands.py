@@ -22,7 +22,7 @@ from probreg.show.cli.files import read_file, response_level
 from probreg.show.cli.output import command_json, show_progress, write_message
 from probreg.show.publication import table as publication_table
 from probreg.show.report import report
-from probreg.show.report.tables import predictions_table
+from probreg.show.report.sections import predictions_table
 from probreg.system.disk import destination, write_whole
 from probreg.tables.data import csv_text, records
 

@@ -5,7 +5,6 @@ with the same name. Series differ by marker and line as well as by colour, so th
 imported when the first picture is drawn. To add a picture, write its function and import it here.
 """
 
-from probreg.show.plot.bias_variance import bias_variance
 from probreg.show.plot.chains import energy, ppc, rank, trace
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.diagnose import diagnose
@@ -13,7 +12,7 @@ from probreg.show.plot.effects import effects
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.prior_weight import prior_weight
 from probreg.show.plot.reliability import reliability
-from probreg.show.plot.sbc import sbc
+from probreg.show.plot.simulation import bias_variance, sbc
 from probreg.show.plot.smooth import smooth
 from probreg.show.plot.tuning import path, tune
 

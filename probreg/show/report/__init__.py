@@ -24,7 +24,6 @@ from probreg.diagnostics.before import Finding, check
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.report.answer import answer
-from probreg.show.report.facts import findings, fit_texts, model_texts
 from probreg.show.report.pictures import (
     coefficients_picture,
     curve_picture,
@@ -34,7 +33,12 @@ from probreg.show.report.pictures import (
     judged_fit,
     versions,
 )
-from probreg.show.report.tables import predictions_table
+from probreg.show.report.sections import (
+    findings,
+    fit_texts,
+    model_texts,
+    predictions_table,
+)
 from probreg.system.disk import destination, write_whole
 from probreg.system.progress import progress_bar
 from probreg.tables import Table

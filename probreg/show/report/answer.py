@@ -31,7 +31,7 @@ from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.system.terminal import format_probability
-from probreg.tables.formats import decimals, format_rounded
+from probreg.tables.render import decimals, format_rounded
 
 Array = np.ndarray
 
