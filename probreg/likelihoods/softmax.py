@@ -1,7 +1,7 @@
 """The base class of responses in K unordered classes: the softmax, its contrasts, its compiled functions."""
 
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -20,58 +20,11 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
 from probreg.special import log_softmax, logsumexp, softmax
 
-
-def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
-    """f (K, b) = C eta with C (K, m) in t, minus the largest of each row, which is written to `top` (b,)."""
-    m = eta.shape[0]
-    for k in range(f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            g[i] = 0.0
-        for c in range(m):
-            if t[k * m + c] != 0.0:
-                e = eta[c]
-                weight = t[k * m + c]
-                for i in range(b):
-                    g[i] += weight * e[i]
-    for i in range(b):
-        top[i] = f[0, i]
-    for k in range(1, f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            top[i] = max(top[i], g[i])
-    for k in range(f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            g[i] -= top[i]
-
-
-def apply_contrasts(f: Array, t: Array, b: int, out: Array) -> None:
-    """out (m, b) = C' f, of f (K, b) and C in t."""
-    m = t.size // f.shape[0]
-    for c in range(m):
-        s = out[c]
-        for i in range(b):
-            s[i] = 0.0
-        for k in range(f.shape[0]):
-            if t[k * m + c] != 0.0:
-                g = f[k]
-                weight = t[k * m + c]
-                for i in range(b):
-                    s[i] += weight * g[i]
-
-
-def exponentiate(p: Array, b: int, total: Array) -> None:
-    """Replace scores p (K, b) by their exponentials, and write the sum over the classes to `total` (b,)."""
-    for i in range(b):
-        total[i] = 0.0
-    for k in range(p.shape[0]):
-        f = p[k]
-        for i in range(b):
-            f[i] = exp(f[i])
-            total[i] += f[i]
+# numbers from which compiled code, which takes a third of the time, is worth its import
+_COMPILED_FROM = 2**15
 
 
 def tile_of_counts(
@@ -246,9 +199,20 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:
+        is_many = eta.ndim == 3 and eta.size >= _COMPILED_FROM
+        if is_many and eta.transpose(1, 2, 0).flags.c_contiguous:
+            return self._mean_of_draws(eta.transpose(1, 2, 0))
         p = self.scores(eta)
         np.exp(np.subtract(p, p.max(-1, keepdims=True), out=p), out=p)
         return np.divide(p, p.sum(-1, keepdims=True), out=p)
+
+    def _mean_of_draws(self, eta: Array) -> Array:
+        """The same (S, n, K) of eta (n, m, S) by compiled code."""
+        from probreg.likelihoods.softmax_of_draws import softmax_of_rows
+
+        p = np.empty((len(eta), len(self.levels), eta.shape[2]))
+        softmax_of_rows(eta, self.contrast.ravel(), p)
+        return p.transpose(2, 0, 1)
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         """Return the variance of the response of one trial for each class."""
