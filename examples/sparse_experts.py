@@ -32,9 +32,9 @@ def learners(p: int, slack: float) -> tuple[online.Gradient, online.Gradient]:
     """Each with the step that makes its bound least for weights `slack` times as large as the true ones."""
     norm, size = slack * np.abs(relevant).sum(), slack * float(np.linalg.norm(relevant))
     step = online.multiplicative_step(2 * norm, np.log(2 * p), lowest)
-    return online.lms(
-        online.additive_step(np.sqrt(p), size, lowest)
-    ), online.eg_pm(step, norm=norm)
+    return online.lms(online.additive_step(np.sqrt(p), size, lowest)), online.eg_pm(
+        step, norm=norm
+    )
 
 
 def runs(p: int, slack: float = 2.0) -> np.ndarray:
