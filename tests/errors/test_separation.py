@@ -11,6 +11,7 @@ import probreg as pr
 from probreg.diagnostics.before import Verdict, separation
 from probreg.diagnostics.before.separation import SeparationCheck
 from probreg.fits.fit import fit
+from probreg.inference.modes.existence import _join_splits, split_rows
 from probreg.likelihoods import Categorical
 from probreg.model.model import Model
 from probreg.priors import Normal
@@ -554,3 +555,21 @@ def test_separation_with_effects_of_groups_has_a_status(term, y, g, status, name
     assert name in fit.solution.detail
     assert str(fit)
     assert len(pr.diagnose(fit))
+
+
+def test_the_rows_that_lose_most_join_a_sample():
+    x = np.r_[1.0, np.arange(1200.0), 2.0]
+    y = np.r_[1, np.zeros(1200, int), 1]
+    block = pr.Model.from_arrays(x, y, likelihood="bernoulli").design.block
+    # along +x all events gain, and rows without an event lose by x
+    split = split_rows(
+        block,
+        likelihood=pr.Bernoulli(),
+        direction=np.array([[0.0], [1.0]]),
+        smallest=0.5,
+    )
+    assert split.gaining == 2
+    np.testing.assert_array_equal(split.losing.X[:, 1], np.arange(1199.0, 699.0, -1))
+    both = _join_splits(split, split)
+    np.testing.assert_array_equal(both.losses[:4], [1199.0, 1199.0, 1198.0, 1198.0])
+    assert (both.gaining, both.losing.rows) == (4, 500)

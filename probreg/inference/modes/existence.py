@@ -73,7 +73,7 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                 ),
             )
         smallest = zero * float((np.abs(result.direction) * size).max())
-        n_gaining, losing = design.sum_over_rows(
+        n_gaining, _, losing = design.sum_over_rows(
             partial(
                 split_rows,
                 likelihood=likelihood,
@@ -110,9 +110,12 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
     return Separation.without_separation(model), (note,)
 
 
-RowSplit = tuple[
-    int, Block
-]  # how many rows gain likelihood, and some rows that lose it
+class RowSplit(NamedTuple):
+    """How many rows gain likelihood along a direction, and the rows that lose most of it."""
+
+    gaining: int
+    losses: Array  # (k,) of the losing rows, falling
+    losing: Block  # k rows
 
 
 def split_rows(
@@ -126,20 +129,26 @@ def split_rows(
     cone = likelihood.recession(block.y)
     # c_r'(x_r D) >= 0 if the likelihood does not decrease along D.
     gain = np.einsum("rm,rm->r", cone.directions, block.X[cone.rows] @ direction)
-    loses = np.where(cone.equal, np.abs(gain), -gain) > smallest
-    gains = ~cone.equal & (gain > smallest)
-    losing = np.unique(cone.rows[loses])
-    return len(np.unique(cone.rows[gains])), _join_losing(block.part(losing))
+    gaining = np.unique(cone.rows[~cone.equal & (gain > smallest)])
+    losses = np.zeros(block.rows)
+    np.maximum.at(losses, cone.rows, np.where(cone.equal, np.abs(gain), -gain))
+    losing = np.flatnonzero(losses > smallest)
+    return _with_largest_losses(len(gaining), losses[losing], block.part(losing))
 
 
 def _join_splits(a: RowSplit, b: RowSplit) -> RowSplit:
-    return a[0] + b[0], _join_losing(a[1], b[1])
+    return _with_largest_losses(
+        a.gaining + b.gaining,
+        np.concatenate([a.losses, b.losses]),
+        join_blocks([a.losing, b.losing]),
+    )
 
 
-def _join_losing(*blocks: Block) -> Block:
-    """Return the rows that join the sample in a round."""
+def _with_largest_losses(gaining: int, losses: Array, losing: Block) -> RowSplit:
+    """Return a split with the rows that join the sample in a round."""
     max_rows = 500
-    return join_blocks(blocks).part(slice(0, max_rows))
+    largest = np.argsort(-losses, kind="stable")[:max_rows]
+    return RowSplit(gaining, losses[largest], losing.part(largest))
 
 
 FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists

@@ -395,7 +395,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         H = mode.local.curvature
         root = root_of_curvature(H)
         # only columns without a prior, except the intercept, can be dependent; H_jj
-        # times the variance of their coefficients is then 1e14 or more
+        # times the variance of their coefficients is then above 1e10
         flat = set(np.flatnonzero(~model.joint.informative)) - {model.design.intercept}
         if root is None or (
             flat
