@@ -225,7 +225,7 @@ def files_of(
     files = [
         file
         for path in listed
-        for file in _within(Path(path).expanduser().absolute(), format)
+        for file in _files_in(Path(path).expanduser().absolute(), format)
     ]
     if not files:
         raise DataError("no file was given: pass a path, a folder or a list of paths")
@@ -238,7 +238,7 @@ def files_of(
     return Files(tuple(files), present.pop(), marks, progress=progress)
 
 
-def _within(path: Path, format: str | None) -> list[Path]:
+def _files_in(path: Path, format: str | None) -> list[Path]:
     if not path.exists():
         raise DataError(f"there is no file or folder {path}")
     if not path.is_dir():

@@ -30,7 +30,7 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
         )
     if isinstance(groups, tuple) and len(groups) == 2:
         ways = list(groups)
-    elif not isinstance(groups, str) and (table := _read(groups)).ndim == 2:
+    elif not isinstance(groups, str) and (table := _read_labels(groups)).ndim == 2:
         ways = list(table.T)
     else:
         ways = [groups]
@@ -92,11 +92,11 @@ def _labels(way: Any, design: Design, data: Any) -> Array:
         rows = None
     else:
         rows = np.asarray(index)
-    labels = _read(way)
+    labels = _read_labels(way)
     return _align(labels, rows, design, "groups")
 
 
-def _read(labels: Any) -> Array:
+def _read_labels(labels: Any) -> Array:
     values = as_array(labels, "groups")
     if not values.ndim:
         raise DataError(

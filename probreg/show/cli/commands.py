@@ -64,7 +64,7 @@ def predict_command(options: Namespace) -> int:
     if options.output is not None:
         destination(options.output)
     fit = load_fit(options.saved)
-    rows = _read(options, getattr(fit.model.design.recipe, "formula", ""))
+    rows = _read_rows(options, getattr(fit.model.design.recipe, "formula", ""))
     with show_progress("predicting"):
         frame = fit.predict(
             rows,
@@ -93,7 +93,7 @@ def compare_command(options: Namespace) -> int:
     for text in texts:
         if texts.count(text) > 1:
             options.usage_error(f"{text!r} is given twice")
-    rows = _read(options, " ".join(formulas))
+    rows = _read_rows(options, " ".join(formulas))
     with show_progress("fitting"):
         models = _models_of_same_rows(options, rows)
         _note_response(models[formulas[0]])
@@ -202,7 +202,7 @@ def demo_command(options: Namespace) -> int:
 # ---- models and fits ---------------------------------------------------------------------------------------------------
 
 
-def _read(options: Namespace, formula: str) -> Any:
+def _read_rows(options: Namespace, formula: str) -> Any:
     if len(options.separator) != 1:
         options.usage_error(f"--separator {options.separator}: expected one character")
     return read_file(options.file, options.separator, options.decimal, formula)
@@ -268,7 +268,7 @@ def _fit_table(options: Namespace) -> tuple[Fit, Any]:
 
 def _read_model(options: Namespace) -> tuple[Model, Any]:
     """Return the model of the formula and the prior, and its table."""
-    rows = _read(options, options.formula)
+    rows = _read_rows(options, options.formula)
     return _model(options, options.formula, options.prior or Flat(), rows), rows
 
 
