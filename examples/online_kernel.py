@@ -72,7 +72,7 @@ for panel in (top, bottom):
 figure.savefig("online_kernel.png", dpi=120)
 plt.close(figure)
 
-# Facts that the text above states.
+# What the story rests on.
 assert all(promise.applies and promise.holds for promise in promises.values())
 assert (
     paths["Gaussian process, length 1"].loss

@@ -16,6 +16,7 @@ import numpy as np
 
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.moments_origin import Origin, write_moments
+from probreg.data.rows import full_weights, times_weights
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
@@ -60,8 +61,8 @@ class ArrowMoments(PrintsLines):
         head = Moments.of(
             X.head, y, weights=weights, precision=precision, columns=columns
         )
-        copies = np.ones(len(y)) if weights is None else weights
-        w = copies if precision is None else copies * precision
+        copies = full_weights(weights, len(y))
+        w = times_weights(copies, precision)
         Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
         cross_products = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
         inside = csr_array(Z.T @ (Z * w[:, None]))

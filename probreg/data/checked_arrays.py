@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
 from probreg.data.formula.columns import read_columns, read_table
-from probreg.data.rows import require
+from probreg.data.rows import full_weights, require
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
 from probreg.linalg import map_blocks, row_blocks
@@ -225,7 +225,7 @@ def weights_without_empty_trials(
     none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
     if not none.any():
         return weights
-    return np.where(none, 0.0, 1.0 if weights is None else weights)
+    return np.where(none, 0.0, full_weights(weights, len(y)))
 
 
 def is_array(data: Any) -> bool:

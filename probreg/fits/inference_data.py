@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.rows import own_labels, plus_offset, times_weights
+from probreg.data.rows import own_labels, plus_offset, some_rows, times_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.fits.prediction import row_slices
@@ -191,7 +191,7 @@ def distinct_observations(model: Model, *, repeat: bool = True) -> tuple[Block, 
     if len(first) == d.n:
         return block, numbers
     weights, offset, precision = (
-        None if v is None else v[first] for v in (weight, d.offset, d.precision)
+        some_rows(v, first) for v in (weight, d.offset, d.precision)
     )
     return Block(
         d.X[first], block.y[first], weights, offset, precision=precision

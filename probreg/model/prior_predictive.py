@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.rows import plus_offset
 from probreg.likelihoods import (
     CountLikelihood,
     Likelihood,
@@ -108,9 +109,8 @@ def prior_predictive(
             "aux={'sigma': HalfNormal(1.0)}"
         )
     if not lacking:
-        eta = np.einsum("nj,sjm->snm", design.X, beta) + (
-            0.0 if design.offset is None else design.offset
-        )
+        eta = np.einsum("nj,sjm->snm", design.X, beta)
+        eta = plus_offset(eta, design.offset)
         wide = {k: v[:, None] for k, v in held.items()} | dict.fromkeys(improper, 1.0)
         with np.errstate(over="ignore"):
             mean = likelihood.mean(eta, **wide)

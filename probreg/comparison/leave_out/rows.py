@@ -19,7 +19,7 @@ from probreg.comparison.leave_out.modes import (
     rows_in_doubt,
 )
 from probreg.comparison.same_question import shorten_names
-from probreg.data.rows import full_weights
+from probreg.data.rows import full_weights, some_rows, times_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
@@ -153,7 +153,7 @@ def _normal_at_known_scales(fit: Fit) -> bool:
 def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     """Return one entry per observation; a row with a frequency that is not repeated counts by its weight."""
     rows, weight = observation_rows(fit.model)
-    elpd = log_p[rows] * (1.0 if weight is None else weight)
+    elpd = times_weights(log_p[rows], weight)
     missing = np.flatnonzero(np.isnan(log_p))
     if not len(missing):
         return LeftOut(elpd, method)
@@ -244,7 +244,7 @@ def _log_prob(
     rows: Array | slice = slice(None),
 ) -> Array:
     d = model.design
-    precision = None if d.precision is None else d.precision[rows]
+    precision = some_rows(d.precision, rows)
     parameters = model.likelihood.at_rows({**model.fixed, **aux}, precision)
     # one Newton step can lead to an infinite eta
     with np.errstate(invalid="ignore", over="ignore"):
@@ -281,4 +281,4 @@ def log_mean_density(fit: Fit) -> Array:
         mixture = predictive(fit.model, s, part, spread=False, seed=fit.seed)
         densities.append(mixture.log_prob(part.observed))
     log_p = np.concatenate(densities)
-    return log_p[rows] * (1.0 if weight is None else weight)
+    return times_weights(log_p[rows], weight)

@@ -26,7 +26,7 @@ from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
 from probreg.data import ArrayColumns
-from probreg.data.rows import own_labels
+from probreg.data.rows import full_weights, own_labels
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, rows_named
 from probreg.fits.fit import Fit
@@ -467,7 +467,7 @@ def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, f
     n = len(values)
     if n < 2:
         return float(values.sum()) if n else np.nan, np.nan
-    deviation = values - values.mean() * (1.0 if weight is None else weight)
+    deviation = values - values.mean() * full_weights(weight, n)
     return float(values.sum()), float(np.sqrt(n / (n - 1.0) * (deviation @ deviation)))
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data.rows import full_weights, plus_offset, some_rows
 from probreg.inference.base import Array
 from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
@@ -231,7 +231,7 @@ class LeftOutParts:
         """(n, m)."""
         offset = self.model.design.offset
         eta = self.U[rows] @ point[: self._k].reshape(self.model.shape)
-        return plus_offset(eta, None if offset is None else offset[rows])
+        return plus_offset(eta, some_rows(offset, rows))
 
     def _prior(self, model: Model, point: Array) -> LocalModel:
         """log p(beta, log aux) under the prior of `model`."""

@@ -18,6 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
+from probreg.data.rows import some_rows
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Solution
 from probreg.inference.uncertainty.clusters import (
@@ -182,7 +183,7 @@ def _influences(
             )
     for part in row_blocks(design.n, estimate.size):
         block = design.block.part(part)
-        eta = None if rows.eta is None else rows.eta[part]
+        eta = some_rows(rows.eta, part)
         derivatives = RowDerivatives(estimate.at, block, eta)
         weights = derivatives.weights
         moves = rows.moves[part]
