@@ -516,7 +516,9 @@ class Model(FromData):
     def penalty(self, *, sigma: Positive | None = None) -> "Spellings":
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        It exists for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero.
+        It exists for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero. For a
+        formula with smooth functions it has the penalty J of each function and its weight `sp` in RSS + sum_j sp_j J_j
+        (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads.
 
         Parameters
         ----------

@@ -71,7 +71,8 @@ class Spelling:
 class Spellings:
     """The penalty that a prior is, in every package that has it.
 
-    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns.
+    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns; nan for those of smooth
+    functions, whose penalties `head` says.
     """
 
     columns: tuple[str, ...]
@@ -79,6 +80,7 @@ class Spellings:
     l2: float
     rows: tuple[Spelling, ...]
     notes: tuple[str, ...] = ()
+    head: str = ""
 
     def __getitem__(self, package: str) -> Spelling:
         """The first call of a package. DataError names those that there are."""
@@ -90,7 +92,10 @@ class Spellings:
 
     @property
     def _formula(self) -> str:
-        return f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        return (
+            self.head
+            or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        )
 
     def __repr__(self) -> str:
         lines = [

@@ -116,11 +116,16 @@ def test_the_penalty_of_b_splines_is_a_sum_of_squared_differences() -> None:
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
 def test_penalties_are_read_back(likelihood: str) -> None:
     found = gam("s(x) + s(z, k=6)", likelihood, df=3.0)
-    ratio = found.aux.get("sigma", 1.0) / found.smooths["tau"].str[0]
-    functions = term_functions(found.model.design)
-    sp = {f.label: ratio[f.label] ** 2 / f.penalty.unit for f in functions}
-    again = gam("s(x) + s(z, k=6)", likelihood, sp=sp)
+    spelled = found.model.penalty()
+    again = gam(
+        "s(x) + s(z, k=6)",
+        likelihood,
+        sp={k: spelled[k].settings["sp"] for k in ("s(x)", "s(z, k=6)")},
+    )
     np.testing.assert_allclose(again.coef, found.coef, rtol=1e-6, atol=1e-9)
+    assert spelled["s(x)"].criterion.startswith(
+        "RSS + " if likelihood == "gaussian" else "-2 log L + "
+    )
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,10 @@ class SmoothBasis(ABC):
 
 @dataclass(frozen=True)
 class Roughness:
-    """J(f) = unit |u|^2 of the coefficients u of a range block."""
+    """J(f) = unit |u|^2 of the coefficients u of a range block; `words` describe J."""
 
     unit: float
+    words: str
 
 
 def _root_mean_square(columns: Array, counts: Array | None) -> float:
@@ -169,7 +170,11 @@ class ThinPlate(SmoothBasis):
         unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (
             d - 2 * m
         )
-        return Roughness(unit)
+        if (d, m) == (1, 2):
+            words = "∫ f''(x)² dx"
+        else:
+            words = f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
+        return Roughness(unit, words)
 
     def columns_at(self, x: Array) -> Array:
         return self._uncentred_columns(x) - self.means
@@ -316,7 +321,11 @@ class PenalisedSpline(SmoothBasis):
         """The squares of second differences of neighbouring coefficients of B-splines."""
         t = self.transform[:, -1]
         around = np.append(t, t[:2]) if self.cyclic else t
-        return Roughness(float(np.square(np.diff(around, 2)).sum()))
+        unit = float(np.square(np.diff(around, 2)).sum())
+        return Roughness(
+            unit,
+            "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines",
+        )
 
     def columns_at(self, x: Array) -> Array:
         return self._splines(x) @ self.transform - self.means
