@@ -14,7 +14,7 @@ certificate is the distance of zero from the subdifferential in each coordinate,
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -81,7 +81,7 @@ class KinkedPenalty:
         """The coordinates of each group of several."""
         shared = np.flatnonzero(self.has_kink & ~self.corners)
         labels = self.label[shared]
-        return [shared[labels == g] for g in np.unique(labels)]
+        return [shared[labels == g] for g in sorted(set(labels.tolist()))]
 
     def norm(self, v: Array) -> Array:
         """(k,) |v_g| of the group g of each coordinate."""
@@ -149,12 +149,16 @@ class KinkedPenalty:
         center the slope of a power changes within a rounding error of x, which counts as zero.
         """
         at_kink = self.at_kink(x)
-        rounding = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(self.center))
-        shift = np.where(self.exponent == 1, 0.0, rounding)
-        shifts = [0.0, -shift, shift] if shift.any() else [0.0]
-        slopes = [self.slope(x + s) for s in shifts]
-        low, high = reduce(np.minimum, slopes), reduce(np.maximum, slopes)
+        low = high = self.slope(x)
+        is_power = self.exponent != 1
+        if is_power.any():
+            rounding = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(self.center))
+            shift = np.where(is_power, rounding, 0.0)
+            slopes = [low, self.slope(x - shift), self.slope(x + shift)]
+            low, high = np.min(slopes, 0), np.max(slopes, 0)
         g = np.maximum(np.maximum(gradient + low, -gradient - high), 0.0)
+        if not at_kink.any():
+            return g
         # At the kink of |u| the subdifferential is D times the unit ball: (1 - 1/|b|)_+ b remains of b = D^-1 gradient.
         # At the cusp of a power below 1 it is everything.
         length = self.norm(np.where(at_kink, self.in_metric(g), 0.0))
