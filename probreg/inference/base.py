@@ -125,9 +125,7 @@ class _CovarianceMadeOnUse:
         if callable(value):
             value = value()
         if isinstance(value, np.ndarray):
-            p, m = instance.beta.shape
-            names = tuple(f"number {j}" for j in range(p))
-            value = MatrixCovariance.of(value, names, m)
+            value = MatrixCovariance.of(value, instance.beta.shape[1])
         instance.__dict__["scale"] = value
         return value
 
@@ -769,7 +767,7 @@ def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:
     covariance = P @ np.where(missing[:, None] | missing, 0.0, V) @ P.T
     affected = (P[:, missing] != 0).any(1)
     covariance[affected], covariance[:, affected] = np.nan, np.nan
-    return MatrixCovariance.of(covariance, model.design.columns, model.shape[1])
+    return MatrixCovariance.of(covariance, model.shape[1], model.design.columns)
 
 
 class Estimated(NamedTuple):

@@ -51,7 +51,7 @@ class ParameterCovariance(ABC):
         """(R, r) of gradients G (R, k) over (gamma, further parameters)."""
 
     def _errors(self) -> Array:
-        """(k,) standard errors of parameters that are not missing."""
+        """(k,) standard errors; their values at missing parameters are not used."""
         return np.linalg.norm(self.raw_root(), axis=1)
 
     def _with_columns(self, root: Array) -> Self:
@@ -261,7 +261,12 @@ class ParameterCovariance(ABC):
         """The covariance of `arrays`. DataError if parts are missing or their shapes
         disagree."""
         part_names = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
-        kinds = (DenseCovariance, FactoredCovariance, ArrowCovariance)
+        kinds = (
+            DenseCovariance,
+            FactoredCovariance,
+            ArrowCovariance,
+            MatrixCovariance,
+        )
         kind = next((c for c in kinds if part_names == set(c.parts)), None)
         is_complete = "frame" in arrays and ("mix" in arrays) == ("mixed" in arrays)
         if kind is None or not is_complete:
@@ -426,18 +431,26 @@ class MatrixCovariance(ParameterCovariance):
     """A user's covariance matrix of raw coefficients; combinations of it may cancel
     digits."""
 
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # for messages, if the names are known
     given: Array = None  # type: ignore[assignment]  # (p m, p m)
 
     parts: ClassVar[tuple[str, ...]] = ("given",)
 
     @classmethod
-    def of(cls, V: Array, columns: tuple[str, ...], m: int) -> "MatrixCovariance":
+    def of(cls, V: Array, m: int, columns: tuple[str, ...] = ()) -> "MatrixCovariance":
         """From a symmetric matrix, nan in rows and columns that are missing."""
         missing = np.isnan(np.diagonal(V))
         complete = np.where(missing[:, None] | missing, 0.0, V)
-        frame = Frame.of_raw(len(columns))
+        frame = Frame.of_raw(len(V) // m)
         return cls(frame, m, (), missing, columns=columns, given=complete)
+
+    def _check(self) -> None:
+        k = self.size
+        missing = self.missing
+        if self.given.shape != (k, k) or missing is None or len(missing) != k:
+            raise DataError(
+                "the matrix of the covariance has a different number of parameters"
+            )
 
     def _errors(self) -> Array:
         return np.sqrt(np.diagonal(self.given))
@@ -456,8 +469,9 @@ class MatrixCovariance(ParameterCovariance):
         cancelled = np.flatnonzero(noise > max_rounding * variance)
         if cancelled.size:
             contribution = (size * np.abs(G))[cancelled[0]].reshape(-1, self.m).sum(1)
-            contribution[[c == "Intercept" for c in self.columns]] = 0.0
-            name = self.columns[int(contribution.argmax())]
+            names = self.columns or [f"number {j}" for j in range(len(contribution))]
+            contribution[[c == "Intercept" for c in names]] = 0.0
+            name = names[int(contribution.argmax())]
             raise DataError(
                 f"covariance=: the column {name!r} lies so far from zero, in its standard deviations, that digits of this matrix "
                 "cancel. Pass the name of the kind instead, such as covariance='HC3', or centre the column"

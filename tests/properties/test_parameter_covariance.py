@@ -1,5 +1,7 @@
 """Covariances of the parameters: each structure against its matrix, and fits against shifted, rescaled and polynomial columns."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -311,3 +313,21 @@ def test_a_matrix_whose_digits_cancel_is_refused_by_column() -> None:
         "std_error"
     ]
     np.testing.assert_allclose(by_name, given, rtol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
+def test_a_fit_with_a_plain_matrix_as_covariance_is_saved(
+    likelihood: str, tmp_path: Path
+) -> None:
+    """As a user's own method may give it; one coefficient has no standard error."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood))
+    V = fit.solution.scale.matrix()
+    V[1], V[:, 1] = np.nan, np.nan
+    fit = replace(fit, solution=replace(fit.solution, scale=V))
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(
+        again.solution.scale.matrix(), fit.solution.scale.matrix()
+    )
+    np.testing.assert_array_equal(again.std_error, fit.std_error)

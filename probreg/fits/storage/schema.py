@@ -216,6 +216,7 @@ COVARIANCE = tuple(
     ArraySpec(name, (shape,), kind, optional=True)
     for name, shape, kind in (
         ("root", "K f", NUMBERS),
+        ("given", "k k", FINITE),
         ("spread", "k", NOT_NEGATIVE),
         ("axes", "k a", FINITE),
         ("inner", "i i", FINITE),
