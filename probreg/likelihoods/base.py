@@ -99,6 +99,8 @@ class Likelihood(ABC):
     may_diverge: ClassVar[bool | None] = None
     # the argument that chooses one level of the response: "event", "reference", or none
     chosen_level: ClassVar[str] = ""
+    # the remedy for an `event` that the response does not have
+    event_remedy: ClassVar[str] = "that is for Bernoulli"
     # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
     binary: ClassVar[bool] = False
     # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
@@ -122,10 +124,14 @@ class Likelihood(ABC):
     ) -> Self:
         """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow."""
         chosen = {"event": event, "reference": reference}
-        for word, owner in (("event", "Bernoulli"), ("reference", "Categorical")):
-            if chosen[word] is not None and word != self.chosen_level:
+        remedies = {
+            "event": self.event_remedy,
+            "reference": "that is for Categorical",
+        }
+        for word, value in chosen.items():
+            if value is not None and word != self.chosen_level:
                 raise DataError(
-                    f"{word}={chosen[word]!r} was given, but {with_article(type(self).__name__)} response has no {word}; that is for {owner}"
+                    f"{word}={value!r} was given, but {with_article(type(self).__name__)} response has no {word}; {remedies[word]}"
                 )
         return self.bind(values, levels, chosen.get(self.chosen_level))
 

@@ -88,6 +88,7 @@ class Binomial(LogitLikelihood, OfTrials):
     classes = ("failure", "success")
     levels = ()
     support = np.arange(500.0)
+    event_remedy = "p(k, n) counts the event; to count the other one, write p(n - k, n)"
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
     def bind(

@@ -254,7 +254,7 @@ TRIALS = [
     (
         {"trials": np.full(N, 9), "event": 1},
         pr.DataError,
-        "a Binomial response has no event",
+        r"a Binomial response has no event; .* p\(n - k, n\)",
     ),
     (
         {"trials": COUNT},
