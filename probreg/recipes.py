@@ -636,6 +636,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     ([0.5, 0.25], [0.433013, 0.507752])
     """
     from probreg.fits.linear_probability import fit_linear_probability
+    from probreg.model.compatibility import AbsentOutcomeError
 
     if "prior" in options:
         raise Incompatible(
@@ -643,7 +644,12 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         )
     read = _reader(x)
     event = options.pop("event", None)
-    model = read(x, data, likelihood="bernoulli", event=event, **options)
+    try:
+        model = read(x, data, likelihood="bernoulli", event=event, **options)
+    except AbsentOutcomeError:
+        raise DataError(
+            "linear_probability: the response is constant; it needs rows of both levels"
+        ) from None
     base_level, met = model.likelihood.levels
     response_name = f"{model.design.response} = {met}"
     if (base_level, met) != (0, 1) and isinstance(

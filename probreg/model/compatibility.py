@@ -135,6 +135,10 @@ def of_rows(
     return whole_counts(values, type(kind).__name__), "counts"
 
 
+class AbsentOutcomeError(DataError):
+    """An outcome occurs in no row, so that an intercept without a prior has no estimate."""
+
+
 def require_outcomes(model: Any) -> None:
     """Raise DataError where an outcome occurs in no row and a parameter that it sends to infinity has a flat prior: the intercept, or
     the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
@@ -163,7 +167,7 @@ def require_outcomes(model: Any) -> None:
     if not absent.any():
         return
     if column is not None:
-        raise DataError(
+        raise AbsentOutcomeError(
             f"{likelihood.infinite_intercept(absent, design.count)}, since the prior of {column} is flat. Give every column a "
             f"proper prior, such as prior={{{column!r}: Normal(2.5), ...}}"
         )
