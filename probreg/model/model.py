@@ -467,9 +467,7 @@ class Model(FromData):
     @property
     def noise_prior(self) -> AuxPrior:
         """The prior of the noise scale, where it is unknown."""
-        prior = self.aux.get(self.likelihood.noise_scale or "", _UNSTATED)
-        assert isinstance(prior, AuxPrior)
-        return prior
+        return self.aux_prior(self.likelihood.noise_scale or "")
 
     @property
     def flat(self) -> bool:
