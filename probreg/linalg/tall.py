@@ -76,13 +76,13 @@ def reduce_rows(
     X = np.asarray(X)
     Y = np.empty((len(X), 0)) if y is None else np.asarray(y).reshape(len(X), -1)
     w = None if weights is None else np.asarray(weights, dtype=float)
+    ones = np.ones(len(X)) if w is None else w
     q = X.shape[1] + Y.shape[1]
     with np.errstate(
         all="ignore"
     ):  # values that are not finite come out in F, where the caller finds them
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y]).astype(np.longdouble)
-            ones = np.ones(len(X)) if w is None else w
             sums = ones @ A, ones @ A**2
             if w is not None:
                 A *= np.sqrt(w.astype(np.longdouble))[:, None]
@@ -90,11 +90,14 @@ def reduce_rows(
         else:
             X = X.astype(float, copy=False)
             Y = Y.astype(float, copy=False)
-            G, C, S, *parts = _gram_pass(X, Y, w)
-            sums = np.concatenate(parts), np.concatenate([np.diag(G), np.diag(S)])
             root = None
             if len(X) > tall * q:
+                G, C, S, *parts = _gram_pass(X, Y, w)
+                sums = np.concatenate(parts), np.concatenate([np.diag(G), np.diag(S)])
                 root = _cholesky_qr(X, Y, w, (G, C, S))
+            else:  # X'X would take as many products as the factor
+                A = np.hstack([X, Y])
+                sums = ones @ A, np.einsum("i,ij,ij->j", ones, A, A)
             factor = _tsqr(X, Y, w) if root is None else root
         return Reduction(factor, *_column_moments(X, Y, w, *sums))
 
