@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data.array_columns import recipe_from_json
 from probreg.data.formula import formula as formulas
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
@@ -188,3 +189,12 @@ def test_columns_beyond_memory_are_told_in_bytes():
         match=r"\(1 \| g\) has 2000 groups of 1 effect: .* at 10,000,000,000 rows .* 160 TB",
     ):
         term.refuse_beyond_memory(10**10)
+
+
+@pytest.mark.parametrize("key", ["s(x)", "(1 | g)"])
+def test_a_saved_recipe_without_the_state_of_a_term_is_an_error(key):
+    saved = read_formula("y ~ s(x) + (1 | g)", DATA).recipe.to_json()
+    saved["state"]["transforms"][key].pop("kind")
+    with pytest.raises(DataError) as error:
+        recipe_from_json(saved)
+    assert key in str(error.value)

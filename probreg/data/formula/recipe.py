@@ -265,9 +265,13 @@ class Recipe(ColumnRecipe):
         """The terms with effects that vary by a group, by the term as written."""
         return self._terms_of(GroupedTerm)
 
+    @property
+    def _term_keys(self) -> tuple[str, ...]:
+        """The smooth functions, processes and varying effects, as written."""
+        return (*self.input_names, *(bar.key for bar in self.layout.bars))
+
     def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
-        keys = (*self.input_names, *(bar.key for bar in self.layout.bars))
-        terms = {key: self.memory.terms[key] for key in keys}
+        terms = {key: self.memory.terms[key] for key in self._term_keys}
         return {key: term for key, term in terms.items() if isinstance(term, kind)}
 
     def with_basis(
@@ -341,7 +345,16 @@ class Recipe(ColumnRecipe):
         parse_formula(saved["formula"])
         memory = _state_from_json(saved["state"])
         columns = tuple(saved["columns"])
-        return cls(saved["formula"], columns, saved["offset"], memory, saved["weights"])
+        recipe = cls(
+            saved["formula"], columns, saved["offset"], memory, saved["weights"]
+        )
+        absent = [key for key in recipe._term_keys if key not in memory.terms]
+        if absent:
+            raise DataError(
+                f"{absent[0]}: another version of probreg wrote its basis or groups, and this one cannot read them; save the model again "
+                "from its rows"
+            )
+        return recipe
 
 
 # ---- columns, bars and responses at the rows of a table -----------------------------------------------------------------
@@ -433,8 +446,9 @@ def _state_from_json(state: Mapping[str, Any]) -> Memory:
     levels = {key: list(v) for key, v in state["levels"].items()}
     memory = Memory(levels=levels, learning=False)
     for key, entry in copy.deepcopy(state["transforms"]).items():
-        if "kind" in entry:
-            memory.terms[key] = readers[entry["kind"]](entry, key)
-        else:
+        reader = readers.get(entry.get("kind"))
+        if reader is None:
             memory.transforms[key] = entry
+        else:
+            memory.terms[key] = reader(entry, key)
     return memory
