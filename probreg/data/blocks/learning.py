@@ -403,7 +403,8 @@ class Scan:
         for text, new in other.levels.items():
             levels = self.levels[text]
             levels.values |= new.values
-            levels.orders |= new.orders
+            if len(levels.orders) < 2:  # two orders that differ rule out a common one
+                levels.orders |= new.orders
             if text in self.factors and len(levels.values) > max_levels:
                 raise DataError(
                     f"{text!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "

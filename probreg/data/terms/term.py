@@ -74,10 +74,10 @@ class SmoothTerm:
         if self.by == "":
             return columns
         values = np.asarray(by, dtype=object)
-        if set(self.levels) == {"False", "True"} and kind == "number":
-            # codes of the two levels, as objects, because an array of numbers would turn False into 0
-            values = np.array([{0: False, 1: True}.get(v, v) for v in values], object)
         texts = values.astype(str)
+        if set(self.levels) == {"False", "True"} and kind == "number":
+            # 0 and 1 are codes of the two levels
+            texts = np.select([by == 0, by == 1], ["False", "True"], texts)
         bad = np.flatnonzero(~np.isin(texts, self.levels))
         if len(bad):
             raise DataError(
