@@ -152,7 +152,7 @@ class ArrowNodes:
 
     roots: ArrowRoots
     factor: Arrow
-    counted: Arrow  # as it enters the value: without flat columns under ML
+    value_factor: Arrow  # as it enters the value: without flat columns under ML
     log_noise: Array  # (S,)
     log_det: Array  # (S,) log |H| - f log noise, of H as it enters the value
     penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
@@ -220,13 +220,13 @@ class ArrowSurface(NodesSurface):
             - np.square(half[0]).sum((1, 2, 3))
             - np.square(half[1]).sum((1, 2))
         )
-        counted = H
+        value_factor = H
         flat = len(self.layout.flat)
         if self.criterion == "ML":
-            counted = H.leading_part(self.layout.shape[2])
+            value_factor = H.leading_part(self.layout.shape[2])
             flat = 0
-        log_det = counted.log_det() - flat * log_noise
-        return ArrowNodes(roots, H, counted, log_noise, log_det, penalised, half)
+        log_det = value_factor.log_det() - flat * log_noise
+        return ArrowNodes(roots, H, value_factor, log_noise, log_det, penalised, half)
 
     @property
     def _constant(self) -> float:
@@ -277,7 +277,7 @@ class ArrowSurface(NodesSurface):
             noise * (self.moments.zy - of_fit[0]),
             noise * (self.moments.xy - of_fit[1]),
         )
-        lead, corner = nodes.counted.at(0).inverse_blocks()
+        lead, corner = nodes.value_factor.at(0).inverse_blocks()
         gradient, relative, of_log_det = nodes.roots.slopes([(s, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
         settled = nodes.roots.effective_parameters(

@@ -1,4 +1,4 @@
-"""The Gaussian posterior in closed form: Normal-Inverse-Gamma, its flat limit, and its evidence."""
+"""The Gaussian posterior in closed form: Normal-Inverse-Gamma, its flat limit, and its evidence; and the posterior of any fit as a prior."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -37,7 +37,6 @@ from probreg.priors import (
     LatentPrior,
     ScaleMixture,
     SmoothPrior,
-    VaryingEffects,
 )
 from probreg.priors.gaussian_process import UnknownLength
 
@@ -203,7 +202,7 @@ class Evidence(Method):
         effects_alone = (
             problem.exact
             and bool(model.design.recipe.grouped)
-            and {type(g.prior) for g in problem.unknown} <= {VaryingEffects}
+            and problem.has_effects_alone
         )
         joint = inner.method.target == "mode" and not (effects_alone or top.rising)
         if found_scales is None:

@@ -645,6 +645,11 @@ class EvidenceProblem:
             )
         return notes
 
+    @property
+    def has_effects_alone(self) -> bool:
+        """Whether all unknown hyperparameters are those of effects that vary by group."""
+        return all(isinstance(g.prior, VaryingEffects) for g in self.unknown)
+
     def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
         """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
         scales = list[str]()
@@ -698,7 +703,7 @@ class EvidenceProblem:
             )
         if joint:
             return tuple(notes)
-        if {type(g.prior) for g in self.unknown} <= {VaryingEffects}:
+        if self.has_effects_alone:
             return (*notes, SCALES_AS_KNOWN)
         intervals_note = important_note(
             Topic.SCALES,

@@ -64,9 +64,8 @@ class GaussianNodes:
     D: Array  # (S, q)
     mean: Array  # (S, q)
     R: Array  # (S, q, q) with H = R'R, or its diagonal (S, q)
-    counted: (
-        Array  # R of the |H| in the value, before flat columns are eliminated under ML
-    )
+    # R of the |H| in the value, before flat columns are eliminated under ML
+    value_factor: Array
 
     @cached_property
     def T(self) -> Array:
@@ -266,7 +265,7 @@ class GaussianSurface(NodesSurface):
         D = nodes.D[0]
         m = nodes.mean[0] / D
         S = _inverse(nodes.R[0])
-        S_before = S if self.criterion == "REML" else _inverse(nodes.counted[0])
+        S_before = S if self.criterion == "REML" else _inverse(nodes.value_factor[0])
         evidence = float(self._evidence(nodes)[0])
         rss = float(nodes.penalised[0] - m @ m)
         derivatives = log_scale_derivatives(S, m, S_before, rss, self._residual_weight)
@@ -289,13 +288,15 @@ class GaussianSurface(NodesSurface):
         mean = D * m
         rss = np.square(z - mean * W if W.ndim == 1 else z - mean @ W.T).sum(1)
         penalised = noise * (rss + self._reduced_system.rest) + np.square(m).sum(1)
-        counted = R
+        value_factor = R
         if self.criterion == "ML":
-            counted, _ = _factor(self._before, root_noise * D, root_noise * z)
+            value_factor, _ = _factor(self._before, root_noise * D, root_noise * z)
         # log |R'R|
-        diagonal = counted if W.ndim == 1 else np.diagonal(counted, axis1=1, axis2=2)
+        diagonal = (
+            value_factor if W.ndim == 1 else np.diagonal(value_factor, axis1=1, axis2=2)
+        )
         log_det = 2.0 * np.log(np.abs(diagonal)).sum(1)
-        return GaussianNodes(log_noise, log_det, penalised, D, mean, R, counted)
+        return GaussianNodes(log_noise, log_det, penalised, D, mean, R, value_factor)
 
     @property
     def _constant(self) -> float:

@@ -29,7 +29,11 @@ from probreg.linalg import Arrow
 @dataclass(frozen=True, eq=False)
 class NodeNormal:
     """The normal distribution of the coefficients and log aux of a smooth likelihood at
-    a node, with the mean to first order."""
+    a node, with the mean to first order.
+
+    In the coordinates of the roots they are x = mode - q + J^-1 z, H = J'J, z standard
+    normal and q = H^-1 grad log |H|^(1/2).
+    """
 
     surface: LaplaceSurface
     mode: LaplaceMode
