@@ -10,7 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.data import Design
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted
@@ -108,7 +108,7 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     names = {
         "level": likelihood.levels,
         "outcome": likelihood.outcomes,
-        "term": columns_by_term(fit),
+        "term": _predictor_columns(fit),
     }
     coords |= {axis: [str(v) for v in names[axis]] for axis in by_kind.axes}
     return xr.DataArray(
@@ -269,7 +269,7 @@ def _partial(fit: Fitted) -> ResidualKind:
     """Return r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the predictors k."""
     design = fit.model.design
     likelihood = fit.model.likelihood
-    if not columns_by_term(fit):
+    if not _predictor_columns(fit):
         raise Incompatible(
             "partial residuals are those of a term, and this model has none beside the intercept"
         )
@@ -280,7 +280,7 @@ def _partial(fit: Fitted) -> ResidualKind:
     coef = fit.solution.beta @ likelihood.contrast_matrix.T
     parts = [
         (design.X - mean)[:, list(columns)] @ coef[list(columns)]
-        for columns in columns_by_term(fit).values()
+        for columns in _predictor_columns(fit).values()
     ]
     by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
     if likelihood.outcomes:
@@ -288,11 +288,11 @@ def _partial(fit: Fitted) -> ResidualKind:
     return ResidualKind(by_term[..., 0], ("term",))
 
 
-def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
+def _predictor_columns(fit: Fitted) -> dict[str, tuple[int, ...]]:
     """Return the columns of each term except the intercept."""
     return {
         name: columns
-        for name, columns in terms(fit.model.design).items()
+        for name, columns in columns_by_term(fit.model.design).items()
         if name != "Intercept"
     }
 

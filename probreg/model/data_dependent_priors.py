@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
@@ -55,7 +55,9 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
     >>> terms_of_columns(Model.from_formula("y ~ g + x", data).design)
     ('Intercept', 'g', 'g', 'x')
     """
-    names = {j: name for name, places in terms(design).items() for j in places}
+    names = {
+        j: name for name, places in columns_by_term(design).items() for j in places
+    }
     return tuple(names[j] for j in range(len(design.columns)))
 
 

@@ -12,7 +12,7 @@ import probreg as pr
 from probreg.data.array_columns import recipe_from_json
 from probreg.data.formula import formula as formulas
 from probreg.data.formula.recipe import Recipe
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 
 
 def read_formula(formula, data, **options):
@@ -115,7 +115,7 @@ def test_bars_stand_beside_everything_else():
     model = pr.Model.from_formula(formula, DATA, weights="w", offset="log(w)")
     assert list(model.design.recipe.grouped) == ["(poly(x, 2) | number)", "(1 || g:h)"]
     assert model.design.columns[-1] == "(1 || g:h)[d:v, Intercept]"
-    found = terms(model.design)
+    found = columns_by_term(model.design)
     assert [len(found[key]) for key in ("(poly(x, 2) | number)", "(1 || g:h)")] == [
         12,
         8,

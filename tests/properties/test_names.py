@@ -9,7 +9,7 @@ from formulaic import Formula
 
 import probreg as pr
 from probreg.data.formula import formula as formulas
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.errors import DataError
 from probreg.formula.terms import parse_formula
 from probreg.formula.text import quote_name, unquote_name
@@ -82,7 +82,7 @@ def test_a_name_is_a_column_of_levels(name):
     np.testing.assert_array_equal(found.X, want.X)
     assert found.recipe.columns[1:4] == (f"{name}[T.b]", f"{name}[T.c]", "x")
     model = pr.Model.from_formula(f"y ~ {mark}", data)
-    assert terms(model.design) == {"Intercept": (0,), name: (1, 2)}
+    assert columns_by_term(model.design) == {"Intercept": (0,), name: (1, 2)}
 
 
 def test_every_name_at_once_is_every_column_of_the_arrays():

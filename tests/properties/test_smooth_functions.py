@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.data.formula.functions import term_functions
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
 
@@ -606,7 +606,7 @@ def test_a_process_of_arrays_is_the_function_of_the_formula() -> None:
 def test_a_process_of_arrays_is_one_term_of_a_check() -> None:
     """Its columns say nothing one by one, and are no curves to bend."""
     model = pr.kernel_ridge(TABLE["x"], Y["gaussian"], kernel="rbf", lam=0.5).model
-    assert terms(model.design) == {
+    assert columns_by_term(model.design) == {
         "Intercept": (0,),
         "gp(x1)": tuple(range(1, model.shape[0])),
     }

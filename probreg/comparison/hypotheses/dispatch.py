@@ -12,7 +12,7 @@ from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, Test, over_own
 from probreg.comparison.hypotheses.scales import of_scale, parse_scale_test
 from probreg.data.formula.functions import functions_called, term_functions
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -179,7 +179,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
     number = {int(j): i for i, j in enumerate(design.ungrouped)}
     joint_terms = {
         name: [number[j] for j in columns]
-        for name, columns in terms(design).items()
+        for name, columns in columns_by_term(design).items()
         if number.keys() >= set(columns)
     }
     read = parse_hypothesis(

@@ -118,49 +118,42 @@ def _read_back(design: Design) -> dict[str, Any]:
     return table
 
 
-def terms(design: Design) -> dict[str, tuple[int, ...]]:
+def columns_by_term(design: Design) -> dict[str, tuple[int, ...]]:
     """Return the columns of each term of the formula, in order; in a design from arrays, a process or a single column is a term.
 
     >>> from probreg import Model
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
-    >>> terms(Model.from_formula("y ~ x + g", data).design)
+    >>> columns_by_term(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
-    columns_by_term = dict[str, list[int]]()
-    if not isinstance(design.recipe, Recipe):
-        term_names = {c: t.name for t in design.recipe.terms for c in t.columns}
-        for j, column in enumerate(design.columns):
-            columns_by_term.setdefault(term_names.get(column, column), []).append(j)
-        return {name: tuple(places) for name, places in columns_by_term.items()}
-    from probreg.formula.terms import parse_formula
-
-    parts = parse_formula(design.recipe.formula)
-    spelled = [[parts.factor_name(text) for text in term] for term in parts.terms]
-    grouped = {
-        c: key for key, term in design.recipe.grouped.items() for c in term.columns
-    }
+    recipe = design.recipe
+    written = list[list[str]]()
+    if isinstance(recipe, Recipe):
+        parts = recipe.layout
+        written = [[parts.factor_name(text) for text in term] for term in parts.terms]
+    term_names = {c: term.name for term in recipe.terms for c in term.columns}
+    places = dict[str, list[int]]()
     for j, column in enumerate(design.columns):
-        columns_by_term.setdefault(
-            grouped.get(column) or _term_of(column, spelled), []
-        ).append(j)
-    return {name: tuple(places) for name, places in columns_by_term.items()}
+        name = term_names.get(column) or _term_of(column, written)
+        places.setdefault(name, []).append(j)
+    return {name: tuple(columns) for name, columns in places.items()}
 
 
-def _term_of(column: str, spelled: Sequence[Sequence[str]]) -> str:
+def _term_of(column: str, written: Sequence[Sequence[str]]) -> str:
     """Return the term of a column: the term with exactly its name, or the term with most factors, each with its level or part in brackets.
 
     A level may have brackets and colons of its own, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
     without its main effects has columns of some of its factors too.
     """
-    matches = [term for term in spelled if column == ":".join(term)]
+    matches = [term for term in written if column == ":".join(term)]
     matches = matches or [
         term
-        for term in spelled
+        for term in written
         if re.fullmatch(":".join(map(_with_level, term)), column)
     ]
     matches = matches or [
         t
-        for t in spelled
+        for t in written
         if len(t) > 1
         and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")
     ]

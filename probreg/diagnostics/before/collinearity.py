@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.formula.variables import terms
+from probreg.data.formula.variables import columns_by_term
 from probreg.data.level_moments import dropped_beside_levels
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
@@ -29,7 +29,7 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     >>> terms_of(Model.from_formula("y ~ g", {"y": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]}).design, ["g[T.c]", "g[T.b]"])
     {'g': ['g[T.c]', 'g[T.b]']}
     """
-    positions = terms(design).items()
+    positions = columns_by_term(design).items()
     term = {design.columns[j]: name for name, places in positions for j in places}
     names_by_term = dict[str, list[str]]()
     for column in columns:
@@ -232,7 +232,7 @@ class CollinearityCheck(Check):
         refuse_coded_levels(model)
         model = without_effects_by_group(model)
         design = model.design
-        if len([t for t in terms(design) if t != "Intercept"]) < 2:
+        if len([t for t in columns_by_term(design) if t != "Intercept"]) < 2:
             raise NotApplicable("only one predictor")
         if surplus(model) is not None or design.moments.rank.dropped:
             raise NotApplicable("exact collinearity, see rank")
@@ -245,7 +245,7 @@ class CollinearityCheck(Check):
             return self.report(sentence)
         flagged = [term for term in order if inflation[term] >= high]
         listed = few_names([f"{term} ({inflation[term]:.3g})" for term in flagged])
-        positions = [j for term in flagged for j in terms(design)[term]]
+        positions = [j for term in flagged for j in columns_by_term(design)[term]]
         verdict = Verdict.NOTE
         if largest >= extreme and not model.joint.informative[positions].all():
             verdict = Verdict.WARNING
@@ -341,7 +341,7 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
     R = _scaled_root(model, columns)
     groups = {
         t: [columns.index(j) for j in positions]
-        for t, positions in terms(model.design).items()
+        for t, positions in columns_by_term(model.design).items()
         if t != "Intercept"
     }
     values = []
