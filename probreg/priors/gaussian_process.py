@@ -216,11 +216,11 @@ class ProcessPrior(ConditionalPrior):
         """The lengths of the basis and others, times factors common to all lengths."""
         factors = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
         values = self.basis.kernel.hyper
-        columns = [
-            values[name] * (factors if is_length(name) else np.ones(5))
+        starts = [
+            values[name] * (factors if is_length(name) else np.ones_like(factors))
             for name, _ in self.unknown
         ]
-        return tuple(zip(*(c.tolist() for c in columns)))
+        return tuple(zip(*(start.tolist() for start in starts)))
 
     @abstractmethod
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:

@@ -71,11 +71,11 @@ class FisherPrior(WholePrior):
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """The gradient is exact, the curvature a central difference of it, each coefficient moved in its own units."""
-        of_error = 1e-4  # steps, of the standard error of a coefficient: differences of an exact gradient have an error of about 1e-8
+        step = 1e-4  # of the standard error of a coefficient: differences of an exact gradient have an error of about 1e-8
         information, g = self.fisher(beta)
         size = 1.0 / np.sqrt(np.maximum(np.diagonal(information), np.finfo(float).tiny))
         H = np.empty_like(information)
-        for j, h in enumerate(of_error * np.minimum(size, 1e6)):
+        for j, h in enumerate(step * np.minimum(size, 1e6)):
             move = np.zeros(beta.size)
             move[j] = h
             ahead, behind = (

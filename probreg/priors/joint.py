@@ -370,7 +370,7 @@ class NormalColumns:
 
     @property
     def size(self) -> int:
-        """Columns with an informative prior."""
+        """The number of columns with an informative prior."""
         return int(np.isfinite(self.sd).sum())
 
 
