@@ -32,11 +32,11 @@ ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
-_CUBIC = ("df", "knots", "lower_bound", "upper_bound", "extrapolation")
+_CUBIC = ("df", "knots", "lower_bound", "upper_bound", "extrapolation", "constraints")
 # transforms that learn from the training rows: one column, followed by options, in the order of `transforms`
 STATEFUL: dict[str, tuple[str, ...]] = {
     "poly": ("degree", "raw"),
-    "bs": ("df", "knots", "degree", "lower_bound", "upper_bound", "extrapolation"),
+    "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation"),
     "cr": _CUBIC,
     "cc": _CUBIC,
     "scale": (),

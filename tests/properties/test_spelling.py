@@ -184,6 +184,38 @@ def test_cubic_splines_are_centred_and_do_not_repeat_the_intercept(name):
     np.testing.assert_allclose(fit.predict()["mean"], judge.fittedvalues, rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("plain", "of_patsy"),
+    [
+        ("bs(x, df=5)", "bs(x, df=5, include_intercept=False)"),
+        ("bs(x, df=5, lower_bound=-9)", "bs(x, 5, None, 3, False, -9)"),
+        ("cr(x, df=5)", "cr(x, df=5, constraints='center')"),
+        ("cc(x, df=5)", "cc(x, df=5, constraints='center')"),
+    ],
+)
+def test_options_with_their_default_value_change_nothing(plain, of_patsy):
+    X, same = (
+        pr.Model.from_formula(f"y ~ {text}", DATA).design.X
+        for text in (plain, of_patsy)
+    )
+    np.testing.assert_array_equal(X, same)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ bs(x, df=5, include_intercept=True)",
+        "y ~ bs(x, 5, None, 3, -9)",
+        "y ~ cr(x, df=5, constraints=None)",
+        "y ~ cc(x, df=5, constraints=[[1, 2, 3, 4, 5]])",
+        "y ~ 0 + cr(x, df=5, constraints='center')",
+    ],
+)
+def test_options_with_another_value_raise(formula):
+    with pytest.raises(pr.DataError, match=r"include_intercept|constraints"):
+        pr.Model.from_formula(formula, DATA)
+
+
 def test_without_an_intercept_the_columns_sum_to_one():
     free = pr.Model.from_formula("y ~ 0 + cr(x, df=5)", DATA)
     np.testing.assert_allclose(free.design.X.sum(1), 1.0, rtol=1e-12)

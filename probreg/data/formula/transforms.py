@@ -109,11 +109,16 @@ def poly(
 
 def bs(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None, degree: int = 3,
-    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
+    include_intercept: bool = False, lower_bound: float | None = None, upper_bound: float | None = None,
+    extrapolation: str = "raise",
 ) -> FactorColumns:  # fmt: skip
     """Return B-splines without the first, since their sum is 1."""
     from scipy.interpolate import BSpline
 
+    if include_intercept is not False:
+        raise DataError(
+            "include_intercept must be False: a formula with an intercept and df smaller by 1 has the same curves"
+        )
     if not state:
         n_inner = None if df is None else df - degree
         bounds = (lower_bound, upper_bound)
@@ -163,8 +168,8 @@ def _evaluate_spline(
 
 def cubic(
     x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
-    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise", *,
-    cyclic: bool, centred: bool,
+    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
+    constraints: str = "", *, cyclic: bool, centred: bool,
 ) -> FactorColumns:  # fmt: skip
     """Return cubic splines that are 1 at one knot and 0 at the others.
 
@@ -173,6 +178,10 @@ def cubic(
     """
     if df is None and knots is None:
         raise DataError("a cubic spline takes df or knots")
+    if constraints != "" and not (centred and constraints == "center"):
+        raise DataError(
+            "constraints must be 'center', in a formula with an intercept; without an intercept the columns are not centred"
+        )
     if not state:
         n_inner = None if df is None else df - 2 + int(centred) + int(cyclic)
         distinct = np.unique(x)
