@@ -5,29 +5,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
+from probreg.diagnostics.bias_variance import BiasVariance
 from probreg.diagnostics.simulation import SBC
+from probreg.errors import Incompatible
 from probreg.show.plot.style import (
+    GREY,
     INK,
     LIGHT,
     REFERENCE,
     Size,
     footnote,
     label,
+    mark,
     panels,
+    paper,
     shorten,
+    top_legend,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from typing import TYPE_CHECKING
 
-from probreg.diagnostics.bias_variance import BiasVariance
-from probreg.errors import Incompatible
-from probreg.show.plot.style import (
-    GREY,
-    mark,
-    paper,
-    top_legend,
+_LINES = (
+    ("bias2", "bias²"),
+    ("variance", "variance"),
+    ("error", "error = bias² + variance"),
 )
 
 
@@ -97,13 +99,6 @@ def _draw_ranks(ax: Any, result: SBC, name: str) -> None:
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.5, 1], ["0", "1/2", "1"])
     ax.locator_params(axis="y", nbins=5)
-
-
-_LINES = (
-    ("bias2", "bias²"),
-    ("variance", "variance"),
-    ("error", "error = bias² + variance"),
-)
 
 
 @check_arguments
