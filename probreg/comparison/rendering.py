@@ -1,4 +1,4 @@
-"""The comparison as text and as HTML: a head, a row per parameter and fit, the largest reasons. Numbers are rounded only here.
+"""The comparison as text and as HTML: a head, a row per parameter and fit, the largest reasons, and notes. Numbers are rounded only here.
 
 The text has at most 40 lines of 110 columns; with many parameters it has only the ones with the largest differences.
 """

@@ -1,4 +1,4 @@
-"""Columns given as arrays: the recipe that reads them at new data, and the design of a matrix."""
+"""Columns given as arrays: the recipe that reads them at new data, the design of a matrix, and saved recipes of any kind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Goodness of fit: number of parameters, deviance, and the null model for comparison.
+"""Goodness of fit: variance components, number of parameters, deviance, the null model, R^2, and the overall F test.
 
 These functions compute from a model and its estimate; `FitStatistics` adds labels.
 """

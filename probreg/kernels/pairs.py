@@ -1,4 +1,4 @@
-"""Pairs of rows at which a covariance function is evaluated: all pairs, or each row with itself."""
+"""Pairs of rows for covariance functions, checks of rows and of kernel matrices, and the pivoted Cholesky root."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Render the columns of a table as text, Markdown, LaTeX and HTML. Only this module rounds numbers."""
+"""Formats of numbers, the columns of a table, and tables as text, Markdown, LaTeX and HTML, also in notebooks."""
 
 import re
 from abc import ABC, abstractmethod

@@ -444,7 +444,7 @@ def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, h
             assert path.fixed[name].startswith("2025-01-02")
         else:
             assert values == {level}
-        assert path.met.sum() == 30
+        assert path.is_on_curve.sum() == 30
         drawn = fit.predict(path.rows)["mean"].values
         lines = plot.fitted(fit, data=given).axes[0].lines
         assert any(

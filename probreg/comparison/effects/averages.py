@@ -1,7 +1,8 @@
 """Averages of means and of their slopes over rows, with exact gradients in the coefficients. Arrays only.
 
 The averaged quantity is h_k(x_i, beta): the mean of the response (class k), or its derivative along one variable. Its gradient
-in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made.
+in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made. `EffectSums` adds the sums of Gaussian processes to the linear
+predictors.
 """
 
 from abc import ABC, abstractmethod

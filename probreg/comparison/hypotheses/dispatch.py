@@ -1,4 +1,4 @@
-"""Parse the text of a hypothesis on a fit and run the matching test of this package."""
+"""Parse the text of a hypothesis on a fit and run its test: restrictions on coefficients, or `s(x) is linear`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Criteria for the scale of a prior: the request to a criterion, its result, losses of predictions, AIC, BIC and GCV."""
+"""Criteria for the scale of a prior: the request to a criterion, its result, losses of predictions, AIC, BIC, GCV and the evidence."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The recipe of a formula: the map from a table to the columns of X, with the state learned from the training rows.
 
 A recipe is text and numbers only. Loading one reads its formula through the same whitelist as a formula typed
-by hand, so a file can contain wrong numbers but never code.
+by hand, so a file can contain wrong numbers but never code. The functions before the class read bars such as (x | g): the groups
+of the rows, in the order of the levels of their columns.
 """
 
 import copy

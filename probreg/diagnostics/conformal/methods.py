@@ -1,4 +1,4 @@
-"""Ways to calibrate conformal intervals: the jackknife+ and the split, with the rank among n + 1 exchangeable scores."""
+"""Conformal intervals: scores of rows, the rank among n + 1 exchangeable scores, and the methods jackknife+ and split."""
 
 import warnings
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: the ranks of true values among posterior draws, and whether they are uniform."""
+"""Simulation-based calibration: the ranks of true values among posterior draws, and the exact test that they are uniform."""
 
 import re
 from collections import Counter

@@ -2,7 +2,7 @@
 
 `FIELDS` lists the entries of the JSON specification by path. `ArraySpec` describes an array, with one letter per dimension: p columns,
 m linear predictors, k = p m, o reported outcomes, and n rows, u rows of weight 0, c chains, d draws, r replicates. The first array
-with one of these last letters sets its size.
+with one of these last letters sets its size. `encode_columns` and `decode_columns` store columns as such arrays.
 """
 
 import sys

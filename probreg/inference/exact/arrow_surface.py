@@ -1,5 +1,6 @@
-"""The log evidence of a Gaussian model with varying effects, from moments in arrow
-form: f(theta) = log p(y | theta).
+"""The log evidence of a Gaussian model with varying effects, from moments in arrow form: f(theta) = log p(y | theta).
+
+`LayoutSums` are the moments, computed from the rows or from moments by group; `ArrowSurface` is f with its derivatives.
 
 With M the roots of the priors, noise = 1 / sigma^2, H = noise M'X'X M + blkdiag(I, 0) (flat columns last, without the I) and (u, b) the
 mode of coefficients in these coordinates,

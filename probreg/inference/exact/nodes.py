@@ -1,7 +1,7 @@
 """Points theta of the posterior of hyperparameters, the logs of prior scales and of sigma, with beta integrated out.
 
-They are scrambled Sobol points of a Student-t about the maximum, with importance
-weights.
+The points are scrambled Sobol points of a Student-t about the maximum, with importance weights. `NodeNormal` is the normal
+distribution of the coefficients at one point, for a smooth likelihood.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
-"""The log evidence of a Gaussian model with processes with hyperparameters in their
-columns, from the rows.
+"""The log evidence of a Gaussian model with processes with hyperparameters in their columns, from the rows.
+
+`ProcessSurface` has the closed form below. `RebasedSurface` is for other bases and likelihoods: it computes the columns again for each
+value of their hyperparameters.
 
 y ~ N(F b + X mu, V), V(theta) = sum over groups of Z D(theta)^2 Z' + amplitude^2 K(theta) + sigma^2 diag(1/w), b flat. With
 P = V^-1 - V^-1 F (F'V^-1 F)^-1 F'V^-1 and a = P (y - X mu),

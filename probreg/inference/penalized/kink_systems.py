@@ -10,7 +10,8 @@ dr = -X db,
 
 one weighted Gram matrix (p, p); or, for many columns with a proper prior, a matrix over
 rows (n, n) by K = X P^-1 X'. With infinite D on some rows and zero elsewhere they
-become X db = error there, the equations of an active set.
+become X db = error there, the equations of an active set. `active_set` returns the state of each row near the solution, and
+`polish` solves for the minimum given these states.
 """
 
 from collections.abc import Callable

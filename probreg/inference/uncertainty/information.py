@@ -1,7 +1,8 @@
 """Curvature, scores and leverages at an estimate, in well-scaled coordinates.
 
 phi runs over the identified directions of (vec gamma, log aux), gamma on standardised columns. Covariances of an estimate
-and its one-step changes use them.
+and its one-step changes use them. `curvature_at_kinks` estimates the curvature of a piecewise linear loss from the density of
+residuals at its kinks.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,8 @@
-"""The fitted curve over the data, with the band of the mean and, for a numeric response, of a new observation."""
+"""The fitted curve over the data, with the band of the mean and, for a numeric response, of a new observation.
+
+`sweep` chooses the rows of the curve: one variable varies, and the others are at typical values. The variables behind the
+columns of a formula come from `probreg.data.formula.variables`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +44,7 @@ Array = np.ndarray
 class Sweep:
     """Values `x` (g,) of the variable, the rows for `predict`, the values of the others (`fixed`), and the `observed` values (n,).
 
-    `met` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
+    `is_on_curve` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
     """
 
     variable: str
@@ -50,7 +54,7 @@ class Sweep:
     fixed: dict[str, str]
     observed: Array
     levels: tuple[str, ...]
-    met: Array
+    is_on_curve: Array
 
 
 def sweep(
@@ -220,7 +224,7 @@ def fitted(
     if isinstance(first.model.likelihood, SoftmaxLikelihood):
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
-    elif not path.met.all():
+    elif not path.is_on_curve.all():
         levels = ", ".join(shorten(name, 24) for name in path.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
     footnote(fig, ". ".join(note for note in notes if note))
@@ -311,7 +315,10 @@ def _draw_points(
     if w is not None:
         area = np.maximum(area * w / w.mean(), 1.0)
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
-    for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": faint})):
+    for rows, options in (
+        (path.is_on_curve, {"label": label}),
+        (~path.is_on_curve, {"alpha": faint}),
+    ):
         if rows.any():
             ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **options)
 

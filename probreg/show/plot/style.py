@@ -156,15 +156,16 @@ def label(
     ax: Any, x: str | None = None, y: str | None = None, title: str | None = None
 ) -> None:
     """Write the names of the axes in lines that fit, and a title at the left."""
-    letters = 13.5  # in an inch of a title
-    per_inch = 14.0  # letters of a line
+    # letters per inch, in the name of an axis and in a bold title
+    axis_letters = 14.0
+    title_letters = 13.5
     wide, high = axes_size(ax)
     if x is not None:
-        ax.set_xlabel(_wrap_text(x, wide * per_inch), fontsize=NORMAL, color=INK)
+        ax.set_xlabel(_wrap_text(x, wide * axis_letters), fontsize=NORMAL, color=INK)
     if y is not None:
-        ax.set_ylabel(_wrap_text(y, high * per_inch), fontsize=NORMAL, color=INK)
+        ax.set_ylabel(_wrap_text(y, high * axis_letters), fontsize=NORMAL, color=INK)
     if title is not None:
-        limit = max(int(wide * letters), 12)
+        limit = max(int(wide * title_letters), 12)
         ax.set_title(
             shorten(title.replace(r"\$", "$"), limit),
             fontsize=NORMAL,
@@ -208,9 +209,9 @@ def top_legend(fig: "Figure", source: Any) -> None:
 
 def footnote(fig: "Figure", text: str) -> None:
     """Write a few small words under the picture."""
-    letters = 14.5  # in an inch of a footnote
+    letters_per_inch = 14.5
     if text:
-        lines = _wrap_text(text, fig.get_figwidth() * letters)
+        lines = _wrap_text(text, fig.get_figwidth() * letters_per_inch)
         fig.supxlabel(lines, fontsize=SMALL, color=GREY, x=0.01, ha="left")
 
 

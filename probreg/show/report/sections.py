@@ -1,4 +1,4 @@
-"""The sections of a report with facts and tables of a fit."""
+"""Sections of a report: texts of models and fits, findings of checks, and the table of predictions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ def _join_equal(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(of), text) for text, of in names.items()]
 
 
-class Folded(NamedTuple):
+class SharedFindings(NamedTuple):
     """Findings that need attention, the worst first, each with its fits unless it applies to all; and checks that passed."""
 
     attention: list[tuple[str, Finding]]
@@ -51,7 +51,7 @@ class Folded(NamedTuple):
 
 def findings(
     fits: Mapping[str, Fit], run: Callable[[Fit], Sequence[Finding]]
-) -> Folded:
+) -> SharedFindings:
     """Run the checks of several fits, and put equal findings together."""
     names: dict[tuple[str, str], list[str]] = {}
     first: dict[tuple[str, str], Finding] = {}
@@ -64,7 +64,7 @@ def findings(
         ("" if len(names[key]) == len(fits) else ", ".join(names[key]), finding)
         for key, finding in sorted(first.items(), key=lambda item: -item[1].verdict)
     ]
-    return Folded(
+    return SharedFindings(
         [p for p in pairs if p[1].verdict], [p for p in pairs if not p[1].verdict]
     )
 
