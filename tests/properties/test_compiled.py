@@ -399,6 +399,19 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
     check(model_for(likelihood, prior, weights=np.arange(60) % 3 + 1.0, **more))
 
 
+@pytest.mark.parametrize("sigma_units", [False, True])
+def test_several_priors_with_one_compiled_density_are_one_sum(sigma_units):
+    """Also where their scales are in units of a known noise scale."""
+    prior = {
+        "x1": pr.Laplace(0.7, sigma_units=sigma_units),
+        "x2": pr.Laplace(1.9, location=-0.4, sigma_units=sigma_units),
+        "x3": pr.Normal(0.8, sigma_units=sigma_units),
+    }
+    model = model_for(pr.StudentT(nu=4.0), prior, aux={"sigma": 2.3})
+    assert SampledDensity.of(model, whiten(model)).target is not None
+    check(model)
+
+
 @pytest.mark.parametrize(
     ("likelihood", "aux"),
     covering(
