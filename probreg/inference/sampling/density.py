@@ -2,7 +2,8 @@
 
 theta = (vec beta, log aux) = centre + A z. Blocks of coefficients with hyperparameters, such as unknown scales, have the logs
 of these as further coordinates. A non-centred block has beta = location + D (theta - location), D a factor or a matrix of
-the hyperparameters, and theta under the prior at typical values; a centred one is sampled directly.
+the hyperparameters, and theta under the prior at typical values; a centred one is sampled directly. Where all parts are compiled
+or quadratic, `SampledDensity.target` is the same density as one compiled function.
 """
 
 from collections.abc import Callable, Mapping
@@ -82,18 +83,28 @@ def compiled_obstacle(model: Model) -> str | None:
 # ---- priors --------------------------------------------------------------------------------------------------------------
 
 
+# (theta, the unit of the scales, slopes to add to) -> log p and its slope over the log of the unit
+AddPrior = Callable[[Array, float, Array], tuple[float, float]]
+
+
 class PriorPart(NamedTuple):
-    """The prior of some coefficients. `add` takes theta, the unit of the scales and
-    slopes to add to, and returns log p and its slope over the log of the unit."""
+    """The log prior of some coefficients."""
 
     relative: bool  # whether its scales are in units of the noise scale
-    add: Callable[[Array, float, Array], tuple[float, float]]
+    add: AddPrior
+
+
+class EntryDensity(NamedTuple):
+    """The compiled density of independent coefficients, and its settings."""
+
+    density: CompiledDensity
+    settings: tuple[float, ...]
 
 
 def parts_of(blocks: list[BlockPrior], m: int) -> list[PriorPart]:
-    """Return the parts of blocks with priors, those with one compiled density together."""
+    """Return the log priors of these blocks; blocks with the same compiled density are one part."""
     parts = list[PriorPart]()
-    independent: dict[Any, list[BlockPrior]] = {}
+    independent: dict[tuple[EntryDensity, bool], list[BlockPrior]] = {}
     for b in blocks:
         density = _density_of(b.prior)
         if density is not None:
@@ -107,50 +118,49 @@ def parts_of(blocks: list[BlockPrior], m: int) -> list[PriorPart]:
     return parts
 
 
-def _density_of(
-    prior: Any,
-) -> tuple[CompiledDensity, tuple[float, ...]] | None:
-    """Return the compiled density of independent coefficients with its settings, or None."""
+def _density_of(prior: Any) -> EntryDensity | None:
+    """Return the compiled density of a prior of independent coefficients, or None."""
     if not isinstance(prior, LocationScale) or prior.compiled_density is None:
         return None
     if getattr(prior, "precision_matrix", None) is not None:
         return None
-    return prior.compiled_density, tuple(prior.settings)
+    return EntryDensity(prior.compiled_density, tuple(prior.settings))
 
 
 def _sum_of_entries(
-    density: tuple[CompiledDensity, tuple[float, ...]],
-    blocks: list[BlockPrior],
-    m: int,
-) -> Callable[[Array, float, Array], tuple[float, float]]:
-    add = entries_of(density[0])
-    at, location, scale = entries_with_scales(blocks, m, 1.0)
-    t = np.array(density[1], dtype=float)
-    return lambda theta, unit, slopes: add(theta, at, location, unit * scale, t, slopes)
+    compiled: EntryDensity, blocks: list[BlockPrior], m: int
+) -> AddPrior:
+    """Return the sum of one compiled density over the coefficients of these blocks."""
+    add = entries_of(compiled.density)
+    entries, location, scale = _entries_with_scales(blocks, m, 1.0)
+    t = np.array(compiled.settings, dtype=float)
+    return lambda theta, unit, slopes: add(
+        theta, entries, location, unit * scale, t, slopes
+    )
 
 
-def entries_with_scales(
+def _entries_with_scales(
     blocks: list[BlockPrior], m: int, unit: float
 ) -> tuple[Array, Array, Array]:
-    """Return entries of vec(beta), with their locations and scales at a unit of
-    relative scales."""
+    """Return the entries of vec(beta) in these blocks, their locations and their scales; `unit` multiplies relative scales."""
     entries: list[Array] = [np.zeros(0, dtype=np.int64)]
-    scales = [np.zeros((0, 2))]
+    locations_and_scales = [np.zeros((0, 2))]
     for b in blocks:
         prior: Any = b.prior
         values = prior.location, prior.scales * prior.unit(unit)
-        columns = [np.broadcast_to(v, len(b.columns)) for v in values]
+        by_column = [np.broadcast_to(v, len(b.columns)) for v in values]
         entries.append(b.entries(m))
-        scales.append(np.repeat(np.column_stack(columns), b.width(m), axis=0))
-    location, scale = np.concatenate(scales).T.copy()
+        # vec(beta) runs column by column, with the linear predictors of a column together
+        of_block = np.repeat(np.column_stack(by_column), b.width(m), axis=0)
+        locations_and_scales.append(of_block)
+    location, scale = np.concatenate(locations_and_scales).T.copy()
     return np.concatenate(entries).astype(np.int64), location, scale
 
 
-def _quadratic(
-    block: BlockPrior, m: int
-) -> Callable[[Array, float, Array], tuple[float, float]]:
+def _quadratic(block: BlockPrior, m: int) -> AddPrior:
+    """Return the log density of a normal prior with a precision matrix."""
     prior = block.prior
-    assert isinstance(prior, GaussianPrior)  # checked in `compiled_obstacle`
+    assert isinstance(prior, GaussianPrior)  # callers check this
     q = len(block.columns)
     entries = block.entries(m)
     P = prior.precision(q)
@@ -168,10 +178,8 @@ def _quadratic(
     return add
 
 
-def _by_slopes(
-    block: BlockPrior, m: int
-) -> Callable[[Array, float, Array], tuple[float, float]]:
-    """Of a prior without a compiled density; at a kink the middle of the subgradients."""
+def _by_slopes(block: BlockPrior, m: int) -> AddPrior:
+    """Return the log density of a prior by its NumPy methods; its slope at a kink is the middle of the subgradients."""
     prior = block.prior
     entries = block.entries(m)
     location: Any = getattr(prior, "location", 0.0)
@@ -364,6 +372,7 @@ class SampledDensity:
     def blocks(self) -> tuple[ScaledBlock, ...]:
         """Blocks with hyperparameters."""
         model = self.model
+        m = model.shape[1]
         noncentred = {b.block: b for b in self.at.noncentred}
         blocks = list[ScaledBlock]()
         first = 0
@@ -374,17 +383,17 @@ class SampledDensity:
             base = prior.base
             if block is not None:
                 base = base.times(block.spread)
-            m = model.shape[1]
-            q_m = len(b.columns), b.width(m)
+            q, width = len(b.columns), b.width(m)
             (part,) = parts_of([replace(b, prior=base)], m)
+            each = (q,) if width == 1 else (width, q)
             hyper = []
             for k, h in prior.hyper.items():
-                shape = q_m[::-1][q_m[1] == 1 :] if h.each else ()
+                shape = each if h.each else ()
                 place = slice(first, first + int(np.prod(shape)))
                 hyper.append(LogHyper(k, names[k], h.prior, place, shape))
                 first = place.stop
             blocks.append(
-                ScaledBlock(prior, tuple(hyper), b.entries(m), q_m, part, block)
+                ScaledBlock(prior, tuple(hyper), b.entries(m), (q, width), part, block)
             )
         return tuple(blocks)
 
@@ -396,12 +405,16 @@ class SampledDensity:
 
     @cached_property
     def _parts(self) -> list[PriorPart]:
-        known = [b for b in self._blocks if not isinstance(b.prior, HierarchicalPrior)]
+        known = [
+            b
+            for b in self._informative_blocks
+            if not isinstance(b.prior, HierarchicalPrior)
+        ]
         return parts_of(known, self.model.shape[1])
 
     @property
-    def _blocks(self) -> list[BlockPrior]:
-        """Blocks with a prior."""
+    def _informative_blocks(self) -> list[BlockPrior]:
+        """Blocks with a prior that is not flat."""
         return [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
 
     @cached_property
@@ -570,7 +583,9 @@ class SampledDensity:
         density; else None."""
         rows = self.rows
         likelihood = self.model.likelihood
-        others = [b for b in self._blocks if not isinstance(b.prior, GaussianPrior)]
+        normal, others = list[BlockPrior](), list[BlockPrior]()
+        for b in self._informative_blocks:
+            (normal if isinstance(b.prior, GaussianPrior) else others).append(b)
         densities = {_density_of(b.prior) for b in others}
         if rows is None or self.model.unknown:
             return None
@@ -580,23 +595,24 @@ class SampledDensity:
         A = self.at.A
         m = self.model.shape[1]
         unit = float(likelihood.noise(self.model.fixed))
-        normal = parts_of([b for b in self._blocks if b not in others], m)
+        normal_parts = parts_of(normal, m)
 
         def log_normal(z: Array) -> tuple[float, Array]:
             theta = self.at.centre + A @ z
             slopes = np.zeros(len(theta))
             parts = [
-                p.add(theta, unit if p.relative else 1.0, slopes)[0] for p in normal
+                p.add(theta, unit if p.relative else 1.0, slopes)[0]
+                for p in normal_parts
             ]
             return sum(parts), A.T @ slopes
 
-        # normal priors: log p = top - pull'z - z'Q z / 2
+        # normal priors: log p = top + slope'z - z'Q z / 2
         top, slope = log_normal(np.zeros(self.size))
         Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
         density, settings = next(iter(densities), None) or (None, ())
         arrays = (
             rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**self.model.fixed), dtype=float),
-            self.at.centre, A, -slope, Q, *entries_with_scales(others, m, unit), np.array(settings, dtype=float),
+            self.at.centre, A, -slope, Q, *_entries_with_scales(others, m, unit), np.array(settings, dtype=float),
             np.array([top + rows.constant]),
         )  # fmt: skip
         # The C function needs writable arrays in C order.
