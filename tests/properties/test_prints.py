@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.diagnostics.before.collinearity import condition_indices
 from probreg.inference.notes import Severity
 from tests.properties.texts import unfolded
 
@@ -106,6 +107,25 @@ def test_a_near_collinearity_is_one_finding_with_all_its_columns():
         pr.Model.from_arrays(pairs, RNG.normal(size=100), columns=["a", "b", "c", "d"])
     )
     assert {c for f in apart if f.verdict for c in f.columns} == {"a", "b", "c", "d"}
+    # two factors whose first levels are nearly one: an average over five contrasts hides it
+    g = np.repeat(np.arange(6), 1000)
+    h = np.where(g == 0, 0, 1 + np.tile(np.arange(5), 1200))
+    h[1000] = 0
+    factors = {"g": g.astype(str), "h": h.astype(str), "y": np.sin(np.arange(6000.0))}
+    hidden = pr.check(pr.Model.from_formula("y ~ g + h", factors))["collinearity"]
+    assert hidden.worst.name == "NOTE"
+    assert {c[0] for c in hidden.items[0].columns} == {"g", "h"}
+
+
+@pytest.mark.parametrize(("noise", "verdict"), [(1e-2, "NOTE"), (1.5e-3, "WARNING")])
+def test_near_collinearity_is_a_warning_from_a_condition_index_of_a_thousand(
+    noise, verdict
+):
+    columns = np.c_[Z, Z + noise * np.cos(np.arange(100.0))]
+    model = pr.Model.from_arrays(columns, Z)
+    index = condition_indices(model, centred=True)["index"].max()
+    assert (verdict == "WARNING") == (index >= 1000.0)
+    assert pr.check(model)["collinearity"].worst.name == verdict
 
 
 @pytest.mark.parametrize(

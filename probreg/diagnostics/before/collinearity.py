@@ -161,10 +161,12 @@ def surplus(model: Model) -> int | None:
     >>> surplus(Model.from_arrays(np.eye(3, 300), [1.0, 2.0, 4.0]))
     298
     """
-    many = 200  # columns up to which equations are written if there are more columns than rows
+    max_columns = (
+        200  # up to which equations are written if there are more columns than rows
+    )
     n = model.design.n
     p = len(model.design.columns)
-    return p - n if n and p > max(n, many) else None
+    return p - n if n and p > max(n, max_columns) else None
 
 
 def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
@@ -214,8 +216,9 @@ def _explain_redundancy(columns: tuple[str, ...]) -> str:
 
 @CHECKS.register
 class CollinearityCheck(Check):
-    """Reports terms with a generalised variance inflation factor GVIF^(1/df) of ten or more (Marquardt 1970). Columns are
-    centred if there is an intercept.
+    """Reports terms with a generalised variance inflation factor GVIF^(1/df) of ten or more (Marquardt 1970), and otherwise a
+    near combination of columns of several terms with a condition index of 30 or more, which an average over the columns of a
+    factor can hide (Belsley, Kuh & Welsch 1980, section 3.2). Columns are centred if there is an intercept.
 
     >>> x = np.arange(6.0)
     >>> model = Model.from_arrays(np.c_[x, x + [0, 0.1, 0, 0, 0.1, 0]], x, columns=["a", "b"])
@@ -227,8 +230,9 @@ class CollinearityCheck(Check):
     title = "Collinearity"
 
     def find(self, model: Model) -> list[Finding]:
-        high = 10.0  # intervals are more than three times as wide as without the other terms
-        extreme = 1e6  # and a thousand times as wide
+        high_vif = 10.0  # intervals are more than three times as wide as without the other terms
+        high_index = 30.0  # two such columns have a VIF of 225
+        extreme_index = 1000.0  # two such columns have a VIF of 250,000
         refuse_coded_levels(model)
         model = without_effects_by_group(model)
         design = model.design
@@ -239,18 +243,24 @@ class CollinearityCheck(Check):
         gvif, df, names = _inflations(model)
         inflation = dict(zip(names, gvif ** (1.0 / df)))
         order = sorted(names, key=lambda term: -inflation[term])
-        largest = inflation[order[0]]
-        if largest < high:
+        flagged = [term for term in order if inflation[term] >= high_vif]
+        index, combined_terms = _near_combination(model)
+        if flagged:
+            listed = few_names([f"{term} ({inflation[term]:.3g})" for term in flagged])
+            sentence = f"near collinearity, variance inflation factors: {listed}"
+        elif index >= high_index:
+            flagged = combined_terms
+            sentence = f"near collinearity, condition index {index:.3g} of columns of {few_names(flagged)}"
+        else:
+            largest = inflation[order[0]]
             sentence = f"largest variance inflation factor {largest:.3g} ({order[0]})"
             return self.report(sentence)
-        flagged = [term for term in order if inflation[term] >= high]
-        listed = few_names([f"{term} ({inflation[term]:.3g})" for term in flagged])
         positions = [j for term in flagged for j in columns_by_term(design)[term]]
         verdict = Verdict.NOTE
-        if largest >= extreme and not model.joint.informative[positions].all():
+        if index >= extreme_index and not model.joint.informative[positions].all():
             verdict = Verdict.WARNING
         return self.report(
-            f"near collinearity, variance inflation factors: {listed}",
+            sentence,
             verdict,
             "expected of powers and products; otherwise drop or combine terms, give them a prior, or accept the wide intervals",
             [design.columns[j] for j in positions],
@@ -323,6 +333,19 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
     parts = (Vt / d[:, None]) ** 2
     names = [model.design.columns[j] for j in columns]
     return d[0] / d, parts / parts.sum(0), names
+
+
+def _near_combination(model: Model) -> tuple[float, list[str]]:
+    """Return the largest condition index of the centred columns at which columns of two or more terms have over half of their variance,
+    and these terms; 1 without one."""
+    if len(_compared_columns(model, centred=True)) > 1:
+        index, share, names = _indices(model, centred=True)
+        for k in reversed(range(len(index))):
+            columns = [name for name, part in zip(names, share[k]) if part > 0.5]
+            combined_terms = list(terms_of(model.design, columns))
+            if len(combined_terms) > 1:
+                return float(index[k]), combined_terms
+    return 1.0, []
 
 
 def _compared_columns(model: Model, *, centred: bool) -> list[int]:
