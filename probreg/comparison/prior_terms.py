@@ -127,7 +127,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     informative = model.joint.informative
     if not informative.any() and not P_aux.any():
         shape = len(model.design.ungrouped), len(model.likelihood.outcomes) or 1
-        return np.zeros(shape), P_aux.tolist()
+        return np.zeros(shape), [0.0] * len(P_aux)
     _, P = prior_derivatives_of_fit(fit)
     J, J_aux = information_of_fit(fit)
     has_prior = np.repeat(informative, model.shape[1])

@@ -130,6 +130,7 @@ def test_permuting_the_fits_permutes_the_columns(model):
 def test_a_flat_prior_has_no_weight(model):
     c = compare([pr.fit(model), pr.fit(model, "newton")])
     assert (c.data["prior_weight"] == 0.0).all()
+    assert not np.signbit(c.data["prior_weight"]).any()
     assert "weight" not in repr(c).splitlines()[5]
 
 
