@@ -338,6 +338,8 @@ def decode_columns(tables: list[dict[str, Any]], n: int) -> dict[str, Any]:
         is_array = isinstance(values, np.ndarray) and values.shape == (n,)
         if not isinstance(name, str) or not is_array:
             raise DataError(f"a column of the formula lacks a name or {n} values")
+        if levels is None and not FINITE.accepts(values):
+            raise DataError(f"values of {name!r:.40}: expected {FINITE.description}")
         if levels is not None:
             kinds = set(map(type, levels)) if isinstance(levels, list) else set()
             codes = CODES.accepts(values) and bool((values < len(levels)).all())
