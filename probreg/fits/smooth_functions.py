@@ -275,8 +275,8 @@ def _compute_band(
 
 def _evenly_spaced(draws: int) -> Array:
     """Return the numbers of at most 4,000 draws, evenly spaced."""
-    most = 4000
-    return np.unique(np.linspace(0, draws - 1, min(draws, most)).astype(int))
+    most_draws = 4000
+    return np.unique(np.linspace(0, draws - 1, min(draws, most_draws)).astype(int))
 
 
 def _thin_process(process: DrawnProcess) -> DrawnProcess:

@@ -53,7 +53,7 @@ def require_counts(fit: Fit, minimum: int = 8, *, continuous: bool = False) -> N
 
     `continuous`: a response with only two values does not apply either.
     """
-    most = 1_000_000
+    most_observations = 1_000_000
     design = fit.model.design
     two = two_values(fit.model) if continuous else None
     if two is not None:
@@ -64,9 +64,9 @@ def require_counts(fit: Fit, minimum: int = 8, *, continuous: bool = False) -> N
         raise NotApplicable(
             "weights are not whole numbers, so that observations cannot be counted"
         )
-    if design.total > most:
+    if design.total > most_observations:
         raise NotApplicable(
-            f"there are more than {most:,} observations, and a test would find differences of no importance"
+            f"there are more than {most_observations:,} observations, and a test would find differences of no importance"
         )
     free = design.total - design.moments.rank.rank if minimum else 0
     if free < minimum:

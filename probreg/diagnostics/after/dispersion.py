@@ -64,14 +64,14 @@ class DispersionDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        weak = 0.05  # p-value below which a test is not called negative
+        weak_p = 0.05  # p-value below which a test is not called negative
         ratio, tests = dispersion(fit)
         kind = "overdispersion" if ratio > 1 else "underdispersion"
         least = min(test.p_value for test in tests)
         significant = [test for test in tests if test.p_value < SIGNIFICANT]
         result = kind
         if not significant:
-            result = f"weak sign of {kind}" if least < weak else f"no sign of {kind}"
+            result = f"weak sign of {kind}" if least < weak_p else f"no sign of {kind}"
         elif len(significant) < len(tests):
             result = f"{kind} by one of two tests"
         numbers = "; ".join(map(str, tests))

@@ -30,8 +30,8 @@ class ApproximationDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         low_share = 0.25  # effective shares of draws: they cover the middle, the shape the tails
         high_share = 0.5
-        bad = 0.7  # the largest shape for which weighted means converge (Vehtari et al. 2024)
-        good = 0.5  # finite variance
+        bad_k = 0.7  # the largest shape for which weighted means converge (Vehtari et al. 2024)
+        good_k = 0.5  # finite variance
         draws = fit.solution.posterior
         if "log_q" not in draws.stats:
             raise NotApplicable(f"{fit.method.name} draws from the posterior itself")
@@ -45,10 +45,10 @@ class ApproximationDiagnostic(Diagnostic):
         w = np.exp(log_w) / np.exp(log_w).sum()
         k = smooth_weights(log_w).k
         share = float(1.0 / (len(w) * (w**2).sum()))
-        sentence = f"importance weights have Pareto k = {k:.2f} (good below {good}), effective share of draws {percent(share, 2)}"
-        if k < good and share >= high_share:
+        sentence = f"importance weights have Pareto k = {k:.2f} (good below {good_k}), effective share of draws {percent(share, 2)}"
+        if k < good_k and share >= high_share:
             return self.report(sentence, statistic=k)
-        verdict = Verdict.WARNING if k > bad or share < low_share else Verdict.NOTE
+        verdict = Verdict.WARNING if k > bad_k or share < low_share else Verdict.NOTE
         remedy = "sample the posterior: fit(model, 'nuts')"
         return self.report(sentence, verdict, remedy, statistic=k)
 
@@ -138,7 +138,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
     stat = "diverging"
 
     def find(self, fit: Fit) -> list[Finding]:
-        many = 0.01  # share of divergent draws above which intervals should not be reported
+        most_divergent = 0.01  # share of divergent draws above which intervals should not be reported
         posterior = fit.solution.posterior
         diverging = np.asarray(posterior.stats["diverging"], dtype=bool)
         findings: list[Finding] = []
@@ -164,7 +164,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         share = count / diverging.size
         sentence = f"{count} of {diverging.size} transitions diverged ({percent(share, 2)}), mostly at {side} values of {names[j]}"
         remedy = "raise target_accept (NUTS(target_accept=0.95)), or use a more informative prior"
-        verdict = Verdict.PROBLEM if share > many else Verdict.WARNING
+        verdict = Verdict.PROBLEM if share > most_divergent else Verdict.WARNING
         finding = self.report(sentence, verdict, remedy, [names[j]], statistic=count)
         return finding + findings
 
@@ -181,16 +181,16 @@ class EnergyDiagnostic(ChainDiagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         from arviz_stats.base import array_stats
 
-        least = 0.3  # Betancourt 2016
+        least_bfmi = 0.3  # Betancourt 2016
         energy = np.asarray(fit.solution.posterior.stats["energy"], dtype=float)
         if energy.shape[1] < 2:
             raise NotApplicable("the chains have only one draw")
         value = array_stats.bfmi(energy)
-        low = np.flatnonzero(value < least)
+        low = np.flatnonzero(value < least_bfmi)
         if not len(low):
             sentence = f"at least {value.min():.2f} in every chain"
             return self.report(sentence, statistic=value.min())
         chains = ", ".join(f"{c + 1} ({value[c]:.2f})" for c in low)
-        sentence = f"below {least} in chain {chains}: tails are visited too rarely, and intervals may be too short"
+        sentence = f"below {least_bfmi} in chain {chains}: tails are visited too rarely, and intervals may be too short"
         remedy = "draw and tune more, use a prior with lighter tails, or fix a scale"
         return self.report(sentence, Verdict.WARNING, remedy, statistic=value.min())

@@ -193,8 +193,8 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
     null = "linear"
     if not all(flat):
         null = "in the span of its flat columns" if any(flat) else "constant"
-    verbs = {name: "compatible with" if p[name] >= 0.05 else "not" for name in p}
-    return "; ".join(f"{n}: {verbs[n]} {null} ({format_p(p[n])})" for n in p)
+    verbs = {name: "not" if p[name] < 0.05 else "compatible with" for name in p}
+    return few_names([f"{n}: {verbs[n]} {null} ({format_p(p[n])})" for n in p])
 
 
 # ---- the tests -----------------------------------------------------------------------------------------------------------

@@ -38,15 +38,14 @@ class GroupEffectsDiagnostic(Diagnostic):
     rows = False
 
     def find(self, fit: Fit) -> list[Finding]:
-        fewest = 8  # groups for a test of normality
-        none = (
-            1e-6  # of the prior variance: effects shrunk to zero have no distribution
-        )
+        fewest_groups = 8  # groups for a test of normality
+        # of the prior variance: effects shrunk to zero have no distribution
+        least_variance = 1e-6
         groups = effects_of_groups(fit.model)
         if not groups:
             raise NotApplicable("no effect varies by a group")
-        if all(len(effects.levels) < fewest for effects in groups.values()):
-            raise NotApplicable(f"fewer than {fewest} groups")
+        if all(len(effects.levels) < fewest_groups for effects in groups.values()):
+            raise NotApplicable(f"fewer than {fewest_groups} groups")
         if not fit.solution.given_scales.has_errors:
             raise NotApplicable("the effects have no standard errors")
         findings: list[Finding] = []
@@ -56,7 +55,7 @@ class GroupEffectsDiagnostic(Diagnostic):
             keys = [key for key in ("effect", "outcome") if key in table]
             for names, part in table.groupby(keys, sort=False):
                 b, sd, pooling = part[["estimate", "sd", "pooling"]].to_numpy().T
-                if len(b) < fewest or not (pooling < 1.0 - none).all():
+                if len(b) < fewest_groups or not (pooling < 1.0 - least_variance).all():
                     continue
                 # the mean has the variance S - var(b | y) over data, and pooling is var(b | y) / S
                 z = b / (sd * np.sqrt(1.0 / pooling - 1.0))

@@ -285,7 +285,7 @@ class PredictiveDiagnostic(Diagnostic):
     picture = "plot.ppc"
 
     def find(self, fit: Fit) -> list[Finding]:
-        rare = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
+        rare_p = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
         require_counts(fit, 0, continuous=True)
         checks = predictive_checks(fit)
         if not checks:
@@ -297,7 +297,7 @@ class PredictiveDiagnostic(Diagnostic):
             if c.two_sided < SIGNIFICANT:
                 p = max(c.two_sided, 1.0 / _REPLICATES)
                 sign = "=" if c.two_sided >= p else "<"
-                verdict = Verdict.WARNING if c.two_sided <= rare else Verdict.NOTE
+                verdict = Verdict.WARNING if c.two_sided <= rare_p else Verdict.NOTE
                 findings += self.report(
                     f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
                     verdict,

@@ -61,14 +61,15 @@ class NormalityDiagnostic(Diagnostic):
         )
 
 
-def normality_test(z: Array, royston: int = 5000) -> HypothesisTest:
-    """Shapiro-Wilk for up to `royston` values, for which its approximation was made, Jarque-Bera for more; `how` describes the skewness and excess kurtosis.
+def normality_test(z: Array, most_shapiro: int = 5000) -> HypothesisTest:
+    """Shapiro-Wilk for up to `most_shapiro` values, for which its approximation was made (Royston 1995), Jarque-Bera for more.
 
     Jarque-Bera is n/6 (skewness^2 + excess^2 / 4), chi-square on 2 degrees of freedom for large n (Jarque & Bera 1987).
+    `how` describes the skewness and excess kurtosis.
     """
     from scipy.stats import jarque_bera, kurtosis, shapiro, skew
 
-    if len(z) > royston:
+    if len(z) > most_shapiro:
         name = "Jarque-Bera chi2(2)"
         statistic, p = jarque_bera(z)
     else:

@@ -54,11 +54,11 @@ class ScaleCheck(Check):
         self, model: Model, spreads: "_Spreads"
     ) -> list[Finding]:
         rounding = 1e-13  # sd over size of a constant column
-        still = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
+        least_variation = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
         findings: list[Finding] = []
         size = np.hypot(spreads.mean, spreads.scale)
         relative = spreads.scale / np.where(size > 0, size, 1.0)
-        for j in np.flatnonzero((relative > rounding) & (relative < still)):
+        for j in np.flatnonzero((relative > rounding) & (relative < least_variation)):
             name = model.design.columns[j]
             sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
             remedy = (
@@ -71,7 +71,7 @@ class ScaleCheck(Check):
         self, model: Model, spreads: "_Spreads", block: BlockPrior, relative: bool
     ) -> list[Finding]:
         """Compare the effect of one sd that a prior allows with 1 on the link scale, sigma, or the sd of y."""
-        pinning = 0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
+        least_effect = 0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
         # standard deviations for which one prior scale has a similar meaning
         near_one = (0.1, 10.0)
         scale = prior_scale(block)
@@ -89,7 +89,7 @@ class ScaleCheck(Check):
             if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or is_far[j]):
                 continue
             effect = s * sd[j]
-            if effect < pinning * unit:
+            if effect < least_effect * unit:
                 pinned.append((effect, j))
             elif not relative:
                 moderate.append((effect, j))

@@ -359,7 +359,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
 
 def require_stated_prior(judged: Judged) -> None:
     """Raise NotApplicable without a finite divergence from a prior that was fixed before the rows."""
-    most = 2000  # coefficients of a normal distribution
+    most_coefficients = 2000  # of a normal distribution
     fit = judged.fit
     model = fit.model
     joint = model.joint
@@ -386,9 +386,9 @@ def require_stated_prior(judged: Judged) -> None:
         raise NotApplicable(
             f"the columns of {learned} depend on these rows, and so does the prior"
         )
-    if fit.solution.beta.size > most:
+    if fit.solution.beta.size > most_coefficients:
         raise NotApplicable(
-            f"{fit.solution.beta.size} coefficients, and the limit is {most}"
+            f"{fit.solution.beta.size} coefficients, and the limit is {most_coefficients}"
         )
 
 
