@@ -44,6 +44,7 @@ from probreg.system.terminal import cut_text
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
+_ROUNDING = 1e-9  # SE: a smaller share is rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +122,7 @@ class Explanation(PrintsTable):
                 f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}"
             )
         sizes = self.sizes.loc[param]
-        if len(sizes) and sizes.max() > 1e-9:  # SE: a smaller share is rounding
+        if len(sizes) and sizes.max() > _ROUNDING:
             return str(sizes.idxmax())
         return ""
 
@@ -397,12 +398,11 @@ def _shares_along_path(
             key = SpecificCause(pair.shape_cause if cause is Cause.SKEWNESS else cause)
             shares[key] = shares.get(key, 0.0) + sign * step
     unit = np.stack([ends[0].error, np.ones(len(ends[0].error))])
-    rounding = 1e-9  # SE
     nonzero = {
         cause: step
         for cause, step in shares.items()
         if cause in path.causes
-        or np.nanmax(np.abs(step / unit), initial=0.0) > rounding
+        or np.nanmax(np.abs(step / unit), initial=0.0) > _ROUNDING
     }
     return nonzero, separable
 

@@ -33,7 +33,13 @@ _OF_LINK: Mapping[str, float] = {
 
 
 class VarianceShares(NamedTuple):
-    """The variance components: fixed effects, random effects, and the rest."""
+    """The variance components: fixed effects, random effects, and the rest.
+
+    `fixed` is the variance of the fixed part of eta over the rows, `groups` the mean over the rows of z'S z summed over terms, and `rest`
+    the variance of y about eta on the scale of eta: sigma^2 for a Gaussian, under precision weights the mean of sigma^2 / w;
+    pi^2 / 3, 1 and pi^2 / 6 for the logit, probit and cloglog link; log(1 + 1 / mean of y) for counts with a log link (Nakagawa &
+    Schielzeth 2013; Johnson 2014; Nakagawa, Johnson & Schielzeth 2017).
+    """
 
     fixed: float
     groups: float

@@ -276,7 +276,8 @@ def _covariance_of(
         try:
             return _by_influence(fit, G, rows, "HC0", request)
         except (Incompatible, NotConverged, DataError):
-            pass  # without scores the covariance of the fit is used, and printed
+            # without scores the covariance of the fit is used, and printed; for lags= without a covariance it raises too
+            pass
     V, df, words = request.spread(fit)
     B = V.half(G)
     cov = B @ B.T
