@@ -477,8 +477,8 @@ def both(
         EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2)
     )
     assert not dense.has_sparse_border
-    monkeypatch.setattr("probreg.inference.exact.arrow_surface._LARGE", 0)
-    monkeypatch.setattr("probreg.inference.exact.arrow_surface._FEW", 1.0)
+    monkeypatch.setattr("probreg.inference.exact.arrow_surface.MIN_SPARSE_SIZE", 0)
+    monkeypatch.setattr("probreg.inference.exact.arrow_surface.MAX_SPARSE_SHARE", 1.0)
     assert other.has_sparse_border
     return dense, other
 

@@ -97,7 +97,7 @@ def test_nested_factors_are_eliminated_one_after_the_other():
 def test_the_order_of_elimination_changes_nothing(criterion, monkeypatch):
     one_by_one = EvidenceProblem(nested(), False, criterion=criterion).surface
     assert one_by_one.has_sparse_border
-    monkeypatch.setattr(arrow_surface, "_LARGE", 10**12)
+    monkeypatch.setattr(arrow_surface, "MIN_SPARSE_SIZE", 10**12)
     dense = EvidenceProblem(nested(), False, criterion=criterion).surface
     assert not dense.has_sparse_border
     for theta in np.array([[-0.3, 0.2, 0.1, 0.05], [0.5, -1.0, 0.3, -0.2]]):

@@ -94,8 +94,8 @@ def test_a_variance_of_zero_is_found(case, seed):
 @pytest.fixture
 def sparse(monkeypatch):
     """Every border is held as a sparse one."""
-    monkeypatch.setattr(arrow_surface, "_LARGE", 0)
-    monkeypatch.setattr(arrow_surface, "_FEW", 1.0)
+    monkeypatch.setattr(arrow_surface, "MIN_SPARSE_SIZE", 0)
+    monkeypatch.setattr(arrow_surface, "MAX_SPARSE_SHARE", 1.0)
 
 
 @pytest.mark.slow

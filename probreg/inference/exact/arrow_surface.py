@@ -142,8 +142,8 @@ def _with_column(A: Any, last: Array) -> Any:
     return csr_array(hstack([A, csr_array(last[:, None])]))
 
 
-_LARGE = 200_000  # entries of a border from which it may be sparse
-_FEW = 0.1  # largest share of nonzeros of a sparse border
+MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse
+MAX_SPARSE_SHARE = 0.1  # of nonzeros in a sparse border
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,10 @@ class ArrowSurface(NodesSurface):
         columns."""
         sums = (sums_of_rows if self.model.design.n else sums_of_moments)(self.layout)
         cross = sums.gram.cross
-        if cross.size < _LARGE or np.count_nonzero(cross) > _FEW * cross.size:
+        if (
+            cross.size < MIN_SPARSE_SIZE
+            or np.count_nonzero(cross) > MAX_SPARSE_SHARE * cross.size
+        ):
             return sums
         # most of the border is zero, as for crossed factors
         sparse = scipy.sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
