@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
-from operator import add, itemgetter
+from operator import add, iadd, itemgetter
 from typing import Any
 
 import numpy as np
@@ -232,7 +232,7 @@ def learn_recipe(
         dict.fromkeys(name for names in variables for name in names),
         dict.fromkeys(bar.group for bar in plan.parts.bars),
     )
-    scan = pass_over(parts, TableBlocks(plan.selection, starts), fn, add).total
+    scan = pass_over(parts, TableBlocks(plan.selection, starts), fn, iadd).total
     recipe, notes = _recipe_of_scan(plan, scan)
     return recipe, starts, notes
 
@@ -394,8 +394,8 @@ class Scan:
     spaced: EvenSample
     extremes: dict[tuple[str, int], tuple[float, int, DataTable]]
 
-    def __add__(self, other: "Scan") -> "Scan":
-        """Return this scan with the results of the rows after it."""
+    def __iadd__(self, other: "Scan") -> "Scan":
+        """Add the results of the rows after these."""
         max_levels = 10_000  # of one column: each is a column of X
         max_groups = 1_000_000  # groups of one term
         self.rows += other.rows
@@ -488,7 +488,7 @@ def scan_table(
                 extremes[name, sign] = (sign * float(values[i]), part.start + i, row)
     spaced = EvenSample.of(part.start, part.rows, table)
     parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
-    empty = Scan(
+    scan = Scan(
         factors,
         0,
         {key: Levels({}, set()) for key in columns},
@@ -496,7 +496,7 @@ def scan_table(
         EvenSample(),
         {},
     )
-    return empty + Scan(
+    scan += Scan(
         factors,
         part.rows,
         {key: Levels.of(column) for key, column in columns.items()},
@@ -504,6 +504,7 @@ def scan_table(
         replace(spaced, parts=parts),
         extremes,
     )
+    return scan
 
 
 def _as_given(column: Any) -> Array:
