@@ -742,10 +742,10 @@ class EvidenceProblem:
 
     def _smooth_prefix(self, group: LatentGroup) -> str:
         """Return a prefix for the scale of a smooth function if its straight lines are
-        other columns."""
+        other columns; a cyclic one has none."""
         columns = {self.model.design.columns[j] for j in group.columns}
-        terms = self.model.design.recipe.terms
-        return "the bends of " * any(columns < set(t.columns) for t in terms)
+        terms = [term for term in self.model.design.recipe.terms if term.flat]
+        return "the bends of " * any(columns < set(term.columns) for term in terms)
 
     def named(self, group: LatentGroup) -> str:
         """Its columns, and its linear predictor if there are several."""
