@@ -466,9 +466,9 @@ class Scan:
 
 
 def scan_table(
-    factors: Mapping[str, Expression], watched: Iterable[str], groups: Iterable[Group], part: TableBlock
+    factors: Mapping[str, Expression], inputs: Iterable[str], groups: Iterable[Group], part: TableBlock
 ) -> Scan:  # fmt: skip
-    """Return the levels of the factors and groups, the extreme values of the `watched` columns and evenly spaced rows of a table."""
+    """Return the levels of the factors and groups, the extreme values of the `inputs` of transforms and evenly spaced rows of a table."""
     table = part.table
     columns = {text: level_column(e, table, Memory()) for text, e in factors.items()}
     # other kinds of grouping columns raise an error with their combinations
@@ -479,7 +479,7 @@ def scan_table(
         if kind_of(table.columns[name]) != "other"
     }
     extremes = {}
-    for name in watched:
+    for name in inputs:
         values = table.columns[name]
         if kind_of(values) in ("number", "truth"):
             for sign, i in ((-1, int(np.argmin(values))), (1, int(np.argmax(values)))):

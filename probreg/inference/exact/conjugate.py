@@ -336,20 +336,16 @@ def posterior_as_prior(
     for name in model.unknown:
         log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
-    if not model.unknown:
-        lost_text = ""
-    else:
-        lost_text = f", {', '.join(model.unknown)} lognormal and independent of it"
+    others = ""
+    if model.unknown:
+        others = f", {', '.join(model.unknown)} lognormal and independent of it"
     hyper = solution.posterior.hyper
-    lost_text += (
-        ""
-        if not hyper
-        else f"; {', '.join(hyper)} is in its covariance and not carried on"
-    )
+    if hyper:
+        others += f"; {', '.join(hyper)} is in its covariance and not carried on"
     return PosteriorAsPrior(
         _normal(model, solution.beta, P),
         aux,
-        f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost_text}",
+        f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{others}",
     )
 
 
