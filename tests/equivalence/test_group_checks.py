@@ -127,3 +127,19 @@ def test_a_group_of_one_row_is_no_far_row():
         "y ~ 0 + (1 | g)", {"y": [1.0, 2.0, 1.5, 2.5], "g": list("aabb")}
     )
     assert pr.check(everywhere).items
+
+
+def test_the_standardised_effect_of_balanced_groups_is_the_standardised_mean():
+    # REML of balanced groups has tau^2 + sigma^2 / n = Var(means), and b_g is a multiple of the centred mean
+    rng = np.random.default_rng(1)
+    g = np.repeat(np.arange(20), 5)
+    effects = rng.normal(size=20)
+    effects[3] = 9.0
+    y = effects[g] + rng.normal(size=100)
+    table = {"y": y, "g": [f"{label:02d}" for label in g]}
+    found = pr.diagnose(pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", table)))
+    means = y.reshape(20, 5).mean(1)
+    z = (means[3] - means.mean()) / np.sqrt(means.var(ddof=1) * (1.0 - 1.0 / 20))
+    (outlier,) = found["group_effects"].items
+    # the scales are found by search
+    np.testing.assert_allclose(outlier.statistic, z, rtol=1e-5)

@@ -7,7 +7,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
-from probreg.comparison.leave_out.groups import _log_density_without_effects
+from probreg.comparison.leave_out.groups import (
+    _at_draws,
+    _log_density_without_effects,
+)
 from probreg.errors import DataError
 from probreg.fits.prediction import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
@@ -155,4 +158,18 @@ def test_restricted_likelihoods_of_other_flat_columns_are_not_compared(mode):
         .table["log_evidence"]
         .notna()
         .all()
+    )
+
+
+def test_coefficients_given_the_scales_of_a_draw_are_the_fit_at_these_scales():
+    rng = np.random.default_rng(1)
+    table = {"y": rng.normal(size=40), "x": rng.normal(size=40)}
+    prior = {"x": pr.Normal(0.5, location=2.0)}
+    posterior = pr.fit(pr.Model.from_formula("y ~ x", table, prior=prior), "laplace")
+    mean, V, sigma = next(_at_draws(posterior))
+    aux = {"sigma": sigma}
+    known = pr.fit(pr.Model.from_formula("y ~ x", table, prior=prior, aux=aux))
+    np.testing.assert_allclose(mean, known.coef, rtol=1e-10)
+    np.testing.assert_allclose(
+        V.errors(), known.solution.given_scales.errors(), rtol=1e-10
     )
