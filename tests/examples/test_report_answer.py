@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.diagnostics.findings import Finding, Verdict
 from probreg.model.descriptions import prior_line
 from probreg.show.report.answer import answer
-from probreg.show.report.sections import predictions_table
+from probreg.show.report.sections import findings, predictions_table
 from tests.examples.test_report import read
 from tests.properties.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 from tests.properties.texts import unfolded
@@ -302,3 +303,13 @@ def test_rows_are_predicted_by_name_and_strangers_are_named(logit):
     )
     with pytest.raises(pr.DataError, match="'z'"):
         predictions_table({"ML": logit}, {"far": rows["far"], "near": {"x": 0.0}}, 0.9)
+
+
+def test_equal_findings_of_several_fits_are_one_with_the_worst_first():
+    passed = Finding("rank", Verdict.OK, "full rank")
+    note = Finding("scale", Verdict.NOTE, "units differ")
+    warning = Finding("separation", Verdict.WARNING, "x separates")
+    fits = {"A": [passed, note, warning], "B": [passed, warning], "C": [passed, note]}
+    shared = findings(fits, lambda found: found)
+    assert shared.attention == [("A, B", warning), ("A, C", note)]
+    assert shared.passed == [("", passed)]

@@ -430,6 +430,16 @@ CATEGORIES = {
 }
 
 
+def test_numbers_that_are_not_drawn_stay_at_their_weighted_mean():
+    rng = np.random.default_rng(1)
+    data = {name: rng.normal(1.0, 1.0, size=30) for name in ("x", "z", "y")}
+    w = rng.integers(1, 5, 30)
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", data, weights=w))
+    rows = sweep(fit, "x", None, None).rows
+    mean = np.average(data["z"], weights=w)
+    np.testing.assert_allclose(rows["z"], mean, rtol=1e-12)
+
+
 @pytest.mark.parametrize("how", ["{} + x", "{} * x", "s(x, k=5) + {}"])
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, how):
