@@ -110,6 +110,7 @@ def threshold(
     high = math.inf
     # numbers beyond the wanted ones that are not worth another guess
     slack = 16 + wanted // 8
+    # after eight guesses all numbers below the last one are kept
     for _ in range(8 if 0.0 < sd < math.inf else 0):
         count = _count(x, sign, guess)
         if count < wanted:

@@ -422,7 +422,7 @@ class OfClasses(Likelihood):
 
 
 def class_probabilities(mean: Array) -> Array:
-    """Return the probabilities (n, K) of all classes from the mean of a response, two columns if it is that of one event."""
+    """Return the probabilities (n, K) of all classes from the mean of a response: (n, K), or (n,) of one event."""
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 

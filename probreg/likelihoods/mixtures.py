@@ -34,9 +34,9 @@ def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
-    almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     from probreg.compiled.mixtures import MOST, poisson_mixture_quantiles
 
+    almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     eta = eta[..., 0].T
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
     quantiles = np.full(len(eta), np.nan)

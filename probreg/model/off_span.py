@@ -561,8 +561,7 @@ def equal_nodes(ratio: float, reach: float = 8.5) -> tuple[Array, Array]:
 
 def normal_points(m: int) -> Array:
     """1,024 points (S, m) of a low-discrepancy sequence that are standard normal, with their mirror images: for m predictors at once."""
-    points = 1024
     from scipy.stats import qmc
 
-    z = ndtri(qmc.Sobol(m, rng=np.random.default_rng(0)).random(points // 2))
+    z = ndtri(qmc.Sobol(m, rng=np.random.default_rng(0)).random(512))
     return np.concatenate([z, -z])

@@ -191,7 +191,7 @@ class Predictive(PrintsTable):
         return lower, self.quantile(upper, tol=tol, compiled=compiled)
 
     def _search_quantile(self, prob: float, tol: float) -> Array:
-        # of the search for a count: a mean of a wide mixture can be infinite
+        # the search for a count starts here at the latest: a mean of a wide mixture can be infinite
         largest_start = 2.0**52
         few_atoms = 32  # which tell nearly where a quantile of many lies
         discrete = self._require_order().is_discrete
@@ -219,9 +219,11 @@ class Predictive(PrintsTable):
         is taken as at least its value in a normal tail, 1/prob. When that is below `tol` the step is the last, and
         its end is not looked at again.
         """
-        last = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
-        of_tail = 1e-5  # to this share of the smaller tail a quantile is found however loose the tolerance is
-        tol = min(tol, max(of_tail * min(prob, 1.0 - prob), float(np.spacing(prob))))
+        # the end of a step is not checked if its error is expected to be below this share of the tolerance
+        unchecked_share = 0.1
+        # the tolerance is at most this share of the smaller tail
+        tail_share = 1e-5
+        tol = min(tol, max(tail_share * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
         low = np.full_like(y, -np.inf)
         high = np.full_like(y, np.inf)
@@ -243,7 +245,7 @@ class Predictive(PrintsTable):
                 done = (
                     (np.abs(gap) <= tol)
                     | (high - low <= 1e-14 * np.abs(points))
-                    | (safe & (error <= last * tol))
+                    | (safe & (error <= unchecked_share * tol))
                 )
                 if done.all():
                     break

@@ -443,8 +443,7 @@ class _BlockVariables:
             return v.reshape((*lead[np.ndim(v)], *shape))
 
         if self.noncentered and self.hyper and isinstance(prior, AffinePrior):
-            this: Any = prior
-            location = shaped(np.asarray(this.location, dtype=float))
+            location = shaped(np.asarray(prior.location, dtype=float))
             cls, parameters = prior.pymc(1.0)
             parameters = {k: shaped(v) for k, v in parameters.items()}
             offset = cls(f"{name}_offset", **parameters, dims=dims)

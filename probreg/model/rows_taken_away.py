@@ -127,14 +127,13 @@ def require_rows_left(design: Design) -> None:
 
 def _weights_found(before: Design, removed: Design) -> Array:
     """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
-    of_mean = 1e-13
-    # two rows are the same if they differ by no more than these shares of a standard deviation and of a mean
-    of_sd = 1e-9
     from scipy.spatial import cKDTree
 
+    # two rows are the same if they differ by no more than these shares of a standard deviation and of the largest value
+    sd_share, value_share = 1e-9, 1e-13
     A = _as_numbers(before)
     B = _as_numbers(removed)
-    same = of_sd * A.std(0) + of_mean * np.abs(A).max(0)
+    same = sd_share * A.std(0) + value_share * np.abs(A).max(0)
     unit = np.where(same > 0, same, np.finfo(float).tiny ** 0.5)
     tree = cKDTree(A / unit)
     free = full_weights(before.weights, before.n).copy()

@@ -162,9 +162,9 @@ def about_moments(
     A point z (n, d) of weight (n,) counts for each mode by its share of their mixture
     there. `tail` is the degrees of freedom of the heaviest tail of the posterior.
     """
-    wider = 1.3  # factor for a covariance estimated from draws with a lighter tail
+    inflation = 1.3  # factor for a covariance estimated from draws with a lighter tail
     # degrees of freedom of the second points, unless the posterior has a heavier tail
-    usual = 5.0
+    usual_df = 5.0
     dim = z.shape[1]
     parts = weight[None]
     if len(modes) > 1:
@@ -175,9 +175,9 @@ def about_moments(
     mass = parts.sum(1)
     # The radius of a Student-t in d dimensions has a normal's spread only from df = d:
     # two tails share the points.
-    dfs = sorted({min(usual, tail), max(usual, float(dim))})
+    dfs = sorted({min(usual_df, tail), max(usual_df, float(dim))})
     # shares of the points: the second tail is a safeguard
-    if tail < usual:
+    if tail < usual_df:
         heavy = 0.5
     else:
         heavy = 0.2
@@ -201,9 +201,9 @@ def about_moments(
         # curvature at the mode counts as d of them.
         covariance = (effective * moment + dim * curvature) / (effective + dim)
         try:
-            root = np.linalg.cholesky(wider * covariance)
+            root = np.linalg.cholesky(inflation * covariance)
         except np.linalg.LinAlgError:
             # points of very unequal size: use the curvature; k-hat checks the weights
-            root = np.linalg.cholesky(wider * curvature)
+            root = np.linalg.cholesky(inflation * curvature)
         components += [Component(centre, root, df, next(counts)) for df in dfs]
     return components

@@ -13,7 +13,7 @@ from probreg.priors.gaussian_process import SineProcess, is_length
 
 
 def with_served_lengths(model: Model, solution: Solution) -> Solution:
-    """Add a note for each process with sampled lengths outside the range of its sine basis."""
+    """Return the solution with a note for each process that has draws of lengths outside the range of its sine basis."""
     draws = solution.posterior.flat
     notes = list[Note]()
     for i, names in hyper_names(model.joint, model.design).items():

@@ -33,7 +33,11 @@ from probreg.model.model import Model
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """Return up K_h(r_i - tube) + down K_h(r_i + tube) of each row, (n,), the expected
-    second derivative over eta."""
+    second derivative over eta.
+
+    E[d score / d eta] = -(up f(tube) + down f(-tube)) for residuals of density f given the
+    row, which a kernel estimates (Powell 1991) with the bandwidth of Hall & Sheather 1988.
+    """
     # rounding errors of the terms of a residual, in its sum and in the coefficients
     n_roundings = 4.0
     # observations per column that the smaller side needs, from simulated coverage of 95
