@@ -1,9 +1,8 @@
 """Few of many features matter: exponentiated gradient and gradient descent.
 
-Three of p features determine the response. The loss of gradient descent grows
-like p; that of exponentiated gradient grows like log p (Kivinen & Warmuth
-1997). Both learners use the step of their theorem, which needs the noise, and the size of the weights within a
-factor of two.
+Three of p features determine the response. The loss of gradient descent grows like p; the loss of exponentiated gradient
+grows like log p (Kivinen & Warmuth 1997). Both learners use the step of their theorem, which needs the noise, and the size
+of the weights within a factor of two.
 """
 
 import matplotlib
@@ -29,12 +28,13 @@ def data(p: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def learners(p: int, slack: float) -> tuple[online.Gradient, online.Gradient]:
-    """Each with the step that makes its bound least for weights `slack` times as large as the true ones."""
-    norm, size = slack * np.abs(relevant).sum(), slack * float(np.linalg.norm(relevant))
-    step = online.multiplicative_step(2 * norm, np.log(2 * p), lowest)
-    return online.lms(online.additive_step(np.sqrt(p), size, lowest)), online.eg_pm(
-        step, norm=norm
+    """Both learners, with the step that makes the bound smallest for weights `slack` times as large as the true ones."""
+    norm = slack * np.abs(relevant).sum()
+    additive = online.additive_step(
+        np.sqrt(p), slack * float(np.linalg.norm(relevant)), lowest
     )
+    multiplicative = online.multiplicative_step(2 * norm, np.log(2 * p), lowest)
+    return online.lms(additive), online.eg_pm(multiplicative, norm=norm)
 
 
 def runs(p: int, slack: float = 2.0) -> np.ndarray:
