@@ -346,7 +346,7 @@ def ridge_path_of_columns(
 def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePath:
     """Return the ridge path of columns Phi (n, q) with columns B (n, f) of full rank that have no penalty.
 
-    No lam below `least` is asked: where K = Phi Phi' has the digits for that it is the quicker way.
+    The path is accurate for lam >= `min_lam`: if K = Phi Phi' has enough digits there, its eigenvectors take less time.
 
     >>> path_beside(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), np.zeros((2, 0))).df(5.0)
     array([0.5])

@@ -140,7 +140,7 @@ class Rounds:
 
     @property
     def order(self) -> np.ndarray:
-        """The row of each round of an array run, with all passes."""
+        """The row of each round of an array run over all passes; a run that ended early used the first of them."""
         n = len(self.rows()[1])
         return np.concatenate(
             [pass_order(n, self.shuffle, k) for k in range(self.passes)]

@@ -114,7 +114,7 @@ class RowSplit(NamedTuple):
     """How many rows gain likelihood along a direction, and the rows that lose most of it."""
 
     gaining: int
-    losses: Array  # (k,) of the losing rows, falling
+    losses: Array  # (k,) of the losing rows, in descending order
     losing: Block  # k rows
 
 
@@ -182,12 +182,11 @@ def mode_solution(
     opened: FreeDirections | None = None,
     **others: Any,
 ) -> Solution:
-    """Return the end of a search as a solution with other fields, and with the reasons
-    why coefficients have no estimate: divergence and missing identification are two,
-    and either is enough.
+    """Return the solution at the end of a search, with the reasons why coefficients have
+    no estimate: they diverge, the rows do not identify them, or both.
 
-    Of undetermined coefficients it has the ones of least norm, and an exact 0 for a
-    nuisance parameter that diverges to this limit.
+    Coefficients that are only unidentified are those of least norm. A nuisance
+    parameter that diverges to 0 is exactly 0. `others` are further fields.
     """
     likelihood = model.likelihood
     missing = np.zeros((model.shape[0], len(likelihood.contrast_matrix)), bool)

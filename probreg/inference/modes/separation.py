@@ -171,9 +171,9 @@ class Separation:
     its recession directions.
     `not_estimable` (p, D) marks the reported coefficients, D per column, without a
     finite estimate; `columns` lists their columns and `labels` each of them;
-    `direction` (p, m), or None with levels as codes,
-    is one along which the likelihood never decreases; `rows` counts the rows with an
-    increasing log-likelihood.
+    `direction` (p, m) is one along which the likelihood never decreases, None without
+    separation and for levels stored as codes; `rows` counts the rows with an increasing
+    log-likelihood.
     """
 
     kind: Literal["none", "quasi", "complete", "unknown"]

@@ -126,9 +126,8 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
     """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
 
     By symmetric elimination if it is accurate, else the least-norm least-squares solution."""
-    singular = (
-        1e-14  # reciprocal condition number below which the least-norm solution is used
-    )
+    # reciprocal condition number below which the least-norm solution is used
+    singular = 1e-14
     m, f = F.shape
     W = np.block([[A, F], [F.T, np.zeros((f, f))]])
     norm = np.abs(W).sum(axis=1).max(initial=0.0)
@@ -285,9 +284,8 @@ class ByRows:
 NewtonSystem = ByColumns | ByRows
 
 
-States = NDArray[
-    np.int8
-]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
+# of each row, -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
+States = NDArray[np.int8]
 
 # relative to the width of the box for a, and to the data for r: a row this little beyond its state keeps it
 SLIGHT = 1e-12
@@ -325,8 +323,16 @@ def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
 def polish(
     problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States
 ) -> tuple[Array, Array, bool]:
-    """Return b and a of the minimum given its states, which change from `state` until none is
-    contradicted, and whether none is; start from (b, a)."""
+    """Return b and a of the minimum to rounding, and whether their states are consistent, by an active set method
+    from (b, a).
+
+    Given the states the minimum solves linear equations, F the rows on a kink, B the rows beyond one and c the center:
+
+        X_F b = y_F - kink_F,   X_F'a_F + X_B'a_B + pull = P (b - c),
+
+    for quantile regression the p rows that a vertex interpolates. Rows with a or r that contradict their state change
+    it, and the equations are solved again.
+    """
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
     # relative to the data, and to the bound of X'a: the error at which equations are not refined further
