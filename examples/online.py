@@ -17,7 +17,7 @@ X = np.lib.stride_tricks.sliding_window_view(played, taps)[
 ]  # row t holds the last samples played
 heard = X @ room + 0.1 * rng.standard_normal(n)
 
-# The step that makes the bound least, for what is known beforehand: rows no longer than r, a room no louder than 2.
+# The step that minimises the bound, for rows of norm at most r and a response of the room of norm at most 2.
 r = float(np.sqrt((X**2).sum(axis=1).max()))
 learners = {
     "LMS, step by theory": online.lms(online.additive_step(r, 2.0, 0.01 * n)),
@@ -51,7 +51,7 @@ perceptron = online.run(online.perceptron(), Z, side, passes=100)
 print(perceptron.status.value)
 print(perceptron.guarantee())
 
-# What the story rests on.
+# Facts that the text relies on.
 assert all(
     path.guarantee().applies and path.guarantee().holds for path in paths.values()
 )

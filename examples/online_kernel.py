@@ -37,12 +37,12 @@ for length in (0.5, 1.0, 2.0):
     )
 
 paths = {name: online.run(learner, X, y) for name, learner in learners.items()}
-promises = {name: path.guarantee() for name, path in paths.items()}
+guarantees = {name: path.guarantee() for name, path in paths.items()}
 print(
     f"{'':<28}{'loss':>8}{'its bound':>11}   of {len(y)} years, in squares of 100 spots"
 )
-for name, promise in promises.items():
-    print(f"{name:<28}{promise.cumulative_loss:>8.2f}{promise.bound:>11.2f}")
+for name, guarantee in guarantees.items():
+    print(f"{name:<28}{guarantee.cumulative_loss:>8.2f}{guarantee.bound:>11.2f}")
 
 figure, (top, bottom) = plt.subplots(
     2, 1, figsize=(9.0, 5.5), sharex=True, layout="constrained"
@@ -72,8 +72,8 @@ for panel in (top, bottom):
 figure.savefig("online_kernel.png", dpi=120)
 plt.close(figure)
 
-# What the story rests on.
-assert all(promise.applies and promise.holds for promise in promises.values())
+# Facts that the text relies on.
+assert all(guarantee.applies and guarantee.holds for guarantee in guarantees.values())
 assert (
     paths["Gaussian process, length 1"].loss
     < 0.85 * paths["recursive least squares"].loss
