@@ -84,7 +84,7 @@ panel.spines[["top", "right"]].set_visible(False)
 figure.savefig("bounds.png", dpi=150)
 plt.close(figure)
 
-# What the story rests on.
+# Checks of the statements above.
 for one in found.values():
     held, limits = (
         one.held_out.bound,

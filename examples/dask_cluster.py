@@ -84,7 +84,7 @@ def main(folder: Path) -> None:
     apart = np.abs(fit.coef.values - near.coef.values).max()
     print(f"The same rows in one table give coefficients that differ by {apart:.0e}.")
 
-    # What the story rests on.
+    # Checks of the statements above.
     assert apart < 1e-10
     # Newton takes its curvature a step before the mode, at a point that depends on where it started: 1e-8 of its size
     assert np.abs(fit.std_error.values / near.std_error.values - 1).max() < 1e-7

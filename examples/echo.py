@@ -113,7 +113,7 @@ print(
     f"NLMS is {from_weighted:.2g} standard errors from the weighted least squares it tends to"
 )
 
-# What the story rests on.
+# Checks of the statements above.
 assert final["RLS"] > final["NLMS"] + 1
 assert final["NLMS"] > final["LMS"] + 3  # dB
 assert final["RLS"] > 38  # what is left is the noise

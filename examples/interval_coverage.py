@@ -30,7 +30,7 @@ sets = conformal(fits["mode"], prob=0.75, kind=Split(seed=2))
 print(sets, "\n")
 print(sets.predict({"temperature": [55.0, 66.0, 78.0]})["set"].to_series().unstack())
 
-# What the story rests on.
+# Checks of the statements above.
 wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))
 np.testing.assert_allclose(
     [wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5

@@ -123,7 +123,7 @@ for panel in (left, right):
 figure.savefig("kernel_ridge.png", dpi=150)
 plt.close(figure)
 
-# What the story rests on.
+# Checks of the statements above.
 for name in ("kernel ridge", "ridge"):
     assert (
         0.86 < found[name]["held"].mean() < 0.94

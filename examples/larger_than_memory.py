@@ -112,7 +112,7 @@ with tempfile.TemporaryDirectory() as folder:
         )
     )
 
-# What the story rests on.
+# Checks of the statements above.
 slope = (
     least_squares.coef.sel(coef="cold").item()
     + least_squares.coef.sel(coef="cold:heating[T.heat pump]").item()

@@ -31,7 +31,7 @@ print(
     )
 )
 
-# What the story rests on.
+# Checks of the statements above.
 certified = [
     -3482258.63459582,
     15.0618722713733,

@@ -52,7 +52,7 @@ shrunk = model.with_prior(slopes)
 ridge, ridge_lms = pr.fit(shrunk), pr.fit(shrunk, "lms", seed=1)
 print(pr.compare({"ridge, closed form": ridge, "ridge, LMS": ridge_lms}))
 
-# What the story rests on.
+# Checks of the statements above.
 assert guarantee.applies
 assert guarantee.holds  # the loss of the stream is within the theorem's bound
 closed, posterior = fits["closed form"], fits["posterior"]

@@ -32,7 +32,7 @@ rings = pr.Model.from_formula(
 )
 print(pr.fit(rings))
 
-# What the story rests on.
+# Checks of the statements above.
 np.testing.assert_allclose(
     ml.coef, [15.042901648, -0.232162744], rtol=1e-8
 )  # R's glm on these flights

@@ -57,7 +57,7 @@ for name, found in goals.items():
 
 reliability(rain, said, event="rain").savefig("meteorologists.png", dpi=120)
 
-# What the story rests on.
+# Checks of the statements above.
 assert one_day.difference > 0  # B is ahead, by one day ...
 assert np.isclose(one_day.difference, 0.09 - 0.04)
 assert one_day.t_interval == (-np.inf, np.inf)  # ... which proves nothing

@@ -81,7 +81,7 @@ pr.plot.smooth(fits["s(times, k=20)"], derivative=True).savefig(
     "motorcycle_slope.png", dpi=150
 )
 
-# What the story rests on.
+# Checks of the statements above.
 curve, process = said.values()
 inside = times < crash["times"].max()
 assert (

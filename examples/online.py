@@ -51,7 +51,7 @@ perceptron = online.run(online.perceptron(), Z, side, passes=100)
 print(perceptron.status.value)
 print(perceptron.guarantee())
 
-# Facts that the text relies on.
+# Checks of the statements above.
 assert all(
     path.guarantee().applies and path.guarantee().holds for path in paths.values()
 )

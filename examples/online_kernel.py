@@ -72,7 +72,7 @@ for panel in (top, bottom):
 figure.savefig("online_kernel.png", dpi=120)
 plt.close(figure)
 
-# Facts that the text relies on.
+# Checks of the statements above.
 assert all(guarantee.applies and guarantee.holds for guarantee in guarantees.values())
 assert (
     paths["Gaussian process, length 1"].loss

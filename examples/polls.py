@@ -88,7 +88,7 @@ print(
     f"{share.mean(0)[smallest]:.2f} ({lower[smallest]:.2f} to {upper[smallest]:.2f}) by the model, {truth[smallest]:.2f} in truth."
 )
 
-# What the story rests on.
+# Checks of the statements above.
 assert min(error, key=lambda name: error[name]) == "multilevel, post-stratified"
 assert error["multilevel, post-stratified"] < 0.6 * error["answers as they are"]
 assert error["multilevel, post-stratified"] < 0.6 * error["one number for all"]

@@ -81,7 +81,7 @@ print(
     f"sd of the curve before the impact: {ours.std(0)[early].mean():.1f} with one sigma, {curve.std(0)[early].mean():.1f} with two"
 )
 
-# What the story rests on.
+# Checks of the statements above.
 coef = {name: fit.coef.values for name, fit in fits.items()}
 se = fits["exact"].std_error.values
 for name in ("NUTS, compiled", "NUTS, PyMC"):

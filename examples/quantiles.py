@@ -26,7 +26,7 @@ svr = pr.svr(time, y, kernel=pr.kernels.RBF(5.0), C=500.0, epsilon=20.0)
 print(svr.notes[0])
 print(svr.notes[1])
 
-# What the story rests on.
+# Checks of the statements above.
 for tau, fit in fits.items():
     below = np.mean(y < fit.predict(table)["mean"].values)
     assert abs(below - tau) < 0.06

@@ -88,7 +88,7 @@ print(
     f"another wine by another rater: {new['new_lower'][0]:.0f} to {new['new_upper'][0]:.0f}"
 )
 
-# What the story rests on.
+# Checks of the statements above.
 for name, value in truth.items():
     lower, upper = intervals[name]
     assert lower < value < upper, name

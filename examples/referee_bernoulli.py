@@ -83,7 +83,7 @@ print(
     "little twenty-three launches know of it."
 )
 
-# What the story rests on.
+# Checks of the statements above.
 np.testing.assert_allclose(
     ml.coef, [15.0429, -0.2322], atol=5e-5
 )  # as R's glm prints them

@@ -90,7 +90,7 @@ candidates = {
 ranking = compare_models(candidates)
 print(ranking)
 
-# What the story rests on.
+# Checks of the statements above.
 assert tests["income = 0"]["LR"].df == (2,)
 restricted = pr.fit(
     pr.Model.from_formula("camp ~ age + education", poll, likelihood=softmax)

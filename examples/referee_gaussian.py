@@ -83,7 +83,7 @@ print(
 claim = hypothesis(exact, "air_flow > 0.5").beliefs[0]
 print(f"Under a flat prior P(air_flow > 0.5) = {claim.value:.3f}.")
 
-# What the story rests on.
+# Checks of the statements above.
 np.testing.assert_allclose(
     least.coef, [-39.9197, 0.7156, 1.2953, -0.1521], atol=5e-5
 )  # Brownlee 1965, R's lm

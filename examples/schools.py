@@ -75,7 +75,7 @@ for scale in (2.5, 5.0, 25.0):
         f"HalfCauchy({scale:g}): standard deviation {scales[scale]:.1f}, school A {at:.1f}"
     )
 
-# What the story rests on.
+# Checks of the statements above.
 assert reml.hyper["sd(Intercept | school)"] == 0.0
 assert any(note.topic == "singular fit" for note in reml.notes)
 # posteriordb's reference draws: mu 4.41 (3.31), tau 3.6 (3.2), to their Monte Carlo error

@@ -91,7 +91,7 @@ panels[1].set(xlabel="years", xlim=(0.0, 15.0))
 figure.savefig("seasons.png", dpi=150)
 plt.close(figure)
 
-# What the story rests on.
+# Checks of the statements above.
 assert fit.model.design.total == 144
 assert error < worse / 1.5
 assert 0.7 < inside <= 1.0

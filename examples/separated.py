@@ -59,7 +59,7 @@ for name, fit in fits.items():
         f"  {name:<7} {p['mean'].item():.2f}  ({p['mean_lower'].item():.2f}, {p['mean_upper'].item():.2f})"
     )
 
-# What the story rests on.
+# Checks of the statements above.
 assert "no maximum likelihood estimate exists" in str(said[0].message)
 assert np.isnan(ml.std_error).all()
 for fit in fits.values():

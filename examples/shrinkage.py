@@ -81,7 +81,7 @@ ten = pr.Model.from_arrays(
 both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, pr.NUTS(draws=1000), seed=1)}
 print(pd.DataFrame({name: fitted.coef.to_series() for name, fitted in both.items()}))
 
-# What the story rests on.
+# Checks of the statements above.
 assert ml.solution.status.good  # the estimate exists
 assert (
     wild["std_error"].iloc[0] > 200

@@ -45,7 +45,7 @@ symmetric = pr.Model.from_formula(
 even = pr.fit(symmetric)
 print(even)
 
-# What the story rests on.
+# Checks of the statements above.
 assert (
     ml.coef.sel(outcome="Gentoo").isnull().all()
 )  # no number where there is no estimate

@@ -112,7 +112,7 @@ axes.legend(frameon=False)
 figure.savefig("sparse_experts.png", dpi=120)
 plt.close(figure)
 
-# What the story rests on.
+# Checks of the statements above.
 assert np.all(found[..., 0] <= found[..., 1])  # every run is within its theorem's bound
 lead = found[:, :, 0, 0] - found[:, :, 1, 0]  # (width, repeat)
 error = lead.std(axis=1, ddof=1) / np.sqrt(repeats)

@@ -88,7 +88,7 @@ panels[0].set_ylabel("latitude")
 figure.savefig("spatial_field.png", dpi=150)
 plt.close(figure)
 
-# What the story rests on.
+# Checks of the statements above.
 assert abs(float(fit.coef.sel(coef="altitude")) + 6.0) < 3 * float(
     fit.std_error.sel(coef="altitude")
 )

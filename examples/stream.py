@@ -111,7 +111,7 @@ print(
     f"in two parts: loss {first.loss + rest.loss:.1f}, weights {rest.state.w.round(3)}"
 )
 
-# What the story rests on.
+# Checks of the statements above.
 assert much < 1.5 * little  # ten times the rows, no more memory
 assert much < 0.5 * (X.nbytes + y.nbytes) / 1e6
 assert len(streamed.losses) == 0  # nothing is kept of single rounds
