@@ -316,12 +316,11 @@ def test_other_likelihoods_at_a_length_that_is_nearly_known_are_those_of_a_state
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_other_likelihoods_have_the_posterior_of_many_sines(likelihood):
+def test_counts_have_the_posterior_of_many_sines():
     """Sines are off by less than 1 percent of k within their quantiles of the length."""
     exact, sines = (
         pr.fit(
-            of_counts(likelihood, f"basis='{basis}'", UNKNOWN),
+            of_counts("poisson", f"basis='{basis}'", UNKNOWN),
             Integrate(draws=2000),
             seed=5,
         )

@@ -279,7 +279,7 @@ def test_bands_cover_a_function_over_data_sets() -> None:
     rng, x = np.random.default_rng(4), np.linspace(0.0, 10.0, 150)
     truth = np.sin(x) - np.sin(x).mean()
     across, whole = [], []
-    for _ in range(200):
+    for _ in range(120):
         band = pr.fit(
             pr.Model.from_formula(
                 "y ~ s(x)", {"x": x, "y": truth + 0.4 * rng.normal(size=150)}
