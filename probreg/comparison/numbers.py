@@ -18,8 +18,9 @@ from probreg.inference.base import (
     reported_errors,
     reported_estimate,
 )
+from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import mixing_measures
-from probreg.inference.uncertainty.intervals.kinds import KINDS
+from probreg.inference.uncertainty.intervals.kinds import KINDS, WALD_KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.model import Model
 
@@ -133,13 +134,16 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     likelihood = fit.model.likelihood
     interval = fit.intervals.of_kind(kind if kind in KINDS[fit.target] else None)
     # other scales of priors that were sampled are no parameters
+    reported = fit.once(reported_parameters)
     scalars = [
-        n for n in s.scalars if n.startswith(OF_EFFECTS) or n in s.aux or n in s.hyper
+        n
+        for n in reported.scalars
+        if n.startswith(OF_EFFECTS) or n in {**s.aux, **s.hyper, **reported.values}
     ]
     estimates = Estimates.of(fit, tuple(scalars))
     k = len(estimates.names) - len(scalars)
     ends = [by_outcome(fit.model, end.ravel()) for end in interval.ends(prob)]
-    of_scalars = [interval.aux_ends(name, prob) for name in scalars]
+    of_scalars = [interval.scalar_ends(name, prob) for name in scalars]
     lower, upper = np.column_stack([ends, np.reshape(of_scalars, (-1, 2)).T])
     if exact_fit(fit):  # these are rounding
         lower, upper = lower * np.nan, upper * np.nan
@@ -153,6 +157,8 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
         for i, name in enumerate(scalars, start=k):
             bounded = of_aux == "log-wald" and name.startswith("cor(")
             kinds[i] = "atanh-wald" if bounded else of_aux
+            if reported.estimate is not None and name in reported.names:
+                kinds[i] = WALD_KINDS[reported.estimate.support]
     outcomes = likelihood.outcomes or ("",)
     priors, weights = describe_priors(fit, scalars)
     skewness: Any = np.nan
@@ -201,7 +207,7 @@ class Estimates:
         """Coefficients, outcome by outcome, then these other parameters; without errors if these are rounding."""
         s = fit.solution
         model = fit.model
-        others = s.scalars
+        others = fit.once(reported_parameters).with_nuisance
         value = reported_estimate(model, s).beta.ravel()
         error = reported_errors(model, s, s.covariance).ravel()
         value = np.append(by_outcome(model, value), [others[n][0] for n in scalars])
@@ -229,7 +235,8 @@ class Estimates:
 def mixing_measure(fit: Fit, scalars: tuple[str, ...], measure: str) -> Array:
     """Return R-hat or an effective sample size of the coefficients and some other parameters, (J,)."""
     k = fit.coef.size
-    places = {name: k + i for i, name in enumerate(fit.solution.scalars)}
+    names = fit.once(reported_parameters).with_nuisance
+    places = {name: k + i for i, name in enumerate(names)}
     values = fit.once(mixing_measures)[measure]
     return values[[*range(k), *[places[name] for name in scalars]]]
 
@@ -249,7 +256,8 @@ def _marginal_skewness(fit: Fit, scalars: list[str]) -> Array:
     beta = reported_coefficients(fit.model, draws["beta"])
     k = beta[0, 0].size
     beta = by_outcome(fit.model, beta.reshape(-1, k))
-    rows = np.vstack([beta.T, *(draws[a].ravel() for a in scalars)])
+    of_scalars = map(fit.once(reported_parameters).draws_of, scalars)
+    rows = np.vstack([beta.T, *(values.ravel() for values in of_scalars)])
     r = rows - rows.mean(1, keepdims=True)
     spread = (r**2).mean(1) ** 1.5
     skew = np.zeros(len(rows))

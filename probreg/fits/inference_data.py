@@ -24,6 +24,7 @@ from probreg.inference.base import (
     reported_estimate,
     reported_matrix as reported_matrix,
 )
+from probreg.inference.reported import ReportedParameters, draws_at
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import OfTrials
 from probreg.linalg.blocks import on_all_cores
@@ -234,7 +235,8 @@ def estimate_group(model: Model, solution: Solution) -> Any:
         "beta": (dims, estimate.beta),
         "std_error": (dims, estimate.error),
     }
-    for name, (value, sd) in solution.scalars.items():
+    reported = ReportedParameters(model, solution)
+    for name, (value, sd) in reported.with_nuisance.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
     variables |= spread_variables(model, solution) if has_effects(model) else {}
@@ -259,7 +261,7 @@ def labelled_tree(
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
     draws = solution.draws
     if draws is not None:
-        groups |= _draws_groups(model, draws, density=density)
+        groups |= _draws_groups(model, solution, density=density)
         if density and model.design.n:
             row_groups = _row_groups(model, draws.values, seed, repeat=repeat)
             if not rows:  # row labels are saved with the rows only
@@ -279,10 +281,12 @@ def labelled_tree(
     return tree
 
 
-def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any]:
+def _draws_groups(model: Model, solution: Solution, *, density: bool) -> dict[str, Any]:
     """Return the groups of the posterior, its log prior and the statistics of each draw."""
+    draws = solution.posterior
+    reported = ReportedParameters(model, solution)
     groups = {
-        "posterior": draws_group(model, draws.values),
+        "posterior": draws_group(model, {**draws.values, **reported.draws}),
         "log_prior": _log_prior_group(model, draws.values),
     }
     scaled = blocks_given_scales(model)
@@ -298,6 +302,7 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     """Return draws from the asymptotic distribution of a point estimate, which describe the estimator and are not a posterior."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     samples = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
+    samples |= draws_at(model, samples)
     return draws_group(
         model, samples, effects=False
     )  # random effects are not estimated parameters
@@ -311,6 +316,8 @@ def _replicates_group(model: Model, solution: Solution) -> Any:
     if not model.likelihood.outcomes:
         beta = beta[..., 0]
     aux = {a: replicates[a][None] for a in model.unknown}
+    reported = ReportedParameters(model, solution).draws
+    aux |= {name: values[None] for name, values in reported.items()}
     return draws_dataset(model, beta, aux).assign_attrs(replicates="bootstrap")
 
 

@@ -35,6 +35,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions
 from probreg.inference.base import has_effects
+from probreg.inference.reported import reported_parameters
 from probreg.model.model import Model
 
 
@@ -427,7 +428,10 @@ class FitStatistics(Fitted):
         1          x    2.1286   0.0005
         """
         table = self.summary(prob, kind, covariance=covariance, exp=exp)
-        table = table.iloc[: len(self.parameter_names)]
+        reported = self.once(reported_parameters).names
+        is_reported = table.index.get_level_values(-1).isin(reported)
+        is_reported[: len(self.parameter_names)] = True
+        table = table[is_reported]
         if "p_value" not in table and self.target == "mode":
             table = table.assign(statistic=np.nan, p_value=np.nan)
         renamed = {

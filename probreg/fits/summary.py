@@ -34,6 +34,7 @@ from probreg.inference.base import (
     reported_marginals,
 )
 from probreg.inference.notes import Topic, important, without_topic
+from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import mixing_measures
 from probreg.inference.uncertainty.intervals.arithmetic import student_cdf
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
@@ -126,17 +127,17 @@ def summary_table(fit: FitStatistics, coef: Array, options: Options) -> Summary:
         columns = _ratios(fit, columns, options.interval)
     flat = {k: np.asarray(v).T.ravel() for k, v in columns.items()}
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
-    for name, (value, sd) in fit.solution.scalars.items():
+    for name, (value, sd) in fit.once(reported_parameters).scalars.items():
         if name == fit.model.likelihood.noise_scale and is_saturated(fit):
             value = np.nan
         row = dict.fromkeys(("estimate", "mean", "median"), value)
         row |= {"std_error": sd, "sd": sd}
-        row["lower"], row["upper"] = options.interval.aux_ends(name, options.prob)
+        row["lower"], row["upper"] = options.interval.scalar_ends(name, options.prob)
         index = ("", name) if fit.model.likelihood.outcomes else name
         table.loc[index, :] = [row.get(c, np.nan) for c in columns]
     if fit.method.makes_chains:
         for name, values in fit.once(mixing_measures).items():
-            table[name] = values
+            table[name] = values[: len(table)]
     if is_posterior:
         above = np.asarray(probability_positive(fit)).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]

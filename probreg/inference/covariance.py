@@ -6,7 +6,7 @@ is |root' S'g|^2, S = diag(T kron I_m, I), and S'g is computed without cancellat
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -98,6 +98,12 @@ class ParameterCovariance(ABC):
         if self.missing is not None:
             B[(G[:, self.missing[: G.shape[1]]] != 0).any(1)] = np.nan
         return B
+
+    def arrange(self, G: Array, names: Sequence[str]) -> Array:
+        """Gradients (R, k) from G (R, p m + a) over (vec beta, the parameters `names`); a parameter that the covariance lacks is known."""
+        columns = dict(zip(names, G[:, self.coefficients :].T))
+        further = [columns.get(name, np.zeros(len(G))) for name in self.further]
+        return np.column_stack([G[:, : self.coefficients], *further])
 
     def block(self, entries: Array) -> Array:
         """(q, q), the covariance of some parameters."""

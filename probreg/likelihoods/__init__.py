@@ -14,6 +14,7 @@ from probreg.likelihoods.base import (
     OfTrials as OfTrials,
     ProximalLikelihood as ProximalLikelihood,
     Recession as Recession,
+    Reported as Reported,
     SmoothLikelihood as SmoothLikelihood,
     UnivariateLikelihood as UnivariateLikelihood,
     ValueGradHessian as ValueGradHessian,

@@ -82,6 +82,15 @@ class Recession:
     equal: Array  # (r,) bool
 
 
+class Reported(NamedTuple):
+    """Parameters that a fit reports in place of the nuisance parameters: functions of the intercept and of log aux."""
+
+    names: tuple[str, ...]  # (r,)
+    values: Array  # (..., r)
+    slopes: Array  # (..., r, 1 + a), over the intercept and the log of each nuisance parameter
+    support: Support = "real"  # of each value
+
+
 class Likelihood(ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
@@ -263,6 +272,19 @@ class Likelihood(ABC):
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         return aux.get(self.noise_scale or "", default)
+
+    def reported(self, intercept: Any, **aux: Any) -> Reported | None:
+        """Return the parameters to report in place of the nuisance parameters; None: the nuisance parameters themselves."""
+        return None
+
+    def with_intercept_at(self, name: str) -> "Likelihood":
+        """Return the same likelihood, written so that this reported parameter is minus the intercept."""
+        raise NotImplementedError(f"{name} does not depend on the intercept")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the linear predictors that a parameter may have: of the mean, and of the log of each nuisance parameter."""
+        return ("mu", *(f"log {name}" for name in self.nuisance))
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""

@@ -23,6 +23,7 @@ from probreg.fits.goodness import (
     is_density,
 )
 from probreg.inference.base import has_effects
+from probreg.inference.reported import reported_parameters
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.descriptions import prior_line
@@ -215,7 +216,9 @@ def _statistics(fit: Fit) -> dict[str, str]:
     """The statistics of a fit as texts; R² under the name of its kind."""
     likelihood = fit.model.likelihood
     row = fit.glance().iloc[0].to_dict()
-    statistics = {a: _significant(v, 4) for a, v in fit.aux.items()}
+    reported = fit.once(reported_parameters).values
+    nuisance = {k: v for k, (v, _) in reported.items()} or fit.aux
+    statistics = {name: _significant(v, 4) for name, v in nuisance.items()}
     if has_effects(fit.model):
         scales = fit.solution.effect_scales
         found = {name: _significant(v, 4) for name, v in fit.hyper.items()}

@@ -17,6 +17,7 @@ from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.formula.text import shown_formula
+from probreg.inference.reported import reported_parameters
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, mean_and_sd
 
@@ -26,7 +27,7 @@ _SCALE_TEST = re.compile(
 
 
 class ScaleTest(NamedTuple):
-    """A name of `fit.solution.scalars`, "=", ">" or "<", and a number."""
+    """A name of a scalar of the fit, "=", ">" or "<", and a number."""
 
     name: str
     relation: str
@@ -45,7 +46,8 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
         parsed = None
     if parsed is None or (scale_name := parsed["name"].strip()) in fit.parameter_names:
         return None
-    scale_names = {name.replace(" ", ""): name for name in fit.solution.scalars}
+    scalars = fit.once(reported_parameters).with_nuisance
+    scale_names = {name.replace(" ", ""): name for name in scalars}
     name = scale_names.get(scale_name.replace(" ", ""))
     if name is None:
         if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", scale_name):
@@ -70,7 +72,7 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         raise Incompatible(
             f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
         )
-    draws = fit.solution.posterior[question.name]
+    draws = fit.once(reported_parameters).draws_of(question.name)
     if question.relation == ">":
         holds = draws > question.value
     else:

@@ -14,6 +14,7 @@ from probreg.inference.base import (
     outcomes_of,
     reported_coefficients,
 )
+from probreg.inference.reported import reported_parameters
 from probreg.model.model import Model
 
 R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
@@ -23,12 +24,12 @@ ESS = 100.0  # total effective draws, at which the Monte Carlo error of a mean i
 def mixing_measures(fit: Any) -> dict[str, Array]:
     """Return ess_bulk, ess_tail and r_hat (Vehtari et al. 2021) of the draws of a fit.
 
-    The order is: reported coefficients by outcome, then sampled nuisance parameters and
-    prior scales.
+    The order is: reported coefficients by outcome, then the scalars of the summary, and nuisance parameters in place of which others
+    are reported.
     """
-    draws = fit.solution.posterior
-    beta = reported_coefficients(fit.model, draws["beta"])
-    return _measure_series(beta, [draws[name] for name in fit.solution.scalars])
+    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
+    reported = fit.once(reported_parameters)
+    return _measure_series(beta, map(reported.draws_of, reported.with_nuisance))
 
 
 def with_convergence_status(model: Model, solution: Solution) -> Solution:

@@ -8,19 +8,20 @@ fixed start from the nearest known maximum, moved along the path of the maximum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import Incompatible, NotConverged, Remedy
 from probreg.inference.base import Array, Solution, Status, held_at_limits
 from probreg.inference.modes.maximise import maximise, newton_step
 from probreg.inference.modes.newton import evaluate
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import escapes
+from probreg.inference.reported import ReportedParameters, reported_at
 from probreg.inference.uncertainty.information import (
     identified_basis,
     prior_curvature,
@@ -341,6 +342,50 @@ def invert_test_of_aux(
     unit = solution.aux_sd[name] / solution.aux[name]
     lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
     return float(np.exp(lower)), float(np.exp(upper))
+
+
+def invert_test_of_reported(
+    reported: ReportedParameters, kind: str, name: str, z: float
+) -> tuple[float, float]:
+    """Return the interval of a parameter that is reported in place of nuisance parameters.
+
+    The likelihood is written so that the parameter is minus the intercept, or the parameter is a function of one nuisance parameter.
+    """
+    model, solution = reported.model, reported.solution
+    if solution.scales is not None:
+        raise Incompatible(
+            f"{name} has no {kind} interval where scales are estimated",
+            remedy=Remedy("kind", "wald"),
+        )
+    assert reported.estimate is not None  # it has this name
+    k = reported.names.index(name)
+    slopes = reported.estimate.slopes[k]
+    j = model.design.intercept
+    if not slopes[0]:
+        (source,) = np.array(model.likelihood.nuisance)[slopes[1:] != 0.0]
+        ends = invert_test_of_aux(model, solution, kind, str(source), z)
+        values = [
+            reported_at(model, solution.beta, {**solution.aux, source: end})
+            for end in ends
+        ]
+        lower, upper = sorted(float(v.values[k]) for v in values if v is not None)
+        return lower, upper
+    if j is None or model.joint.informative[j]:
+        raise Incompatible(
+            f"{name} has no {kind} interval: it needs an intercept with a flat prior",
+            remedy=Remedy("kind", "wald"),
+        )
+    value, unit = reported.values[name]
+    beta = solution.beta.copy()
+    beta[j] = -value
+    model = replace(model, likelihood=model.likelihood.with_intercept_at(name))
+    model, surface_, theta, local = _top_of(model, replace(solution, beta=beta), kind)
+    c = np.concatenate([model.design.frame.T[j], np.zeros(len(model.unknown))])
+    path = ConstrainedPath(surface_, c, (theta, local))
+    if not 0.0 < unit < np.inf:
+        unit = float(np.linalg.norm(c))
+    lower, upper = (-end(path, STATISTICS[kind], z, side, unit) for side in (1, -1))
+    return lower, upper
 
 
 def _top_of(

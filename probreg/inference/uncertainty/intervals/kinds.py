@@ -24,6 +24,7 @@ from probreg.inference.base import (
     reported_marginals,
 )
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
+from probreg.inference.reported import ReportedParameters
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.found_scales import (
@@ -52,10 +53,15 @@ from probreg.inference.uncertainty.profile import (
     STATISTICS,
     invert_test,
     invert_test_of_aux,
+    invert_test_of_reported,
 )
+from probreg.likelihoods.links import IDENTITY, LOG, LOGIT
 from probreg.model.model import Model
 
 Array = np.ndarray
+# the scale without bounds of a parameter on the line, a positive one and a probability
+FREE_SCALES = {"real": IDENTITY, "positive": LOG, "unit": LOGIT}
+WALD_KINDS = {"real": "wald", "positive": "log-wald", "unit": "logit-wald"}
 
 
 class GivenCovariance(NamedTuple):
@@ -111,6 +117,11 @@ class Intervals:
         """The reported coefficients and their standard errors."""
         return reported_estimate(self.model, self.solution)
 
+    @cached_property
+    def reported(self) -> ReportedParameters:
+        """The parameters that are reported in place of nuisance parameters."""
+        return ReportedParameters(self.model, self.solution)
+
     def of_kind(
         self, name: str | None, given: GivenCovariance | None = None
     ) -> "IntervalKind":
@@ -150,12 +161,12 @@ class Intervals:
         ):
             kind = "profile"
         interval = self.of_kind(kind)
-        if name not in s.scalars:
-            estimated_names = ", ".join(s.scalars)
+        if name not in s.scalars and name not in self.reported.names:
+            estimated_names = ", ".join(self.reported.scalars)
             raise DataError(
                 f"{name!r} was not estimated; estimated auxiliary parameters: {estimated_names or 'none'}"
             )
-        return interval.aux_ends(name, prob)
+        return interval.scalar_ends(name, prob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +192,19 @@ class IntervalKind(ABC):
     def ends(self, prob: float) -> tuple[Array, Array]:
         """Lower and upper ends for the coefficients, each (p,) or (p, outcomes)."""
 
+    def scalar_ends(self, name: str, prob: float) -> tuple[float, float]:
+        """Ends for an estimated nuisance parameter, prior scale or parameter that is reported in place of one."""
+        if name in self.of.reported.names:
+            return self.reported_ends(name, prob)
+        return self.aux_ends(name, prob)
+
     @abstractmethod
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         """Ends for an estimated positive parameter."""
+
+    @abstractmethod
+    def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
+        """Ends for a parameter that is reported in place of nuisance parameters."""
 
 
 class SymmetricInterval(IntervalKind):
@@ -249,6 +270,16 @@ class SymmetricInterval(IntervalKind):
             return positive_interval(s.aux[name], s.aux_sd[name], prob)
         return (np.nan, np.nan)
 
+    def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
+        reported = self.of.reported
+        assert reported.estimate is not None  # it has this name
+        value, sd = reported.values[name]
+        # Wald on the scale without bounds: sd(g(v)) = sd(v) / (d v / d g)
+        link = FREE_SCALES[reported.estimate.support]
+        centre = link.forward(np.array(value))
+        half = quantile(prob, None) * sd / link.slope(centre)
+        return float(link.inverse(centre - half)), float(link.inverse(centre + half))
+
 
 class InvertedInterval(IntervalKind):
     """The values that a test does not reject: the likelihood ratio test ("profile") or
@@ -285,6 +316,11 @@ class InvertedInterval(IntervalKind):
             self.of.model, self.of.solution, self.name, name, quantile(prob, None)
         )
 
+    def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
+        return invert_test_of_reported(
+            self.of.reported, self.name, name, quantile(prob, None)
+        )
+
 
 class ReplicatedInterval(IntervalKind):
     """From replicates of the estimate; "bootstrap" is the kind that the method was
@@ -319,6 +355,12 @@ class ReplicatedInterval(IntervalKind):
         return of_positive_replicates(
             self._replicates(), self._ends_kind, name, self.of.solution.aux[name], prob
         )
+
+    def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
+        self._replicates()
+        if self._ends_kind == "bca":
+            return (np.nan, np.nan)
+        return percentile(self.of.reported.draws[name], prob)
 
     @property
     def _ends_kind(self) -> str:
@@ -365,6 +407,10 @@ class PosteriorInterval(IntervalKind):
         lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
         return float(lower), float(upper)
 
+    def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
+        lower, upper = self._of_draws(self.of.reported.draws[name].ravel(), prob)
+        return float(lower), float(upper)
+
     def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
         if self.name == "hdi":
             return highest_density(draws, prob)
@@ -402,6 +448,6 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 # Printed names of the kinds, including those of marginals known by formula.
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
-    "log-wald": "Wald on the log scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
+    "log-wald": "Wald on the log scale", "logit-wald": "Wald on the logit scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
     "percentile": "bootstrap percentile", "bca": "bootstrap BCa",
 }  # fmt: skip

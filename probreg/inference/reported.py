@@ -1,0 +1,115 @@
+"""Parameters that a fit reports in place of the nuisance parameters of its likelihood, such as thresholds between ordered classes.
+
+`Likelihood.reported` defines them as functions of the intercept and of the nuisance parameters; it returns None for most likelihoods,
+which report the nuisance parameters themselves. Estimates, draws and replicates are transformed, and standard errors are by the delta
+method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.inference.base import Array, Solution
+from probreg.inference.varying import OF_EFFECTS
+from probreg.likelihoods import Reported
+from probreg.model.model import Model
+
+
+def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported | None:
+    """Return the parameters to report at coefficients (..., p, m) and nuisance parameters (...)."""
+    j = model.design.intercept
+    intercept = beta[..., 0, 0] * 0.0 if j is None else beta[..., j, 0]
+    return model.likelihood.reported(intercept, **{**model.fixed, **aux})
+
+
+def draws_at(model: Model, draws: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the draws of these parameters by name, from draws of the coefficients "beta" and of the nuisance parameters."""
+    aux = {name: draws[name] for name in model.unknown}
+    reported = reported_at(model, draws["beta"], aux)
+    if reported is None:
+        return {}
+    return dict(zip(reported.names, np.moveaxis(reported.values, -1, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedParameters:
+    """The parameters that a solution reports in place of nuisance parameters, by name."""
+
+    model: Model
+    solution: Solution
+
+    @cached_property
+    def estimate(self) -> Reported | None:
+        """The parameters at the estimate."""
+        return reported_at(self.model, self.solution.beta, self.solution.aux)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names; empty if the nuisance parameters themselves are reported."""
+        return () if self.estimate is None else self.estimate.names
+
+    @cached_property
+    def draws(self) -> dict[str, Array]:
+        """Their draws (chain, draw), or replicates (R,), by name; empty for an estimate alone."""
+        s = self.solution
+        if s.draws is not None:
+            return draws_at(self.model, s.draws.values)
+        if s.replicates is not None:
+            return draws_at(self.model, {**s.replicates, "beta": s.replicates["coef"]})
+        return {}
+
+    @cached_property
+    def gradients(self) -> Array:
+        """(r, p m + a) over (vec beta, the log of each nuisance parameter)."""
+        assert self.estimate is not None  # callers have a name
+        slopes = self.estimate.slopes
+        k = self.solution.beta.size
+        G = np.zeros((len(slopes), k + slopes.shape[1] - 1))
+        if self.model.design.intercept is not None:
+            G[:, self.model.design.intercept * self.model.shape[1]] = slopes[:, 0]
+        G[:, k:] = slopes[:, 1:]
+        return G
+
+    @cached_property
+    def values(self) -> dict[str, tuple[float, float]]:
+        """Estimate and standard error, or nan, by name."""
+        if self.estimate is None:
+            return {}
+        if self.solution.draws is not None:
+            return {k: (float(v.mean()), float(v.std())) for k, v in self.draws.items()}
+        if self.solution.replicates is not None:
+            errors = [float(np.nanstd(v, ddof=1)) for v in self.draws.values()]
+        else:
+            V = self.solution.scale
+            logs = [f"log {name}" for name in self.model.likelihood.nuisance]
+            B = V.half(V.arrange(self.gradients, logs))
+            errors = np.linalg.norm(B, axis=1).tolist()
+        return dict(zip(self.names, zip(self.estimate.values.tolist(), errors)))
+
+    @cached_property
+    def scalars(self) -> dict[str, tuple[float, float]]:
+        """`solution.scalars` with these parameters in place of the nuisance parameters."""
+        scalars = self.solution.scalars
+        if self.estimate is None:
+            return scalars
+        nuisance = self.model.likelihood.nuisance
+        kept = {k: v for k, v in scalars.items() if k not in nuisance}
+        effects = {k: v for k, v in kept.items() if k.startswith(OF_EFFECTS)}
+        return {**effects, **self.values, **kept}
+
+    @property
+    def with_nuisance(self) -> dict[str, tuple[float, float]]:
+        """These scalars, then the nuisance parameters that are not among them."""
+        return {**self.scalars, **self.solution.scalars}
+
+    def draws_of(self, name: str) -> Array:
+        """Return the draws (chain, draw) of one of the scalars of a posterior."""
+        return self.draws[name] if name in self.names else self.solution.posterior[name]
+
+
+def reported_parameters(fit: Any) -> ReportedParameters:
+    """Return the reported parameters of a fit, for `fit.once`."""
+    return ReportedParameters(fit.model, fit.solution)
