@@ -35,7 +35,6 @@ from probreg.likelihoods import (
     OfClasses,
     OfTrials,
     ProximalLikelihood,
-    UnivariateLikelihood,
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
@@ -336,7 +335,7 @@ def predict(
     if prob is None:
         return prediction
     arrays, kind = prediction
-    if not isinstance(model.likelihood, UnivariateLikelihood):
+    if not model.likelihood.has_scalar_mean:
         arrays["likely"] = _likely(arrays["mean"], prob)
     terms = ", ".join(model.design.recipe.processes)
     if terms:
@@ -520,7 +519,7 @@ def _of_draws(
     if prob is None:
         return Prediction({"mean": mean, "error": error})
     interval = equal_tail(means, prob)
-    if not isinstance(model.likelihood, UnivariateLikelihood):
+    if not model.likelihood.has_scalar_mean:
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction.of(mean, error, interval, None, kind)
     loaded = means.size >= FEW  # compiled code, for the interval of the mean
@@ -576,7 +575,7 @@ def row_slices(n: int, size: int) -> list[slice]:
 
 def _has_new_distribution(model: Model, solution: Solution) -> bool:
     """Whether a new observation has an interval: its response is ordered and its noise is known."""
-    if not isinstance(model.likelihood, UnivariateLikelihood):
+    if not model.likelihood.has_scalar_mean:
         return False
     if model.design.weight_kind == "sampling":
         return False

@@ -20,7 +20,6 @@ from probreg.likelihoods import (
     Likelihood,
     SmoothLikelihood,
     SoftmaxLikelihood,
-    UnivariateLikelihood,
 )
 from probreg.special import ndtri
 
@@ -249,7 +248,7 @@ def deviance_residuals(fit: Fitted) -> ResidualKind:
         y, likelihood.saturated_predictor(y), **aux
     ) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
-    if isinstance(likelihood, UnivariateLikelihood):
+    if likelihood.has_scalar_mean:
         length = np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length
     return ResidualKind(length)
 
@@ -307,7 +306,7 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
         1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
     )
     likelihood = fit.model.likelihood
-    if not isinstance(likelihood, UnivariateLikelihood):
+    if not likelihood.has_cdf:
         raise Incompatible(
             f"quantile residuals need an ordered response, and the classes of a {likelihood.name} have no order. Response, pearson "
             "and partial residuals are class by class, deviance residuals one of each row"
@@ -325,7 +324,6 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     max_atoms = 500  # largest number of atoms of a posterior predictive
     likelihood = fit.model.likelihood
     y = fit.model.design.observed[rows]
-    assert isinstance(likelihood, UnivariateLikelihood)
     design = fit.model.design
     if len(rows) < design.n:
         design = design.take(rows)

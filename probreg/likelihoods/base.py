@@ -23,7 +23,7 @@ import numpy as np
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.compiled.density import CompiledDensity, forget_inherited
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.links import Link
 from probreg.registry import Registry
 
@@ -114,6 +114,13 @@ class Likelihood(ABC):
     binary: ClassVar[bool] = False
     # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
     wider: ClassVar[str] = ""
+    # whether the response has an order and a distribution function: quantiles, quantile residuals and PIT values
+    has_cdf: ClassVar[bool] = False
+    # By compiled code, (prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture, nan if the general search is needed; a
+    # test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
+    compiled_quantile: ClassVar[Any] = None
+    # whether `mean` is one number of a row, and not a probability of each class
+    has_scalar_mean: ClassVar[bool] = False
     # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
     # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;
@@ -261,6 +268,10 @@ class Likelihood(ABC):
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         """link(mean) (..., n, D) and its derivative over eta (..., n, D, m)."""
 
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """P(Y <= y | eta, aux), shape (..., n), of a response with an order (`has_cdf`)."""
+        raise Incompatible(f"{self.named} response has no order, so it has no cdf")
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         """Draws of y, shape (..., n)."""
@@ -300,15 +311,12 @@ class Likelihood(ABC):
 
 
 class UnivariateLikelihood(Likelihood):
-    """One linear predictor and a response with an order: it has a distribution function."""
-
-    # By compiled code, (prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture, nan if the general search is needed; a
-    # test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
-    compiled_quantile: ClassVar[Any] = None
+    """One linear predictor, a mean of one number, and a response with an order: it has a distribution function."""
 
     width = 1
     outcomes = ()
     contrast_matrix = np.ones((1, 1))
+    has_cdf = has_scalar_mean = True
 
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         return eta, np.ones((*eta.shape, 1))

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood, UnivariateLikelihood
+from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.special import logsumexp
@@ -350,8 +350,8 @@ class Predictive(PrintsTable):
             high = np.where(short_high, centre + width, high)
         return low, high
 
-    def _require_order(self) -> UnivariateLikelihood:
-        if not isinstance(self.likelihood, UnivariateLikelihood):
+    def _require_order(self) -> Likelihood:
+        if not self.likelihood.has_cdf:
             raise Incompatible(
                 f"{self.likelihood.named} response has no order, so it has no quantiles; ask for class probabilities"
             )

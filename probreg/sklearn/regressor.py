@@ -23,7 +23,6 @@ from probreg.likelihoods import (
     Likelihood,
     LikelihoodName,
     OfClasses,
-    UnivariateLikelihood,
 )
 from probreg.model.predictive import Predictive
 from probreg.priors.text import AuxLike, PriorLike
@@ -228,9 +227,7 @@ class Regressor(RegressorMixin, ModelEstimator):
 
     def likelihood_for(self, response: Array) -> Likelihood:
         likelihood = read_likelihood(self.likelihood)
-        if isinstance(likelihood, OfClasses) or not isinstance(
-            likelihood, UnivariateLikelihood
-        ):
+        if isinstance(likelihood, OfClasses):
             raise Incompatible(
                 f"Regressor: {likelihood.name} is a likelihood of classes, for which there is Classifier"
             )

@@ -17,7 +17,7 @@ from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import noise_of_scale, off_span_of
 from probreg.kernels.sums import RowSums
-from probreg.likelihoods import Likelihood, UnivariateLikelihood
+from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import Link
 from probreg.linalg import on_all_cores
 from probreg.model.group_effects import GroupEffects
@@ -82,7 +82,7 @@ class AverageMean(Target):
         if residual:
             eta = eta + residual[0]
         mean = model.likelihood.mean(eta, **aux)
-        if isinstance(model.likelihood, UnivariateLikelihood):
+        if model.likelihood.has_scalar_mean:
             return mean[..., None]
         return mean
 
@@ -215,7 +215,7 @@ def averages_of_draws(
     some atoms. `block_size` is the number of draws times rows times classes at once, which a processor keeps near it."""
     n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
     classes = 1
-    if not isinstance(model.likelihood, UnivariateLikelihood):
+    if not model.likelihood.has_scalar_mean:
         classes = len(model.likelihood.levels)
     size = max(1, block_size // (n * classes * model.shape[1]))
 

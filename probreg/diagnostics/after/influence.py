@@ -40,7 +40,7 @@ from probreg.fits.residuals import (
     require_rows_and_estimate,
     tails,
 )
-from probreg.likelihoods import OfTrials, UnivariateLikelihood
+from probreg.likelihoods import OfTrials
 from probreg.system.terminal import few_names, format_p, percent
 
 Array = np.ndarray
@@ -343,7 +343,7 @@ def surprise(fit: Fit) -> Array:
     """Return the probability of a response at least as extreme as the observed one, (n,)."""
     likelihood = fit.model.likelihood
     rows = np.arange(fit.model.design.n)
-    if not isinstance(likelihood, UnivariateLikelihood):
+    if not likelihood.has_cdf:
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
             return _of_counts(likelihood.tally(fit.model.design.observed), p)

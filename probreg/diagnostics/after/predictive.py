@@ -38,7 +38,6 @@ from probreg.likelihoods import (
     Likelihood,
     Multinomial,
     StudentT,
-    UnivariateLikelihood,
 )
 from probreg.model.model import Model
 from probreg.system.terminal import format_p
@@ -70,7 +69,7 @@ def statistics(likelihood: Likelihood, fitted: Array) -> list[Statistic]:
 
     By default an ordered response has mean, standard deviation, smallest and largest value.
     """
-    if not isinstance(likelihood, UnivariateLikelihood):
+    if not likelihood.has_scalar_mean:
         return []
     remedy = "use another likelihood, or add terms to the mean"
     return [
@@ -405,7 +404,6 @@ def _left_out(
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
-    assert isinstance(likelihood, UnivariateLikelihood)
     eta = plus_offset(rows.X @ beta, rows.offset)
     parameters = likelihood.at_rows(parameters, rows.precision)
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
@@ -432,11 +430,11 @@ class LooPitDiagnostic(Diagnostic):
         from arviz_stats.base import array_stats
 
         likelihood = fit.model.likelihood
-        if not isinstance(likelihood, UnivariateLikelihood):
+        if not likelihood.has_cdf:
             raise NotApplicable(
                 "classes have no order; predictive_checks compares their rates"
             )
-        if likelihood.levels:
+        if likelihood.binary:
             raise NotApplicable("two classes have no distribution; see calibration")
         require_loo(fit, continuous=True)
         u = loo_pit(fit)

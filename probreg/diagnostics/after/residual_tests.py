@@ -23,7 +23,7 @@ from probreg.diagnostics.findings import (
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import predictor, quantile_residuals, standardised_scores
-from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
+from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
 
@@ -101,7 +101,7 @@ class DistributionDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if likelihood.least_squares:
             raise NotApplicable("normality tests a Gaussian response")
-        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
+        if not likelihood.has_cdf or likelihood.binary:
             raise NotApplicable(
                 "classes have no distribution beyond their probabilities; see calibration"
             )
@@ -142,7 +142,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         rows_per_product = 5
         design = fit.model.design
         likelihood = fit.model.likelihood
-        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.is_discrete:
+        if not likelihood.has_cdf or likelihood.is_discrete:
             raise NotApplicable(
                 f"the mean of {likelihood.named} response determines its variance; see dispersion"
             )
@@ -223,13 +223,16 @@ class AutocorrelationDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if design.weights is not None:
             raise NotApplicable("rows with weights have no order in time")
-        if not isinstance(likelihood, UnivariateLikelihood):
+        if likelihood.width > 1:
             raise NotApplicable("classes have no single residual")
         if not isinstance(likelihood, SmoothLikelihood):
             raise NotApplicable("this likelihood has no Pearson residual")
         require_counts(fit, 12)
         is_sorted = is_monotone(predictor(fit)[:, 0])
-        if is_monotone(likelihood.response(design.observed)) and not is_sorted:
+        y = design.observed
+        if likelihood.has_scalar_mean:
+            y = likelihood.response(y)
+        if is_monotone(y) and not is_sorted:
             sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
             return self.report(sentence, Verdict.NOTE, remedy)

@@ -19,7 +19,6 @@ from probreg.likelihoods import (
     Likelihood,
     OfTrials,
     SoftmaxLikelihood,
-    UnivariateLikelihood,
 )
 from probreg.likelihoods.base import require_trials
 from probreg.model.model import Model
@@ -123,7 +122,7 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     beta = fit.solution.beta
     at_rows = fit.model.eta(beta)
     at_target = linear_predictor(target, beta)
-    if ours == theirs or isinstance(ours, UnivariateLikelihood):
+    if ours == theirs or not ours.outcomes:
         return at_rows, at_target
     # another reference class
     return (
@@ -153,7 +152,7 @@ def _of_mean(
 ) -> Array:
     mean = floats(function(values), "the function of the true mean")
     expected: tuple[int, ...] = (n, len(likelihood.levels))
-    if isinstance(likelihood, UnivariateLikelihood):
+    if likelihood.has_scalar_mean:
         expected = (n,)
         mean = np.full(n, mean) if mean.ndim == 0 else mean
     if mean.shape != expected:

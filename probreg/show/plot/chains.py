@@ -9,7 +9,6 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import UnivariateLikelihood
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.show.plot.style import Size
 
@@ -123,7 +122,7 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
         raise Incompatible(
             f"a posterior predictive check needs a posterior, and {fit.method.name} gives a {fit.target}"
         )
-    if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
+    if not likelihood.has_cdf or likelihood.binary:
         raise Incompatible(
             f"no posterior predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
         )

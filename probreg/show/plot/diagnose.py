@@ -13,7 +13,7 @@ from probreg.diagnostics.after.influence import influence_measures
 from probreg.diagnostics.findings import NotApplicable
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import quantile_residuals
-from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
+from probreg.likelihoods import OfClasses, OfTrials
 from probreg.show.plot.observations import (
     Observations,
     beyond,
@@ -88,7 +88,7 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """
     seen = observations(fit)
     z = np.zeros(0)
-    if isinstance(fit.model.likelihood, UnivariateLikelihood):
+    if fit.model.likelihood.has_cdf:
         z = quantile_residuals(fit, seen.rows)
     pictures = _panels_by_title(fit, seen, z)
     across = 2 if len(pictures) == 4 else min(len(pictures), 3)
@@ -116,7 +116,7 @@ def _panels_by_title(
     is_number = not isinstance(likelihood, OfClasses) or isinstance(
         likelihood, OfTrials
     )
-    if isinstance(likelihood, UnivariateLikelihood):
+    if likelihood.has_cdf:
         if is_number:
             draws["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
         draws["Quantiles"] = lambda ax: _draw_quantiles(ax, z)

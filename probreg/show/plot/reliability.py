@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Probability, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, UnivariateLikelihood
+from probreg.likelihoods import OfClasses
 from probreg.scores import Decomposition, decompose
 from probreg.show.plot.observations import Observations, observations
 from probreg.show.plot.style import (
@@ -193,7 +193,7 @@ def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str
     codes = np.tile(np.arange(K), n)[used]
     rows = np.repeat(np.arange(n), K)[used]
     weights = weights[used]
-    if isinstance(likelihood, UnivariateLikelihood):
+    if likelihood.has_scalar_mean:
         name = f"predicted {shorten(likelihood.mean_name(response))}"
         return [Forecasts(None, seen.mean[rows], codes.astype(float), weights)], name
     panels = [
