@@ -61,6 +61,14 @@ class Arrow:
             square = np.swapaxes(self.C, -1, -2) @ self.C
         self.T = _factor_corner(np.subtract(F, square, out=square), blocks)
 
+    @classmethod
+    def of_factors(cls, L: Array, C: Array, T: Array) -> "Arrow":
+        """Return the arrow with the factors L (..., G, K, K), C (..., G K, r) and T
+        (..., r, r)."""
+        arrow = cls.__new__(cls)
+        arrow.L, arrow.C, arrow.T = L, C, T
+        return arrow
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(G, K, r)."""
@@ -77,9 +85,7 @@ class Arrow:
         """Return one of several arrows, or some of them; one with a sparse border is the only one."""
         if scipy.sparse.issparse(self.C):
             return self
-        arrow = copy.copy(self)
-        arrow.L, arrow.C, arrow.T = self.L[s], self.C[s], self.T[s]
-        return arrow
+        return Arrow.of_factors(self.L[s], self.C[s], self.T[s])
 
     def leading_part(self, k: int) -> "Arrow":
         """Return the factor of the arrow with the first k columns of the border alone."""
@@ -99,7 +105,7 @@ class Arrow:
         if isinstance(self.T, Arrow):
             return np.asarray(blocks + self.T.log_det())
         diagonal = np.diagonal(self.T, axis1=-2, axis2=-1)
-        return np.asarray(blocks + 2.0 * np.log(diagonal).sum(-1))
+        return np.asarray(blocks + 2.0 * np.log(np.abs(diagonal)).sum(-1))
 
     def half(self, a: Array, c: Array) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""

@@ -164,10 +164,10 @@ def test_joint_modes_of_sigma_from_one_decomposition_have_no_slope():
 
 
 def test_singular_values_by_the_square_are_those_of_the_columns():
-    from probreg.inference.exact.gaussian_surface import _diagonal
+    from probreg.inference.exact.gaussian_sums import singular_coordinates
 
     W, z = np.triu(RNG.normal(size=(9, 9))) + 5.0 * np.eye(9), RNG.normal(size=9)
-    d, at, V = _diagonal(W, z)
+    d, at, V = singular_coordinates(W, z)
     np.testing.assert_allclose(
         np.sort(d), np.sort(np.linalg.svd(W, compute_uv=False)), rtol=1e-12
     )

@@ -11,7 +11,6 @@ from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
 from probreg.inference.covariance import ArrowCovariance
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
@@ -99,7 +98,7 @@ def test_a_gaussian_evidence_is_that_of_columns_written_out(name, criterion, mor
         problem.surface,
         GaussianSurface(problem.model, problem.groups, criterion),
     )
-    assert isinstance(f, ArrowSurface)
+    assert f.layout.by_group
     theta = theta_of(f)
     at, by = f(theta), dense(theta)
     np.testing.assert_allclose(
@@ -470,16 +469,16 @@ SPARSE = [
 
 def both(
     monkeypatch: pytest.MonkeyPatch, right: str, criterion: str = "REML"
-) -> tuple[ArrowSurface, ArrowSurface]:
+) -> tuple[GaussianSurface, GaussianSurface]:
     """The surface with a dense border, and with a sparse one."""
     made = Model.from_formula(f"y ~ {right}", DATA)
     dense, other = (
         EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2)
     )
-    assert not dense.has_sparse_border
-    monkeypatch.setattr("probreg.inference.exact.arrow_surface.MIN_SPARSE_SIZE", 0)
-    monkeypatch.setattr("probreg.inference.exact.arrow_surface.MAX_SPARSE_SHARE", 1.0)
-    assert other.has_sparse_border
+    assert not dense.sums.has_sparse_border
+    monkeypatch.setattr("probreg.inference.exact.gaussian_sums.MIN_SPARSE_SIZE", 0)
+    monkeypatch.setattr("probreg.inference.exact.gaussian_sums.MAX_SPARSE_SHARE", 1.0)
+    assert other.sums.has_sparse_border
     return dense, other
 
 
@@ -531,9 +530,9 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
 
 def test_a_fit_of_many_rows_takes_few_gradients(monkeypatch):
     """One search where the noise is clear on the whole grid of starts, and no curvature by differences before it is asked for."""
-    calls, gradient = [], ArrowSurface.__call__
+    calls, gradient = [], GaussianSurface.__call__
     monkeypatch.setattr(
-        ArrowSurface,
+        GaussianSurface,
         "__call__",
         lambda self, theta: calls.append(theta) or gradient(self, theta),
     )

@@ -8,7 +8,7 @@ import scipy.sparse  # noqa: F401  an import is no memory of a fit
 
 import probreg as pr
 from probreg.data import unwritten
-from probreg.inference.exact import arrow_surface
+from probreg.inference.exact import gaussian_sums
 from probreg.inference.exact.arrow_layout import require_memory
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.linalg import Arrow
@@ -83,7 +83,7 @@ def test_what_is_more_than_the_machine_has_is_refused_before_it_is_allocated(
 def test_nested_factors_are_eliminated_one_after_the_other():
     surface = EvidenceProblem(nested(), False).surface
     theta = np.array([-0.3, 0.2, 0.1, 0.05])
-    assert surface.has_sparse_border
+    assert surface.sums.has_sparse_border
     rest = surface.at_nodes(theta[None]).factor.T
     assert isinstance(rest, Arrow)
     # c in b in a: one entry of the border for each group and each factor above it, and no others
@@ -96,10 +96,10 @@ def test_nested_factors_are_eliminated_one_after_the_other():
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_the_order_of_elimination_changes_nothing(criterion, monkeypatch):
     one_by_one = EvidenceProblem(nested(), False, criterion=criterion).surface
-    assert one_by_one.has_sparse_border
-    monkeypatch.setattr(arrow_surface, "MIN_SPARSE_SIZE", 10**12)
+    assert one_by_one.sums.has_sparse_border
+    monkeypatch.setattr(gaussian_sums, "MIN_SPARSE_SIZE", 10**12)
     dense = EvidenceProblem(nested(), False, criterion=criterion).surface
-    assert not dense.has_sparse_border
+    assert not dense.sums.has_sparse_border
     for theta in np.array([[-0.3, 0.2, 0.1, 0.05], [0.5, -1.0, 0.3, -0.2]]):
         a, b = one_by_one(theta), dense(theta)
         assert a.value == pytest.approx(b.value, rel=1e-11)

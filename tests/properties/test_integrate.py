@@ -139,9 +139,8 @@ def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
     surface = EvidenceProblem(model, per_column=False).surface
     assert isinstance(surface, GaussianSurface)
     tau, sigma = np.array([0.6, 1.7]), 1.3
-    at, (c, G, F) = surface.at_nodes(np.log([[*tau, sigma]])), surface.coefficients
-    mean = c + G @ at.mean[0]
-    covariance = G @ at.T[0] @ at.T[0].T @ G.T + sigma**2 * F @ F.T
+    estimate = surface.estimate(np.log([*tau, sigma]))
+    mean, covariance = estimate.beta[:, 0], estimate.scale.matrix()
     plain = {
         ("x0", "x1"): pr.Normal(tau[0]),
         ("x3", "x4"): pr.Normal(tau[1], sigma_units=True),

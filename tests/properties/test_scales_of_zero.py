@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import probreg as pr
-from probreg.inference.exact import arrow_surface
+from probreg.inference.exact import gaussian_sums
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.scale_search import maximise_log_scales as search
 from probreg.inference.notes import Topic
@@ -94,14 +94,14 @@ def test_a_variance_of_zero_is_found(case, seed):
 @pytest.fixture
 def sparse(monkeypatch):
     """Every border is held as a sparse one."""
-    monkeypatch.setattr(arrow_surface, "MIN_SPARSE_SIZE", 0)
-    monkeypatch.setattr(arrow_surface, "MAX_SPARSE_SHARE", 1.0)
+    monkeypatch.setattr(gaussian_sums, "MIN_SPARSE_SIZE", 0)
+    monkeypatch.setattr(gaussian_sums, "MAX_SPARSE_SHARE", 1.0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["crossed", "apart and crossed"])
 def test_a_variance_of_zero_is_found_beside_a_sparse_border(case, sparse):
-    assert zero_is_found(case, 3).surface.has_sparse_border
+    assert zero_is_found(case, 3).surface.sums.has_sparse_border
 
 
 @pytest.mark.parametrize("zero", ["a", "bc", "abc"])
@@ -127,7 +127,7 @@ def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, re
         Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False
     )
     surface, sizes = problem.surface, problem.groups.sizes
-    assert surface.has_sparse_border == (kind == "sparse")
+    assert surface.sums.has_sparse_border == (kind == "sparse")
     names = np.array([name.split("| ")[1][0] for name in problem.names])
     values = []
     for start in [

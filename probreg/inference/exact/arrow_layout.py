@@ -271,32 +271,12 @@ class ArrowLayout:
         beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
 
-    def axes(self, roots: ArrowRoots, H: Arrow) -> tuple[Array, Array]:
-        """(p m, r, S) in the frame and (S, G, K, K): the covariance of vec beta at a node is axes axes' plus blocks blocks' by group."""
-        G, K, r = H.shape
-        S = len(roots.lead)
-        # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
-        in_columns = roots.forth(
-            *H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
-        )
-        blocks = H.solve_transposed(
-            np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
-        )[0]
-        flat = (
-            np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S)
-            for part in in_columns
-        )
-        p, m = self.model.shape
-        return self.coefficients(*flat, in_frame=True).reshape(p * m, r, S), roots.lead[
-            :, None
-        ] @ blocks
-
     def estimate(self, beta: Array, roots: ArrowRoots, H: Arrow) -> CoefficientEstimate:
         """Return the coefficients with their covariance, whose inverse is H in the
         coordinates of the roots."""
-        axes, blocks = self.axes(roots, H)
+        *axes, blocks = roots.axes(H)
         frame, m = self.frame_of_all, self.model.shape[1]
-        low = axes[..., 0]
+        low = self.coefficients(*axes, in_frame=True)
         if not self.by_group:
             return CoefficientEstimate(beta, DenseCovariance(frame, m, root=low))
         scale = ArrowCovariance(frame, m, places=self.places, blocks=blocks[0], low=low)

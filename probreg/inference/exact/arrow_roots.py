@@ -127,6 +127,35 @@ class ArrowRoots:
         """M a of columns a (S, G, K, s) and c (S, r, s)."""
         return self.lead[:, None] @ a, self.times_border(c)
 
+    def diagonal(self) -> Array:
+        """The diagonal (S, q) of diagonal roots."""
+        S = len(self.lead)
+        return np.hstack([root.value.reshape(S, -1) for root in self.roots])
+
+    def divide(self, a: Array, c: Array) -> Parts:
+        """M^-1 of columns a (G, K, s) and c (r, s) by the diagonal roots of the first
+        node."""
+        K = a.shape[1]
+        scale = self.diagonal()[0][:, None]
+        return a / scale[:K], c / scale[K:]
+
+    def axes(self, H: Arrow) -> tuple[Array, Array, Array]:
+        """M (H^-1)^(1/2) of the border as columns (G, K, r S) and (r, r S), and of the
+        leading blocks (S, G, K, K)."""
+        G, K, r = H.shape
+        # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
+        in_columns = self.forth(
+            *H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+        )
+        blocks = H.solve_transposed(
+            np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
+        )[0]
+        a, c = (
+            np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * len(self.lead))
+            for part in in_columns
+        )
+        return a, c, self.lead[:, None] @ blocks
+
     def times_border(self, c: Array, *, transpose: bool = False) -> Array:
         """M c, or M'c, (S, r, s) of columns c (r, s) or (S, r, s) of the border."""
         S = len(self.lead)
@@ -206,9 +235,12 @@ class ArrowRoots:
                     behind[b.place, j] = change.ravel()
         return lead, behind
 
-    def effective_parameters(self, gram: ArrowGram, slopes_of_log_det: Array) -> Array:
+    def effective_parameters(
+        self, gram: ArrowGram | None, slopes_of_log_det: Array, noise: float = 1.0
+    ) -> Array:
         """The parameters that each scale adds (d,): <dL, X'WX M H^-1> for independent
-        effects, from `slopes`.
+        effects, from `slopes`; W is `noise` times the weights in `gram`, which diagonal
+        roots do not need.
 
         A correlated effect may reduce others by more than it adds. Its value, with x_g
         = <dL, X'WX_g dL>, is sum_g x_g / (1 + x_g), the addition of this effect alone,
@@ -219,7 +251,8 @@ class ArrowRoots:
             value = root.value[0]
             on_diagonal = np.count_nonzero(np.diagonal(value, axis1=1, axis2=2))
             if np.count_nonzero(value) > on_diagonal:
-                x = _information(root, gram)
+                assert gram is not None
+                x = noise * _information(root, gram)
                 effective[root.block.hyper] = (x / (1.0 + x)).sum(1)
         return effective
 

@@ -15,7 +15,6 @@ from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
@@ -251,10 +250,10 @@ class EvidenceProblem:
             return RebasedSurface(
                 self.model, self.groups, self._rebased_surface, self.outer
             )
-        if self.exact and self.by_groups:
-            return ArrowSurface(self.model, self.groups, self.criterion)
         if self.exact:
-            return GaussianSurface(self.model, self.groups, self.criterion)
+            return GaussianSurface(
+                self.model, self.groups, self.criterion, by_group=self.by_groups
+            )
         if self.by_groups and self.points > 1:
             return QuadratureSurface(self.model, self.groups, self.points)
         return LaplaceSurface(
@@ -271,7 +270,7 @@ class EvidenceProblem:
             return
         if self.by_groups:
             surface = self.surface
-            assert isinstance(surface, ArrowSurface | LaplaceSurface)
+            assert isinstance(surface, GaussianSurface | LaplaceSurface)
             require_memory(surface.layout, self.method)
             require_flat_rank(surface.layout, self.method)
         elif self.model.design.moments.rank.dropped:

@@ -29,7 +29,7 @@ from probreg.data.rows import plus_offset
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
-from probreg.inference.exact.gaussian_surface import log_scale_derivatives
+from probreg.inference.exact.gaussian_sums import log_scale_hessian
 from probreg.inference.exact.laplace_rows import DenseRows, DenseSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
     LOG_2PI,
@@ -436,18 +436,16 @@ class LaplaceSurface(EvidenceSurface):
         fixed."""
         q = self._latent
         S = inverse[:q, :q]
-        J = np.zeros((q, mode.roots.d))
-        for root in mode.roots.rest:
-            slopes = (root.slopes / root.value[0])[..., 0, 0]
-            J[root.block.place, root.block.hyper] = slopes.T
-        derivatives = log_scale_derivatives(S, mode.x[1][:q, 0], S, 0.0, 0.0)
-        hessian = J.T @ derivatives.ss @ J
+        d = mode.roots.d
+        J, curvature = np.zeros((q, d)), np.zeros((q, d, d))
         for root in mode.roots.rest:
             b = root.block
+            J[b.place, b.hyper] = (root.slopes / root.value[0])[..., 0, 0].T
             second = b.group.log_scales(mode.theta[b.hyper]).curvature
-            s = derivatives.s[b.place].reshape(len(second), -1).sum(1)
-            hessian[b.hyper, b.hyper] += np.einsum("i,ijk->jk", s, second)
-        return hessian
+            curvature[b.place, b.hyper, b.hyper] = np.repeat(
+                second, b.repeats // len(second), 0
+            )
+        return log_scale_hessian(S, mode.x[1][:q, 0], S, J, curvature)
 
     def _log_det_gradient(
         self, mode: LaplaceMode, inverse: Inverse

@@ -1,0 +1,570 @@
+"""The rows of a Gaussian model as sums of squares, in the coordinates in which an evidence integrates the coefficients.
+
+With M the roots of the priors, noise = 1 / sigma^2 and X the columns of a layout, u | theta, y ~ N(mean, H^-1) with
+
+    H = noise M'X'X M + blkdiag(I, 0),  mean = H^-1 noise M'X'y
+
+`DenseSums` eliminates flat columns first, |y - X b|^2 = |R b_f + across gamma - z_f|^2 + |W gamma - z|^2 + rest, and factors H by orthogonal
+reduction of W, never from squares. If one scale multiplies all columns, H is diagonal in the singular vectors of W (`DiagonalSums`), and a
+value costs q operations. `ArrowSums` has effects by group, whose H is an arrow with flat columns at the end of its border.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+
+from probreg.data.frame import Frame
+from probreg.data.grouped_columns import ArrowGram
+from probreg.data.rows import full_weights, minus_offset
+from probreg.inference.base import Array
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance
+from probreg.inference.exact.arrow_layout import ArrowLayout
+from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
+from probreg.inference.modes.arrow_rows import Parts
+from probreg.kernels.ridge import DIGITS
+from probreg.linalg import Arrow, solve_upper
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianNodes:
+    """u | theta, y ~ N(mean, H^-1) at S nodes."""
+
+    roots: ArrowRoots
+    factor: Arrow  # of H
+    value_factor: (
+        Arrow  # as it enters the value: before or without flat columns under ML
+    )
+    log_noise: Array  # (S,)
+    log_det: Array  # (S,) log |H| - f log noise, of H as it enters the value
+    penalised: Array  # (S,) noise |y - X M u|^2 + |u|^2
+    half: Parts  # (S, G, K, 1) and (S, r, 1), H^(-1/2) noise M'X'y
+
+    @cached_property
+    def mean(self) -> Parts:
+        return self.factor.solve_transposed(*self.half)
+
+    @cached_property
+    def inverse(self) -> Parts:
+        """The sum (K, K) of the leading blocks of H^-1, and its corner (r, r), as they
+        enter the value at the first node."""
+        return self.value_factor.at(0).inverse_blocks()
+
+
+class GaussianSums(ABC):
+    """The rows of a layout.
+
+    Attributes
+    ----------
+    gram : ArrowGram or None
+        The sums of squares of the columns; None if all roots are diagonal.
+    frame : Frame
+        The frame of the covariance of the coefficients.
+    flat_root : array (p, k)
+        F with sigma F z, in the frame, the part of the coefficients that is independent
+        of u.
+    flat_log_det : float
+        The change of the evidence by the scale of flat columns.
+    log_precision : float
+        sum_i w_i log(precision_i).
+    max_bytes : int
+        Memory of the factors of one block of nodes.
+    node_bytes : int
+        Memory of the factor of one node.
+    is_slow : bool
+        Whether one value takes more than a millisecond.
+    """
+
+    max_bytes: ClassVar[int]
+    gram: ArrowGram | None = None
+    frame: Frame
+    flat_root: Array
+    flat_log_det: float
+    log_precision: float
+    node_bytes: int
+    is_slow = False
+    has_sparse_border = False
+
+    def __init__(self, layout: ArrowLayout) -> None:
+        self.layout = layout
+
+    @property
+    @abstractmethod
+    def response_scale(self) -> float:
+        """The standard deviation of the response."""
+
+    def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
+        """Return the roots at nodes theta (S, d) and sigma (S,)."""
+        return self.layout.roots(theta, sigma)
+
+    @abstractmethod
+    def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
+        """Return H, H^(-1/2) noise M'X'y and noise |y - X M u|^2 + |u|^2 at each node."""
+
+    @abstractmethod
+    def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
+        """Return H of the columns with a prior alone, which enters the profiled
+        likelihood (ML)."""
+
+    @abstractmethod
+    def score(self, nodes: GaussianNodes) -> Parts:
+        """Return noise X'(y - X M u) at the first node."""
+
+    @abstractmethod
+    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
+        """Return the Hessian (d, d) of the log evidence, or minus its average
+        information."""
+
+    @abstractmethod
+    def balance(self, roots: ArrowRoots) -> Array | float:
+        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from
+        roots at scales of 1."""
+
+    def order(self, roots: ArrowRoots, noise: Array) -> Array:
+        """Return the numbers of the nodes, similar ones together."""
+        return np.arange(len(noise))
+
+    @abstractmethod
+    def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
+        """Return the coefficients (p, s) of columns a (G, K, s) and c (r, s) without
+        their centre, raw or in the frame."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> Array:
+        """The coefficients (p,) at M u = 0."""
+
+    @abstractmethod
+    def block_variances(self, blocks: Array) -> Array:
+        """Return the variances (S, p) from roots (S, G, K, K) of covariances by group."""
+
+    @abstractmethod
+    def covariance(
+        self, blocks: Array, low: Array, sigma: float
+    ) -> ArrowCovariance | DenseCovariance:
+        """Return the covariance blocks blocks' by group (G, K, K) plus low low', low
+        (p, r) in the frame, plus sigma^2 F F'."""
+
+
+class DenseSums(GaussianSums):
+    """All columns are dense, and come from a triangular factor of the moments."""
+
+    max_bytes = 16 * 2**20
+
+    def __init__(self, layout: ArrowLayout) -> None:
+        super().__init__(layout)
+        design = layout.model.design
+        F = np.asarray(design.moments.factor, dtype=float)
+        p = F.shape[1] - 1
+        in_layout = F[:, :p] @ layout.map_to_frame
+        y = F[:, p] - F[:, :p] @ layout.centre
+        k = len(layout.flat)
+        q = in_layout.shape[1] - k
+        self._inside = in_layout[:, :q]
+        # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
+        R = np.linalg.qr(np.column_stack([in_layout[:, q:], self._inside, y]), mode="r")
+        self.W: Array = R[k:-1, k:-1]  # (q, q), or its singular values
+        self.z: Array = R[k:-1, -1]
+        self._rest = float(R[-1, -1] ** 2)
+        self.flat_log_det = -float(np.log(np.abs(np.diagonal(R)[:k])).sum())
+        self.log_precision = design.moments.log_precision
+        self.node_bytes = 24 * q * q
+        # b_f = R^-1 (z_f - across gamma) + sigma R^-1 z
+        self._centre = layout.centre.copy()
+        G = layout.map_to_frame[:, :q].toarray()
+        root = np.zeros((p, k))
+        flat = list(layout.flat)
+        right = np.column_stack([R[:k, -1], -R[:k, k:-1], np.eye(k)])
+        solved = solve_upper(R[:k, :k], right)
+        self._centre[flat] = solved[:, 0]
+        G[flat] = solved[:, 1 : q + 1]
+        root[flat] = solved[:, q + 1 :]
+        self.frame = design.frame
+        self.raw: Array = G  # (p, q) from gamma to the coefficients
+        self.flat_root = self.frame.from_raw(root)
+
+    @cached_property
+    def in_frame(self) -> Array:
+        """`raw` in the frame."""
+        return self.frame.from_raw(self.raw)
+
+    @cached_property
+    def before(self) -> Array:
+        """W of the columns before flat ones are eliminated."""
+        return np.linalg.qr(self._inside, mode="r")
+
+    @property
+    def response_scale(self) -> float:
+        return self.layout.model.design.moments.y_scale or 1.0
+
+    @property
+    def centre(self) -> Array:
+        return self._centre
+
+    def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
+        root_noise = np.sqrt(noise)[:, None]
+        H, half, penalised = self.reduce(
+            self.W, root_noise * roots.diagonal(), root_noise * self.z
+        )
+        return H, half, penalised + noise * self._rest
+
+    def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
+        scale = np.sqrt(noise)[:, None] * roots.diagonal()
+        return self.reduce(self.before, scale, np.zeros_like(scale))[0]
+
+    def reduce(self, W: Array, scale: Array, y: Array) -> tuple[Arrow, Parts, Array]:
+        """Return H = A'A + I, A = W diag(scale), H^(-1/2) A'y and the minimum of
+        |y - A u|^2 + |u|^2 at S nodes of scale and y (S, q), by orthogonal reduction."""
+        # without information u is N(0, I) as before
+        informative = np.flatnonzero(_is_informative(W, scale).any(0))
+        S, all_q = y.shape
+        q = len(informative)
+        # [A, y; I, 0] = Q [R, R m; 0, size of the residuals]
+        rows = np.zeros((S, all_q + q, q + 1))
+        rows[:, :all_q, :q] = W[:, informative] * scale[:, None, informative]
+        rows[:, :all_q, q] = y
+        rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
+        reduced = np.linalg.qr(rows, mode="r")
+        T = np.broadcast_to(np.eye(all_q), (S, all_q, all_q)).copy()
+        T[:, informative[:, None], informative] = reduced[:, :q, :q].swapaxes(1, 2)
+        half = np.zeros((S, all_q, 1))
+        half[:, informative, 0] = reduced[:, :q, q]
+        H = Arrow.of_factors(np.zeros((S, 1, 0, 0)), np.zeros((S, 0, all_q)), T)
+        residual = np.square(reduced[:, q:, q]).sum(1)
+        return H, (np.zeros((S, 1, 0, 1)), half), residual
+
+    def inverse(self, H: Arrow) -> Array:
+        """H^-1 at the first node, or its diagonal."""
+        return H.at(0).inverse_blocks()[1]
+
+    def score(self, nodes: GaussianNodes) -> Parts:
+        # X's = M'^-1 u at the mean
+        return nodes.roots.divide(nodes.mean[0][0], nodes.mean[1][0])
+
+    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
+        groups = self.layout.groups
+        _, J, curvature = groups.log_scales(theta[: len(groups.priors)])
+        relative = None
+        if self.layout.model.unknown:
+            units = [float(g.base.sigma_units) for g in groups.groups]
+            relative = np.array(units)[groups.of]
+        m = np.concatenate([part[0].ravel() for part in nodes.mean])
+        S = before = self.inverse(nodes.factor)
+        if nodes.value_factor is not nodes.factor:
+            before = self.inverse(nodes.value_factor)
+        rss = float(nodes.penalised[0] - m @ m)
+        return log_scale_hessian(S, m, before, J, curvature, relative, rss)
+
+    def balance(self, roots: ArrowRoots) -> float:
+        # the mean of the diagonal of D W'W D
+        return float(np.square(self.W * roots.diagonal()[0]).sum()) / len(self.z) or 1.0
+
+    def order(self, roots: ArrowRoots, noise: Array) -> Array:
+        scale = np.sqrt(noise)[:, None] * roots.diagonal()
+        return np.argsort(_is_informative(self.W, scale).sum(1), kind="stable")
+
+    def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
+        root = self.in_frame if in_frame else self.raw
+        G, K, s = a.shape
+        return np.asarray(root @ np.vstack([a.reshape(G * K, s), c]))
+
+    def block_variances(self, blocks: Array) -> Array:
+        sizes = np.square(blocks).reshape(len(blocks), -1)
+        return np.asarray(sizes @ np.square(self.raw[:, : sizes.shape[1]]).T)
+
+    def covariance(self, blocks: Array, low: Array, sigma: float) -> DenseCovariance:
+        sizes = blocks.ravel()
+        lead = self.in_frame[:, : len(sizes)] * sizes
+        root = np.hstack([lead, low, sigma * self.flat_root])
+        return DenseCovariance(self.frame, 1, root=root)
+
+
+class DiagonalSums(DenseSums):
+    """One scale multiplies all columns: in the singular vectors of W they are blocks of
+    one coordinate."""
+
+    def __init__(self, layout: ArrowLayout) -> None:
+        super().__init__(layout)
+        # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|
+        self.W, self.z, V = singular_coordinates(self.W, self.z)
+        self.raw = self.raw @ V
+        self.node_bytes = 24 * len(self.z)
+
+    @cached_property
+    def before(self) -> Array:
+        return np.linalg.svd(self._inside, compute_uv=False)
+
+    def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
+        (root,) = super().roots(theta, sigma).roots
+        block = root.block._replace(place=slice(0, 1), repeated=True, leads=True)
+        root = root._replace(
+            block=block, value=root.value[:, :1], slopes=root.slopes[:, :1]
+        )
+        return ArrowRoots([root], (len(self.z), 1, 0), len(self.layout.groups.priors))
+
+    def reduce(self, W: Array, scale: Array, y: Array) -> tuple[Arrow, Parts, Array]:
+        A = W * scale
+        h = np.square(A) + 1.0
+        root = np.sqrt(h)
+        S, q = y.shape
+        H = Arrow.of_factors(
+            root[:, :, None, None], np.zeros((S, q, 0)), np.zeros((S, 0, 0))
+        )
+        half = (A * y / root)[:, :, None, None], np.zeros((S, 0, 1))
+        return H, half, (np.square(y) / h).sum(1)
+
+    def inverse(self, H: Arrow) -> Array:
+        return H.L[0].ravel() ** -2
+
+    def order(self, roots: ArrowRoots, noise: Array) -> Array:
+        return np.arange(len(noise))
+
+
+class ArrowSums(GaussianSums):
+    """Effects vary by group: [Z X y]'W[Z X y] of the columns and of y minus its fit by
+    flat columns.
+
+    These are sums, not factors: they lose twice the digits of an ill-conditioned
+    design, so that flat columns are standardised.
+    """
+
+    max_bytes = 64 * 2**20
+    gram: ArrowGram
+
+    def __init__(self, layout: ArrowLayout) -> None:
+        super().__init__(layout)
+        sums = sums_of_rows if layout.model.design.n else sums_of_moments
+        (lead, cross, rest), fitted, self.log_precision = sums(layout)
+        self.zy, self.xy = cross[..., -1:], rest[:-1, -1:]
+        self.yy = float(rest[-1, -1])
+        cross = cross[..., :-1]
+        G, K, r = cross.shape
+        self.node_bytes = 8 * (4 * G * K * (K + r) + 6 * r * r)
+        if (
+            cross.size >= MIN_SPARSE_SIZE
+            and np.count_nonzero(cross) <= MAX_SPARSE_SHARE * cross.size
+        ):
+            # most of the border is zero, as for crossed factors
+            cross = scipy.sparse.csr_array(cross.reshape(-1, r))
+            self.has_sparse_border = True
+            self.node_bytes = self.max_bytes  # one factor at a time
+        self.gram = ArrowGram(lead, cross, rest[:-1, :-1])
+        slow = 2_000_000  # multiplications in one value, about a millisecond
+        self.is_slow = G * K * (K + r) ** 2 + r**3 > slow
+        self.frame = layout.frame_of_all
+        self.flat_root = np.zeros((layout.model.shape[0], 0))
+        # with the density 1 of raw flat coefficients, which are T times the standardised ones
+        self.flat_log_det = float(np.linalg.slogdet(layout.frame.T)[1])
+        self._centre = layout.centre.copy()
+        self._centre[list(layout.flat)] += layout.frame.T @ fitted
+
+    @property
+    def response_scale(self) -> float:
+        """The standard deviation of the response minus its fit by flat columns."""
+        weight = self.layout.model.design.total
+        return float(np.sqrt(self.yy / max(weight, 1.0))) or 1.0
+
+    @property
+    def centre(self) -> Array:
+        return self._centre
+
+    def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
+        H = roots.arrow(self.gram, noise)
+        a, c = roots.back(self.zy, self.xy)
+        scale = noise[:, None, None]
+        half = H.half(scale[..., None] * a, scale * c)
+        # min over (u, b) of noise |y - X M (u, b)|^2 + |u|^2 = noise y'y - |H^(-1/2) noise M'X'y|^2
+        penalised = (
+            noise * self.yy
+            - np.square(half[0]).sum((1, 2, 3))
+            - np.square(half[1]).sum((1, 2))
+        )
+        return H, half, penalised
+
+    def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
+        return H.leading_part(self.layout.shape[2])
+
+    def score(self, nodes: GaussianNodes) -> Parts:
+        noise = float(np.exp(nodes.log_noise[0]))
+        a, c = self.gram.times(*_first(nodes.roots.forth(*nodes.mean)))
+        return noise * (self.zy - a), noise * (self.xy - c)
+
+    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
+        """- z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
+        d = nodes.roots.d + bool(self.layout.model.unknown)
+        noise = float(np.exp(nodes.log_noise[0]))
+        roots = nodes.roots
+        a, c = roots.fit_changes(_first(nodes.mean), score, d)[2]
+        y = np.zeros((1, d))
+        if d > roots.d:
+            # d V / d log sigma = 2 sigma^2 / w; its product with P y is 2 (y - X b)
+            b = _first(roots.forth(*nodes.mean))
+            a[..., -1] -= 2.0 * b[0][..., 0]
+            c[:, -1] -= 2.0 * b[1][:, 0]
+            y[0, -1] = 2.0
+        # z = X (a, c) + y: X'W z and z'W z
+        lead_products, border_products = self.gram.times(a, c)
+        of_y = (np.tensordot(self.zy[..., 0], a, 2) + self.xy[:, 0] @ c)[None]
+        square = (
+            inner_products((a, c), (lead_products, border_products))
+            + of_y.T @ y
+            + y.T @ of_y
+            + self.yy * y.T @ y
+        )
+        cross = roots.back(
+            noise * (lead_products + self.zy * y),
+            noise * (border_products + self.xy * y),
+        )
+        half = nodes.factor.at(0).half(*_first(cross))
+        return -0.5 * (noise * square - inner_products(half, half))
+
+    def balance(self, roots: ArrowRoots) -> Array:
+        return roots.weights_of(self.gram)
+
+    def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
+        return self.layout.coefficients(a, c, in_frame=in_frame)
+
+    def block_variances(self, blocks: Array) -> Array:
+        variances = np.zeros((len(blocks), len(self._centre)))
+        of_groups = np.square(blocks).sum(-1).reshape(len(blocks), -1)
+        variances[:, self.layout.places.ravel()] = of_groups
+        return variances
+
+    def covariance(self, blocks: Array, low: Array, sigma: float) -> ArrowCovariance:
+        places = self.layout.places
+        return ArrowCovariance(self.frame, 1, places=places, blocks=blocks, low=low)
+
+
+MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse
+MAX_SPARSE_SHARE = 0.1  # of nonzeros in a sparse border
+
+
+def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
+    """Return [Z X y]'W[Z X y] of the columns of a layout and y minus its fit by flat
+    columns, from the rows; the coefficients of the fit; and sum_i w_i log(precision_i)."""
+    design = layout.model.design
+    y = minus_offset(design.observed, design.offset)
+    if layout.centre.any():
+        y = y - design.X @ layout.centre
+    dense = layout.columns.dense
+    F = dense[:, dense.shape[1] - len(layout.flat) :]
+    frequency = full_weights(design.weights, design.n)
+    precision = full_weights(design.precision, design.n)
+    w = frequency * precision
+    b = np.linalg.lstsq(np.sqrt(w)[:, None] * F, np.sqrt(w) * y)[0]
+    with_y = layout.columns._replace(dense=np.column_stack([dense, y - F @ b]))
+    return with_y.gram(w), b, float(frequency @ np.log(precision))
+
+
+def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
+    """The same from moments by group: columns and y are combinations A of [X Z y], with
+    sums A'[X Z y]'W[X Z y] A."""
+    moments = layout.model.design.moments_by_group
+    assert moments is not None  # rows outside memory have moments by group
+    h, (G, K, _) = moments.head.p, layout.shape
+    A = layout.map_of_rest
+    F = np.asarray(moments.head.factor, dtype=float)
+    # least squares of y on flat columns of the head, |F (A b - y)| over all b
+    flat = F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray()
+    b = np.zeros(len(layout.flat))
+    y = np.append(-layout.centre[:h], 1.0)
+    if len(b):
+        b = np.linalg.lstsq(flat, F @ y)[0]
+    all_flat = A[:, A.shape[1] - len(b) :] @ b
+    last = -(layout.centre + all_flat)
+    behind = _with_column(A[h:], last[h:])
+    lead = layout.places.ravel() - h
+    head = np.vstack(
+        [
+            np.column_stack([A[:h].toarray(), last[:h]]),
+            np.append(np.zeros(A.shape[1]), 1.0),
+        ]
+    )
+    inside = moments.inside
+    border = moments.border
+    cross = (inside[lead] @ behind).toarray() + border[lead] @ head
+    cross_head = behind.T @ (border @ head)
+    FA = F @ head
+    corner = (
+        (behind.T @ (inside @ behind)).toarray() + cross_head + cross_head.T + FA.T @ FA
+    )
+    places = lead.reshape(G, K)
+    blocks = np.empty((G, K, K))
+    for k in range(K):
+        for j in range(K):
+            blocks[:, k, j] = inside[places[:, k], places[:, j]]
+    sums = ArrowGram(blocks, cross.reshape(G, K, -1), corner)
+    return sums, b, moments.log_precision
+
+
+def _with_column(A: Any, last: Array) -> Any:
+    from scipy.sparse import csr_array, hstack
+
+    return csr_array(hstack([A, csr_array(last[:, None])]))
+
+
+def _first(parts: Parts) -> Parts:
+    """The parts of the first node."""
+    return parts[0][0], parts[1][0]
+
+
+def _is_informative(W: Array, scale: Array) -> Array:
+    """(S, q) bool: coordinates that change the response by more than rounding."""
+    smallest = 1e-11  # of noise^(1/2) D |W_j|
+    return np.asarray(scale * np.linalg.norm(W, axis=0) > smallest)
+
+
+def singular_coordinates(W: Array, z: Array) -> tuple[Array, Array, Array]:
+    """d, U'z and V of W = U diag(d) V' (q, q), by the eigenvalues of W'W, a third of
+    the work, if these are accurate."""
+    if W.shape[0] == W.shape[1] and len(W):
+        square, V = np.linalg.eigh(W.T @ W)
+        if square[0] > DIGITS * square[-1]:
+            d = np.sqrt(square)
+            return d, V.T @ (W.T @ z) / d, V
+    U, d, Vt = np.linalg.svd(W)
+    return d, U.T @ z, Vt.T
+
+
+def log_scale_hessian(
+    S: Array,
+    m: Array,
+    before: Array,
+    J: Array,
+    curvature: Array,
+    relative: Array | None = None,
+    rss: float = 0.0,
+) -> Array:
+    """Return the Hessian of f over theta with log D = s(theta) + relative log sigma, s of slopes J (q, d) and curvature (q, d, d).
+
+    With H = noise A'A + I, S = H^-1 and m the mean of u, f has over s and log noise the derivatives below (MacKay 1992, in scales). `before`
+    is the inverse that enters log |H|, S itself under REML; both are matrices, or their
+    diagonals. Without `relative` the noise is no coordinate.
+    """
+    if S.ndim == 1:
+        diagonal = before
+        Sm = S * m
+        ss = 2.0 * np.square(before) + 4.0 * m * m * S - 2.0 * (diagonal + m * m)
+        squares = np.square(before)
+    else:
+        diagonal = np.diagonal(before)
+        Sm = S @ m
+        squares = np.square(before)
+        ss = 2.0 * squares + 4.0 * m[:, None] * S * m - 2.0 * np.diag(diagonal + m * m)
+        squares = squares.sum(1)
+    d = J.shape[1]
+    if relative is not None:
+        J = np.column_stack([J, relative])
+    hessian = J.T @ (ss @ J if ss.ndim == 2 else ss[:, None] * J)
+    hessian[:d, :d] += np.einsum("i,ijk->jk", diagonal - 1.0 + m * m, curvature)
+    if relative is not None:
+        # over s_i and log noise = -2 log sigma it is sum_j G_ij - S_ii + 2 m_i (S m)_i with G the squared entries
+        mixed = -2.0 * J.T @ (squares - diagonal + 2.0 * m * Sm)
+        hessian[-1] += mixed
+        hessian[:, -1] += mixed
+        trace = float((squares - diagonal).sum())
+        hessian[-1, -1] += 4.0 * (0.5 * trace + float(m @ Sm) - 0.5 * rss)
+    return hessian
