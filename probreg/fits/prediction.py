@@ -20,6 +20,7 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
+from probreg.inference.base import aux_names
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
@@ -400,7 +401,7 @@ def _exact_prediction(
     mean = _eta(design, solution.beta)[:, 0]
     df = solution.df
     s2 = _noise_square(model, solution)
-    variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
+    variance = solution.scale.of_rows(design.X)[:, 0, 0]
     extra_variance = _residual_variance(
         model, solution, design, noise_of_scale(model, solution)
     )
@@ -550,7 +551,7 @@ def _why_errorless(model: Model) -> str:
 def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     """Return the plug-in mean; for a process with a nonlinear link it is averaged over the residual."""
     block_size = 1000  # rows in one block of means over nodes
-    aux = {**model.fixed, **solution.aux}
+    aux = _aux_of_rows(model, solution, design)
     eta = _eta(design, solution.beta)
     mean = model.likelihood.mean(eta, **aux)
     off = off_span_of(model, solution)
@@ -560,10 +561,11 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
         variance = off.variance(design)
     if variance is None:
         return mean
-    values = {a: np.full((1, 1), v) for a, v in aux.items()}
+    values = {a: np.broadcast_to(v, (1, design.n)) for a, v in aux.items()}
     rng = np.random.default_rng(0)  # a single atom draws nothing
     for part in row_slices(design.n, block_size):
-        atom = Predictive(model.likelihood, eta[None, part], values)
+        aux_part = {a: v[:, part] for a, v in values.items()}
+        atom = Predictive(model.likelihood, eta[None, part], aux_part)
         mean[part] = _with_residual(model, atom, variance[:, part], rng).mean()
     return mean
 
@@ -638,8 +640,17 @@ def _new(
     return p.thin(_ATOMS).interval(prob, tol=tolerance, compiled=compiled or None), how
 
 
-def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
-    """Return the variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
+def _aux_of_rows(
+    model: Model, solution: Solution, design: Design
+) -> dict[str, Array | float]:
+    """Return the nuisance parameters of an estimate at the rows of a design."""
+    return model.likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+
+
+def _variance(X: Array, scale: ParameterCovariance, J: Array, A: Array) -> Array:
+    """Return the variance of J eta + A phi, (n, D), J (n, D, m), A (n, D, a) over the further parameters phi of the covariance."""
+    if A.any():
+        return scale.variances_of_rows(X, J, A)
     if scale.m == 1:
         return np.square(J[..., 0]) * scale.of_rows(X)[:, 0]
     root = scale.half_of_rows(X)
@@ -679,8 +690,11 @@ def _error_and_interval(
     model: Model, solution: Solution, design: Design, prob: float | None
 ) -> tuple[Array, tuple[Array, Array]]:
     """Return the standard error of the mean by the delta method, and its Wald interval on the link scale, nan without a probability."""
-    centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
-    variance = _variance(design.X, solution.scale, J)
+    centre, J, over_aux = model.likelihood.link_mean_and_slope(
+        _eta(design, solution.beta), **_aux_of_rows(model, solution, design)
+    )
+    A = solution.scale.over_further(over_aux, aux_names(model.likelihood))
+    variance = _variance(design.X, solution.scale, J, A)
     extra_variance = _residual_variance(model, solution, design)
     if extra_variance is not None:
         # Var(J eta) = J (x'Sx + v I) J', v the residual variance of each linear predictor

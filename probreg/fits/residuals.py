@@ -229,7 +229,7 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
 def _pearson(fit: Fitted) -> ResidualKind:
     likelihood = fit.model.likelihood
     if isinstance(likelihood, SoftmaxLikelihood):
-        p = likelihood.mean(predictor(fit))
+        p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         n = likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
         with np.errstate(all="ignore"):  # 0 / 0 if a class is certain
             return ResidualKind(
@@ -245,7 +245,7 @@ def deviance_residuals(fit: Fitted) -> ResidualKind:
     aux = fit.aux_of_rows
     eta = predictor(fit)
     gain = likelihood.log_prob(
-        y, likelihood.saturated_predictor(y), **aux
+        y, likelihood.saturated_predictor(y, **aux), **aux
     ) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if likelihood.has_scalar_mean:

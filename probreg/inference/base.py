@@ -664,6 +664,11 @@ def log_names(model: Model) -> tuple[str, ...]:
     return tuple(f"log {name}" for name in model.unknown)
 
 
+def aux_names(likelihood: Likelihood) -> tuple[str, ...]:
+    """The logs of all nuisance parameters, fixed ones included, in the order of `Likelihood.link_mean_and_slope`."""
+    return tuple(f"log {name}" for name in likelihood.nuisance)
+
+
 def has_effects(model: Model) -> bool:
     """Some columns are effects that vary by a group."""
     return len(model.design.ungrouped) < len(model.design.columns)

@@ -100,10 +100,17 @@ class ParameterCovariance(ABC):
         return B
 
     def arrange(self, G: Array, names: Sequence[str]) -> Array:
-        """Gradients (R, k) from G (R, p m + a) over (vec beta, the parameters `names`); a parameter that the covariance lacks is known."""
-        columns = dict(zip(names, G[:, self.coefficients :].T))
-        further = [columns.get(name, np.zeros(len(G))) for name in self.further]
-        return np.column_stack([G[:, : self.coefficients], *further])
+        """Gradients (R, k) from G (R, p m + a) over (vec beta, the parameters `names`)."""
+        k = self.coefficients
+        return np.hstack([G[:, :k], self.over_further(G[:, k:], names)])
+
+    def over_further(self, slopes: Array, names: Sequence[str]) -> Array:
+        """Slopes (..., f) over the further parameters, from slopes (..., a) over the parameters `names`; parameters that the covariance
+        lacks are taken as known."""
+        by_name = dict(zip(names, np.moveaxis(slopes, -1, 0)))
+        known = np.zeros(slopes.shape[:-1])
+        columns = [by_name.get(name, known) for name in self.further]
+        return np.stack(columns, -1) if columns else slopes[..., :0]
 
     def block(self, entries: Array) -> Array:
         """(q, q), the covariance of some parameters."""
@@ -164,6 +171,18 @@ class ParameterCovariance(ABC):
             B = np.stack([self.half(np.kron(block, np.eye(m)[k])) for k in range(m)], 1)
             covariances[i : i + size] = B @ B.swapaxes(1, 2)
         return covariances
+
+    def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
+        """(n, D), the variances of J_i eta_i + A_i phi at rows X (n, p): J (n, D, m), and A (n, D, a) over the further parameters phi."""
+        variances = np.empty(J.shape[:2])
+        size = max(1, _NUMBERS // max(1, self.size * J.shape[1]))
+        for i in range(0, len(J), size):
+            rows = slice(i, i + size)
+            G = np.einsum("ndm,np->ndpm", J[rows], np.asarray(X[rows]))
+            over = np.concatenate([G.reshape(*G.shape[:2], -1), A[rows]], 2)
+            B = self.half(over.reshape(-1, self.size))
+            variances[rows] = np.square(B).sum(1).reshape(G.shape[:2])
+        return variances
 
     def half_of_rows(self, X: Any) -> Array:
         """(n, m, r), roots of `of_rows`."""
@@ -409,6 +428,12 @@ class DenseCovariance(ParameterCovariance):
         ):
             B[(np.asarray(X)[:, missing] != 0).any(1)] = np.nan
         return B
+
+    def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
+        B = J @ self.half_of_rows(X) + A @ self.root[self.coefficients :]
+        if self.missing is not None:
+            B[(A[..., self.missing[self.coefficients :]] != 0).any(-1)] = np.nan
+        return np.square(B).sum(-1)
 
     def raw_root(self) -> Array:
         k = self.coefficients
@@ -679,6 +704,30 @@ class ArrowCovariance(ParameterCovariance):
         return np.asarray(low @ (low.T @ B) + R @ (R.T @ B))
 
     def of_rows(self, X: Any) -> Array:
+        covariances = self._group_covariances(X)
+        size = max(1, _NUMBERS // (self.m * self.low.shape[1] + 1))
+        for i in range(0, len(covariances), size):
+            # u_i W of each predictor
+            wide = self._border(X[i : i + size])
+            covariances[i : i + size] += wide @ wide.swapaxes(1, 2)
+        return covariances
+
+    def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
+        of_groups = self._group_covariances(X)
+        variances = np.einsum("ndi,nij,ndj->nd", J, of_groups, J, optimize=True)
+        size = max(1, _NUMBERS // (self.m * self.low.shape[1] + 1))
+        for i in range(0, len(J), size):
+            rows = slice(i, i + size)
+            # the groups share no root with the further parameters
+            wide = (
+                J[rows] @ self._border(X[rows])
+                + A[rows] @ self.low[self.coefficients :]
+            )
+            variances[rows] += np.square(wide).sum(-1)
+        return variances
+
+    def _group_covariances(self, X: Any) -> Array:
+        """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""
         from scipy.sparse import csr_array
 
         m = self.m
@@ -695,11 +744,6 @@ class ArrowCovariance(ParameterCovariance):
                 covariances[:, i, j] = covariances[:, j, i] = np.asarray(
                     (group_roots[i] * group_roots[j]).sum(1)
                 ).ravel()
-        size = max(1, _NUMBERS // (m * self.low.shape[1] + 1))
-        for i in range(0, len(covariances), size):
-            # u_i W of each predictor
-            wide = self._border(X[i : i + size])
-            covariances[i : i + size] += wide @ wide.swapaxes(1, 2)
         return covariances
 
     def _border(self, X: Any) -> Array:

@@ -245,7 +245,7 @@ class Likelihood(ABC):
         """The scale on which an interval of the mean is symmetric."""
 
     @abstractmethod
-    def saturated_predictor(self, y: Array) -> Array:
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         """Return the linear predictors (n, m) at which p(y) is largest, truncated if it increases without bound."""
 
     @abstractmethod
@@ -265,8 +265,8 @@ class Likelihood(ABC):
         return None
 
     @abstractmethod
-    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
-        """link(mean) (..., n, D) and its derivative over eta (..., n, D, m)."""
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        """link(mean) (..., n, D), its derivative over eta (..., n, D, m), and over the log of each nuisance parameter (..., n, D, a)."""
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         """P(Y <= y | eta, aux), shape (..., n), of a response with an order (`has_cdf`)."""
@@ -279,6 +279,10 @@ class Likelihood(ABC):
     @abstractmethod
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
+
+    def no_aux_slopes(self, line: Array) -> Array:
+        """Return zeros (..., n, D, a): link(mean), `line` (..., n, D), depends on no nuisance parameter."""
+        return np.zeros((*line.shape, len(self.nuisance)))
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
@@ -318,10 +322,10 @@ class UnivariateLikelihood(Likelihood):
     contrast_matrix = np.ones((1, 1))
     has_cdf = has_scalar_mean = True
 
-    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
-        return eta, np.ones((*eta.shape, 1))
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        return eta, np.ones((*eta.shape, 1)), self.no_aux_slopes(eta)
 
-    def saturated_predictor(self, y: Array) -> Array:
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         with np.errstate(
             all="ignore"
         ):  # the link of a mean at the edge of its range is infinite

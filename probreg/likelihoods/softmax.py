@@ -191,7 +191,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
             f[..., k] += self.contrast[k, j] * eta[..., j]
         return f
 
-    def saturated_predictor(self, y: Array) -> Array:
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         """C eta = log share, up to a shift, with the share of an unobserved class truncated at exp(-FAR)."""
         with np.errstate(divide="ignore"):
             # The shift drops out with M = 1 - 11'/K: M C eta = M log share, eta = (M C)^+ log share.
@@ -219,7 +219,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         p = self.mean(eta)
         return p * (1.0 - p)
 
-    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         f = self.scores(eta)
         k = len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
@@ -227,7 +227,8 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
             np.eye(k, dtype=bool), -np.inf, f[..., None, :]
         )  # row k: the scores of all classes but k
         slope = np.eye(k) - softmax(p_others, -1)
-        return f - logsumexp(p_others, -1), slope @ self.contrast
+        line = f - logsumexp(p_others, -1)
+        return line, slope @ self.contrast, self.no_aux_slopes(line)
 
     def _information(self, p: Array, n: Any) -> Array:
         """n C'(diag p - pp')C of n trials (..., 1) with probabilities p (..., K)."""

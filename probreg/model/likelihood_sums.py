@@ -79,7 +79,7 @@ def saturated_gain(
     def part(rows: Block) -> Sums:
         aux_rows = likelihood.at_rows(aux_values, rows.precision)
         gain = likelihood.log_prob(
-            rows.y, likelihood.saturated_predictor(rows.y), **aux_rows
+            rows.y, likelihood.saturated_predictor(rows.y, **aux_rows), **aux_rows
         )
         gain = gain - likelihood.log_prob(rows.y, rows.eta(beta), **aux_rows)
         return (_weighted_sum(gain, rows.weights),)

@@ -360,8 +360,9 @@ def test_rows_are_drawn_independently(likelihood):
 @every
 def test_the_line_of_the_mean_and_its_slope(likelihood):
     _, eta = rows(likelihood, 12)
-    centre, J = likelihood.link_mean_and_slope(eta)
-    mean = likelihood.mean(eta, **auxiliaries(likelihood)).reshape(centre.shape)
+    aux = auxiliaries(likelihood)
+    centre, J, A = likelihood.link_mean_and_slope(eta, **aux)
+    mean = likelihood.mean(eta, **aux).reshape(centre.shape)
     np.testing.assert_allclose(likelihood.link.inverse(centre), mean, rtol=1e-13)
     np.testing.assert_allclose(
         likelihood.link.forward(mean), centre, rtol=1e-10, atol=1e-12
@@ -374,7 +375,18 @@ def test_the_line_of_the_mean_and_its_slope(likelihood):
     for k, e in enumerate(np.eye(likelihood.width)):
         np.testing.assert_allclose(
             J[..., k],
-            slope(lambda t, e=e: likelihood.link_mean_and_slope(eta + t * e)[0]),
+            slope(lambda t, e=e: likelihood.link_mean_and_slope(eta + t * e, **aux)[0]),
+            atol=1e-9,
+        )
+    assert A.shape == (*centre.shape, len(likelihood.nuisance))
+    for k, name in enumerate(likelihood.nuisance):
+
+        def moved(t, name=name):
+            return {**aux, name: aux[name] * np.exp(t)}
+
+        np.testing.assert_allclose(
+            A[..., k],
+            slope(lambda t: likelihood.link_mean_and_slope(eta, **moved(t))[0]),
             atol=1e-9,
         )
 
@@ -471,7 +483,7 @@ def test_y_is_what_is_drawn_and_what_is_given(likelihood):
 @every
 def test_no_linear_predictor_says_more_than_the_saturated_one(likelihood):
     y, eta = rows(likelihood)
-    best = likelihood.saturated_predictor(y)
+    best = likelihood.saturated_predictor(y, **auxiliaries(likelihood))
     assert best.shape == eta.shape
     top = likelihood.log_prob(y, best, **auxiliaries(likelihood))
     for step in (0.0, 1e-3, -1e-3, 0.5):

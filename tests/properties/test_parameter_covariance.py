@@ -83,6 +83,18 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     np.testing.assert_allclose(V.of_rows(X), rows, **near)
     B = V.half_of_rows(X)
     np.testing.assert_allclose(B @ B.swapaxes(1, 2), rows, **near)
+    J, A = RNG.normal(size=(4, 3, M)), RNG.normal(size=(4, 3, 1))
+    over = np.concatenate(
+        [np.einsum("ndm,np->ndpm", J, X).reshape(4, 3, P * M), A], axis=2
+    )
+    np.testing.assert_allclose(
+        V.variances_of_rows(X, J, A),
+        np.einsum("ndk,kl,ndl->nd", over, whole, over),
+        **near,
+    )
+    other = np.stack([G[:, -1], RNG.normal(size=3)], axis=1)
+    named = np.hstack([G[:, : P * M], other[:, ::-1]])
+    np.testing.assert_array_equal(V.arrange(named, ("log nu", "log sigma")), G)
     L, gap = G[:2, : P * M], np.array([0.3, -1.2])
     weights = np.linalg.solve(L @ dense @ L.T, gap)
     assert V.wald(L, gap) == pytest.approx(gap @ weights, rel=1e-7)

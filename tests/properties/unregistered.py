@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import probreg as pr
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
 from probreg.likelihoods.base import ValueGradHessian
 from probreg.likelihoods.links import LOG
@@ -63,3 +64,19 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
         import pymc as pm
 
         return pm.NegativeBinomial, {"mu": pm.math.exp(eta[:, 0]), "alpha": 1.0}
+
+
+@dataclass(frozen=True)
+class GaussianOfLog(pr.likelihoods.Gaussian):
+    """log of a positive number with normal noise: the mean exp(eta + sigma^2 / 2) of the number depends on sigma."""
+
+    name = "gaussian_of_log"
+    least_squares = False
+    link = LOG
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return np.exp(eta[..., 0] + 0.5 * np.square(aux["sigma"]))
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        half = np.broadcast_to(0.5 * np.square(aux["sigma"]), eta.shape[:-1])[..., None]
+        return eta + half, np.ones((*eta.shape, 1)), 2.0 * half[..., None]

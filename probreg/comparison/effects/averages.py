@@ -1,7 +1,8 @@
 """Averages of means and of their slopes over rows, with exact gradients in the coefficients. Arrays only.
 
-The averaged quantity is h_k(x_i, beta): the mean of the response (class k), or its derivative along one variable. Its gradient
-in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made. `EffectSums` adds the sums of Gaussian processes to the linear
+The averaged quantity is h_k(x_i, beta, aux): the mean of the response (class k), or its derivative along one variable. Its gradient
+in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made; its gradient over
+the nuisance parameters is over their logs. `EffectSums` adds the sums of Gaussian processes to the linear
 predictors.
 """
 
@@ -9,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,13 @@ class RowGroup:
         return values[(slice(None),) * axis + (self.rows,)]
 
 
+class Slopes(NamedTuple):
+    """The slopes of h: pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl the sum over pairs of L_ikl x_ij, and over log aux (n, K, a)."""
+
+    pairs: list[tuple[Array, Array]]
+    over_aux: Array
+
+
 class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
@@ -53,8 +61,8 @@ class Target(ABC):
         """Return h; `residual` (..., n, m) each are the additions to the linear predictors of `sums`, if there are any."""
 
     @abstractmethod
-    def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
-        """Pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl = sum over pairs of L_ikl x_ij."""
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
+        """Return the slopes of h over the coefficients and the logs of the nuisance parameters."""
 
     def values_of_draws(
         self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
@@ -89,8 +97,9 @@ class AverageMean(Target):
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
 
-    def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
-        return [(jacobian(model.likelihood, self.eta(beta)), self.X)]
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
+        J, over_aux = mean_slopes(model.likelihood, self.eta(beta), aux)
+        return Slopes([(J, self.X)], over_aux)
 
     def eta(self, beta: Array) -> Array:
         """Return the linear predictors."""
@@ -115,27 +124,28 @@ class AverageSlope(Target):
         if residual:
             eta = eta + residual[1]
             v = v + residual[0]
-        return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
+        J = mean_slopes(model.likelihood, eta, aux)[0]
+        return np.einsum("...nkm,...nm->...nk", J, v)
 
     def values_of_draws(
         self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
     ) -> Array:
         if id(self.at) not in jacobians:
-            jacobians[id(self.at)] = jacobian(model.likelihood, self.at.eta(beta))
+            eta = self.at.eta(beta)
+            jacobians[id(self.at)] = mean_slopes(model.likelihood, eta, aux)[0]
         return np.einsum("snkm,snm->snk", jacobians[id(self.at)], self.D @ beta)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
 
-    def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
         eta = self.at.eta(beta)
         v = self.D @ beta
-        J = jacobian(model.likelihood, eta)
-        # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X
-        return [
-            (J, self.D),
-            (_mean_hessian_product(model.likelihood, eta, v), self.at.X),
-        ]
+        J = mean_slopes(model.likelihood, eta, aux)[0]
+        # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X, and d/d log aux of it is
+        # the slope of d mean / d log aux along D beta
+        along, over_aux = _slopes_along(model.likelihood, eta, v, aux)
+        return Slopes([(J, self.D), (along, self.at.X)], over_aux)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,43 +162,52 @@ class AveragedEffect:
         return list(zip((-1.0, 1.0)[-len(self.targets) :], self.targets))
 
 
-def jacobian(likelihood: Likelihood, eta: Array) -> Array:
-    """d mean / d eta, (..., n, K, m), from the line on which the mean lies and its link."""
-    line, J = likelihood.link_mean_and_slope(eta)
+def mean_slopes(likelihood: Likelihood, eta: Array, aux: Aux) -> tuple[Array, Array]:
+    """d mean / d eta, (..., n, K, m), and d mean / d log aux, (..., n, K, a), from the line on which the mean lies and its link."""
+    line, J, A = likelihood.link_mean_and_slope(eta, **aux)
     # mu = g^-1(line(eta)): d mu / d eta = (g^-1)'(line) d line / d eta.
-    return likelihood.link.slope(line)[..., None] * J
+    slope = likelihood.link.slope(line)[..., None]
+    return slope * J, slope * A
 
 
-def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array:
-    """d/dt J(eta + t v) at t = 0, (n, K, m): the second derivative of the mean along v, by five-point differences."""
+def _slopes_along(
+    likelihood: Likelihood, eta: Array, v: Array, aux: Aux
+) -> tuple[Array, Array]:
+    """d/dt `mean_slopes` at eta + t v, t = 0, (n, K, m) and (n, K, a): second derivatives of the mean, by five-point differences."""
     size = np.abs(v).max(1, initial=0.0)[:, None]
     unit = v / np.where(size > 0, size, 1.0)
 
     step_size = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
-    def across(k: int) -> Array:
-        step = k * step_size * unit
-        return jacobian(likelihood, eta + step) - jacobian(likelihood, eta - step)
-
+    ends = [
+        mean_slopes(likelihood, eta + k * step_size * unit, aux) for k in (1, -1, 2, -2)
+    ]
     # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
-    return (8.0 * across(1) - across(2)) / (12.0 * step_size) * size[..., None]
+    over_eta, over_aux = [
+        (8.0 * (a - b) - (c - d)) / (12.0 * step_size) * size[..., None]
+        for a, b, c, d in zip(*ends)
+    ]
+    return over_eta, over_aux
 
 
 def average(
     model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux
 ) -> tuple[Array, Array, Array]:
-    """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and the averaged quantity, (n, K)."""
+    """Averages (G, K), their gradients (G, K, p m + a) over vec(beta), column first, then predictor, and the logs of the nuisance
+    parameters, and the averaged quantity, (n, K)."""
     h = target.values(model, beta, aux)
-    pairs = target.slopes(model, beta)
+    slopes = target.slopes(model, beta, aux)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ g.select(h) for g in groups])
     gradient = np.zeros((*value.shape, *beta.shape))
     for g, total in zip(groups, gradient):
-        for L, X in pairs:
+        for L, X in slopes.pairs:
             weighted = g.share[:, None, None] * g.select(L)
             sums = g.select(X).T @ weighted.reshape(len(weighted), -1)
             total += np.moveaxis(sums.reshape(-1, *weighted.shape[1:]), 0, 1)
-    return value, gradient.reshape(*value.shape, -1), h
+    over_aux = [np.tensordot(g.share, g.select(slopes.over_aux), 1) for g in groups]
+    over_beta = gradient.reshape(*value.shape, -1)
+    return value, np.concatenate([over_beta, np.stack(over_aux)], -1), h
 
 
 def moves_of_rows(
@@ -274,13 +293,13 @@ class EffectSums:
         for effect in effects:
             for sign, target in effect.terms:
                 h = target.values(model, beta, aux)
-                slopes = target.slopes(model, beta)
+                pairs = target.slopes(model, beta, aux).pairs
                 places = self.places[id(target)]
                 for number, g in enumerate(effect.groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
                     row = first + number * h.shape[1] + np.arange(h.shape[1])
                     share = sign * g.share[:, None, None] / slope[:, None]
-                    for (L, _), place in zip(slopes, places, strict=True):
+                    for (L, _), place in zip(pairs, places, strict=True):
                         column = place.start + g.rows[:, None]
                         rows.append(np.broadcast_to(row, (len(column), len(row))))
                         columns.append(np.broadcast_to(column, rows[-1].shape))

@@ -22,6 +22,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.fits.prediction import closed_error, parameter_draws
+from probreg.inference.base import aux_names
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
@@ -259,7 +260,8 @@ def _of_delta(
 def _covariance_of(
     fit: Fit, G: Array, request: EffectRequest, rows: SampledRows | None
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
-    """Return the covariance (R, R) of effects with gradients G, its degrees of freedom and its description.
+    """Return the covariance (R, R) of effects with gradients G (R, p m + a) over (vec beta, log aux), its degrees of freedom and its
+    description.
 
     Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
     Otherwise it is the covariance of the coefficients plus the covariance of the average over the rows.
@@ -279,7 +281,7 @@ def _covariance_of(
             # without scores the covariance of the fit is used, and printed; for lags= without a covariance it raises too
             pass
     V, df, words = request.spread(fit)
-    B = V.half(G)
+    B = V.half(V.arrange(G, aux_names(fit.model.likelihood)))
     cov = B @ B.T
     if rows is not None:
         cov = cov + rows.covariance()
@@ -305,7 +307,7 @@ def _by_influence(
 def _satterthwaite(
     fit: Fit, G: Array, cov: Array, rows: SampledRows | None
 ) -> Array | None:
-    """Satterthwaite's degrees of freedom of effects with gradients G (R, p) in the flat coefficients of REML, and of the sampling of
+    """Satterthwaite's degrees of freedom of effects with gradients G (R, p + a) in the flat coefficients of REML, and of the sampling of
     the rows; None for others, and with effects of groups."""
     scales = fit.solution.effect_scales
     head = fit.model.design.ungrouped
@@ -351,7 +353,7 @@ def _linearise_effect(
     sample: Population | None = None,
     off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """Return an effect on the link scale: values (R,), gradients (R, p m), for sampled rows the influence of one unit (n, G, K), and the
+    """Return an effect on the link scale: values (R,), gradients (R, p m + a), for sampled rows the influence of one unit (n, G, K), and the
     size (R,) of the averages, below which an influence is rounding."""
     aux = {k: np.asarray(v) for k, v in fit.aux.items()}
     value = np.zeros(())
@@ -388,7 +390,7 @@ def _linearised_all(
     sample: Population | None,
     off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
-    """Values (R,), gradients (R, p m), and the rows as a sample if the effect differs between rows."""
+    """Values (R,), gradients (R, p m + a) over (vec beta, log aux), and the rows as a sample if the effect differs between rows."""
     effects = [_linearise_effect(fit, q, scale, sample, off_span) for q in quantities]
     z, G, moves, size = [list(parts) for parts in zip(*effects)]
     value, gradient = np.concatenate(z), np.concatenate(G)
@@ -567,7 +569,7 @@ def _effect_draws(
 
 def _require_identified(fit: Fit, G: Array) -> None:
     """Raise Incompatible if an effect depends on a direction of the coefficients that the rows do not identify."""
-    bad = int(is_unidentified(fit, G).sum())
+    bad = int(is_unidentified(fit, G[:, : fit.solution.beta.size]).sum())
     if bad:
         raise Incompatible(
             f"{bad} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "

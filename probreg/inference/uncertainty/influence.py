@@ -122,20 +122,20 @@ def influence_covariance(
     kind: str,
     settings: Settings,
 ) -> tuple[Array, float | None, Words]:
-    """Return (R, R) of averages with the gradients G (R, p m), degrees of freedom and a
-    description, by a kind of sandwich.
+    """Return (R, R) of averages with the gradients G (R, p m + a) over (vec beta, log
+    aux), degrees of freedom and a description, by a kind of sandwich.
 
     Incompatible, NotConverged or DataError if the fit has no scores, or the kind does
     not suit the model.
     """
     estimate = estimate_of(model, solution, "the influence of each row", in_memory=True)
     # d theta_r = (G V)_r u_i, over (vec gamma, log aux) of the frame
-    over_gamma = model.design.frame.gradients(G.reshape(len(G), *model.shape)).reshape(
-        len(G), -1
-    )
-    over_theta = np.hstack(
-        [over_gamma, np.zeros((len(G), len(estimate.model.unknown)))]
-    )
+    k = solution.beta.size
+    over_beta = G[:, :k].reshape(len(G), *model.shape)
+    over_gamma = model.design.frame.gradients(over_beta).reshape(len(G), -1)
+    nuisance = model.likelihood.nuisance
+    of_unknown = [k + nuisance.index(a) for a in estimate.model.unknown]
+    over_theta = np.hstack([over_gamma, G[:, of_unknown]])
     # V g for the rows g of `over_theta`
     A = estimate.inside @ estimate.bread
     slopes = A @ (over_theta @ A).T
