@@ -14,13 +14,15 @@ from probreg.compiled.loops import B
 Array = NDArray[np.float64]
 
 
-def work_of(tiles: Array, m: int) -> tuple[Array, Array, Array]:
-    """eta (m, b), slope (m + 1, b) and log p (2, b), which `loops.gradient` of m predictors writes to. They start where a line of
-    cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays as NumPy makes them."""
+def work_of(tiles: Array, m: int, nuisance: int = 0) -> tuple[Array, Array, Array]:
+    """eta (m, b), slope (m + nuisance, b) and log p (2, b), which `loops.gradient` of m predictors writes to, with room for one slope over
+    nuisance parameters at least. They start where a line of cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays
+    as NumPy makes them."""
     b = tiles.shape[2]
-    buffer = np.empty((2 * m + 3) * b + 8)
-    buffer = buffer[-buffer.ctypes.data % 64 // 8 :][: (2 * m + 3) * b].reshape(-1, b)
-    return buffer[:m], buffer[m : 2 * m + 1], buffer[2 * m + 1 :]
+    last = 2 * m + max(1, nuisance)
+    buffer = np.empty((last + 2) * b + 8)
+    buffer = buffer[-buffer.ctypes.data % 64 // 8 :][: (last + 2) * b].reshape(-1, b)
+    return buffer[:m], buffer[m:last], buffer[last:]
 
 
 def tiles_of(X: Array) -> Array:
@@ -69,13 +71,16 @@ class Work(NamedTuple):
     over: Array  # slopes over it
 
     @classmethod
-    def of(cls, data: AffineData) -> "Work":
-        """Return the work arrays for one evaluation at a time."""
+    def of(cls, data: AffineData, nuisance: int) -> "Work":
+        """Return the work arrays for one evaluation at a time, of a density with so many nuisance parameters."""
         p = data.tiles.shape[1]
         k = data.centre.size
         theta = np.empty(k)
         return cls(
-            *work_of(data.tiles, k // p), theta.reshape(p, k // p), theta, np.empty(k)
+            *work_of(data.tiles, k // p, nuisance),
+            theta.reshape(p, k // p),
+            theta,
+            np.empty(k),
         )
 
 

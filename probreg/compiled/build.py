@@ -51,8 +51,10 @@ def loops_of(density: CompiledDensity) -> Loops:
         tile = values_of_tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
     else:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
-        tile = _inline(_bound(loops.tile_of_rows, row))
-        values_of_tile = _inline(_bound(loops.values_of_rows, row))
+        templates = loops.tile_of_rows, loops.values_of_rows
+        if density.fills_slopes:
+            templates = loops.tile_of_rows_with_slopes, loops.values_of_rows_with_slopes
+        tile, values_of_tile = (_inline(_bound(f, row)) for f in templates)
     parts = {
         "tile": tile,
         "values_of_tile": values_of_tile,

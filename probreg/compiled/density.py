@@ -12,7 +12,8 @@ class CompiledDensity(NamedTuple):
     """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.
 
     `row(y, eta, t) -> (log p, d log p / d eta, d log p / d log aux)`: one row with one linear predictor; the last is 0.0
-    without an unknown nuisance parameter. A prior uses `row(0.0, r, t)` with a standardised entry r.
+    without an unknown nuisance parameter. A prior uses `row(0.0, r, t)` with a standardised entry r. With several nuisance
+    parameters it is `row(y, eta, t, slopes) -> (log p, d log p / d eta)`, and it fills slopes[k], the slope over the log of the k-th.
 
     `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost.
@@ -35,6 +36,11 @@ class CompiledDensity(NamedTuple):
     tile: Callable[..., Any] | None = None
     hessian: Callable[..., Any] | None = None
     product: Callable[..., Any] | None = None
+
+    @property
+    def fills_slopes(self) -> bool:
+        """Whether `row` fills an array of slopes over several nuisance parameters."""
+        return self.row is not None and self.row.__code__.co_argcount == 4
 
     @property
     def unfit(self) -> str | None:

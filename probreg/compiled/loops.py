@@ -16,7 +16,7 @@ C = 128  # rows in a tile whose columns are multiplied by each other: two copies
 
 
 # Functions of one density: `probreg.compiled.build` replaces these names before it compiles a loop.
-row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
+row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux; or (y, eta, t, slopes over log aux) -> the first two
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
 values_of_tile: Any = None  # the same without slopes, for a density of rows
 summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
@@ -35,6 +35,16 @@ def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> 
     )  # also stored without a nuisance parameter, so that only one loop is compiled
     for i in range(y.shape[0]):
         log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
+
+
+def tile_of_rows_with_slopes(
+    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """Evaluate a row's density with several nuisance parameters over the rows of a tile."""
+    e = eta[0]
+    s = slope[0]
+    for i in range(y.shape[0]):
+        log_p[i], s[i] = row(y[i], e[i], t, slope[1:, i])
 
 
 def sum_of_tile(
@@ -170,6 +180,7 @@ def derivatives(
     """The same of rows X (n, p), with the curvature X' W X, W that of each row, in H (pairs, p, p).
 
     H has a block for each pair of predictors c <= d, of which the upper triangle is filled; without pairs there is no curvature.
+    `out` has room for the slope over each nuisance parameter, if there are several.
     """
     n, p = X.shape
     m = beta.shape[1]
@@ -177,7 +188,7 @@ def derivatives(
     U = np.zeros((p, C))
     v = np.zeros(C)
     eta = np.zeros((m, C))
-    slope = np.empty((m + 1, C))
+    slope = np.empty((m + max(1, out.size - p * m), C))
     log_p = np.empty((2, C))
     curve = np.zeros((pairs, C))
     out[:] = 0.0
@@ -206,14 +217,14 @@ def derivatives(
 def values(
     X: Array, y: Array, offset: Array, beta: Array, t: Array, out: Array
 ) -> None:
-    """log p of each row at each of S points beta (S, m, p) with t (S, k), into `out` (S, n)."""
+    """log p of each row at each of S points beta (S, m, p) with t (S, k), k at least the number of nuisance parameters, into `out` (S, n)."""
     n, p = X.shape
     S = beta.shape[0]
     m = beta.shape[1]
     group = max(
         1, 64 // m
     )  # points that share a matrix product in the second-level cache
-    slope = np.empty((m + 1, B))
+    slope = np.empty((m + max(1, t.shape[1]), B))
     for start in range(0, n, B):
         stop = min(start + B, n)
         rows = X[start:stop]
@@ -234,6 +245,15 @@ def values_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -
     e = eta[0]
     for i in range(y.shape[0]):
         log_p[i] = row(y[i], e[i], t)[0]
+
+
+def values_of_rows_with_slopes(
+    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """The same with several nuisance parameters; `slope` is a work array."""
+    e = eta[0]
+    for i in range(y.shape[0]):
+        log_p[i] = row(y[i], e[i], t, slope[1:, i])[0]
 
 
 def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:

@@ -236,7 +236,7 @@ def value_grad_hessian(
         if compiled:
             return block.sweep(
                 _derivative_sums(
-                    density, likelihood, gamma, frame, aux_values, a, curved
+                    density, likelihood, unknown, gamma, frame, aux_values, curved
                 )
             )
     pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
@@ -277,10 +277,10 @@ def value_grad_hessian(
 def _derivative_sums(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
+    unknown: tuple[str, ...],
     gamma: Array,
     frame: Frame | None,
     aux: Mapping[str, float],
-    a: int,
     curved: bool,
 ) -> Callable[[Block], Sums]:
     """The sums of `value_grad_hessian` over a part by compiled code; with a curvature no nuisance parameter is unknown."""
@@ -288,14 +288,15 @@ def _derivative_sums(
     beta = writable(gamma)
     t = np.array(likelihood.settings(**aux), dtype=float)
     pairs = np.triu_indices(m)
+    pick = [p * m + likelihood.nuisance.index(name) for name in unknown]
 
     def part(rows: Block) -> Sums:
-        slope = np.empty(p * m + a)
+        slope = np.empty(p * m + len(likelihood.nuisance))
         H = np.empty((len(pairs[0]) if curved else 0, p, p))
         U = rows.X if frame is None else frame.rows(rows.X)
         value = derivatives(*plain_rows(rows, U, m), beta, t, slope, H)
-        value += _base_measure(rows, likelihood) if curved or a else np.nan
-        slopes = np.array(value), slope[: p * m].reshape(p, m), slope[p * m :]
+        value += _base_measure(rows, likelihood) if curved or unknown else np.nan
+        slopes = np.array(value), slope[: p * m].reshape(p, m), slope[pick]
         if not curved:
             return slopes
         full = np.empty((p, m, p, m))

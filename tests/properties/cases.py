@@ -327,6 +327,14 @@ def soon(likelihood: Any, *_: Any) -> str:
     return likelihood.name if likelihood.name in SOON else SOON[0]
 
 
+def row_with_slopes(density: Any, y: Any, eta: float, t: Array, a: int) -> list[float]:
+    """log p of a row, its slope over eta and its slopes over the logs of a nuisance parameters, as plain Python."""
+    if not density.fills_slopes:
+        return list(density.row(y, eta, t)[: 2 + a])
+    slopes = np.full(a, np.nan)
+    return [*density.row(y, eta, t, slopes), *slopes]
+
+
 def compiled_cases(likelihoods: list[Any]) -> list[Any]:
     """Quick are those that compile soonest."""
     return covering(sorted(likelihoods, key=lambda v: v.name not in SOON), soon)

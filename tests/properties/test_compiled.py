@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import probreg as pr
 from probreg.compiled import (
@@ -21,10 +22,16 @@ from probreg.compiled import (
     work_of,
 )
 from probreg.compiled.loops import B
+from probreg.data import Block
 from probreg.errors import DataError, Incompatible
 from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import reparameterise, whiten
-from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
+from probreg.likelihoods import (
+    DifferentiableLikelihood,
+    ProximalLikelihood,
+    ValueGradHessian,
+)
+from probreg.model import likelihood_sums as sums
 from probreg.priors import ExponentialPower, SmoothPrior
 from probreg.priors.location_scale import LocationScale
 from tests.pymc_density import density_of
@@ -44,6 +51,7 @@ from .cases import (
     gradient,
     model_for,
     named,
+    row_with_slopes,
     soon,
 )
 
@@ -125,7 +133,7 @@ def rows(
     return {"X": X, "y": y, "w": w, "offset": shift, "beta": beta, "t": t, "eta": eta}
 
 
-def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]:
+def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, Array]:
     w = r["w"] if len(r["w"]) else np.ones(len(r["y"]))
     aux = auxiliaries(likelihood)
     value = float(
@@ -139,7 +147,7 @@ def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]
     over_aux = likelihood.value_grad_hessian(r["y"], r["eta"], **aux).gradient[
         :, likelihood.width :
     ]
-    return value, slopes, float((w[:, None] * over_aux).sum())
+    return value, slopes, (w[:, None] * over_aux).sum(0)
 
 
 @pytest.mark.parametrize("likelihood", COMPILED, ids=named)
@@ -160,8 +168,11 @@ def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
         curvature.copy(),
     )
     if density.tile is None:
-        found = np.array([density.row(y[i], eta[i, 0], t) for i in range(40)])
-        log_p, slope = found[:, 0], found[:, 1 : 2 + len(likelihood.nuisance)].T
+        a = len(likelihood.nuisance)
+        found = np.array(
+            [row_with_slopes(density, y[i], eta[i, 0], t, a) for i in range(40)]
+        )
+        log_p, slope = found[:, 0], found[:, 1:].T
         if density.hessian is not None:
             curve = np.array([[density.hessian(y[i], eta[i, 0], t) for i in range(40)]])
     else:
@@ -202,11 +213,11 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
         beta,
         r["t"],
         out,
-        *work_of(tiles, beta.shape[1]),
+        *work_of(tiles, beta.shape[1], extra),
     )
     np.testing.assert_allclose(found, value, **close)
     np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
-    np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
+    np.testing.assert_allclose(out[beta.size :], over_aux, **close)
 
     out = np.empty(beta.size + extra)
     found = loops.derivatives(
@@ -214,7 +225,7 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
     )
     np.testing.assert_allclose(found, value, **close)
     np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
-    np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
+    np.testing.assert_allclose(out[beta.size :], over_aux, **close)
 
     points = np.stack([np.ascontiguousarray(beta.T)] * 70)  # of several groups
     t = np.stack([r["t"]] * 70)
@@ -248,7 +259,7 @@ def test_a_compiled_density_is_sound_far_from_the_data(likelihood):
         r["beta"],
         r["t"],
         out,
-        *work_of(tiles, r["beta"].shape[1]),
+        *work_of(tiles, r["beta"].shape[1], len(likelihood.nuisance)),
     )
     np.testing.assert_allclose(
         loops_of(likelihood.compiled_density).gradient(*args), exact, rtol=1e-12
@@ -317,7 +328,8 @@ def affine_density_as_python_runs_it(model: pr.Model, dense: SampledDensity) -> 
 
     def log_prob(z: Array) -> tuple[float, Array]:
         slopes = np.empty(len(z))
-        return whole(z, slopes, (target.data, Work.of(target.data))), slopes
+        work = Work.of(target.data, target.nuisance)
+        return whole(z, slopes, (target.data, work)), slopes
 
     return log_prob
 
@@ -702,6 +714,96 @@ def test_a_density_written_anew_does_not_keep_the_compiled_one_of_its_base():
     assert "halved" not in (
         compiled_obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or ""
     )
+
+
+# ---- several nuisance parameters -----------------------------------------------------------------------------------------
+
+
+def _heavy_tailed(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+    sigma, nu = t[0], t[1]
+    r = (y - eta) / sigma
+    q = r * r / nu
+    g = (nu + 1.0) * r / (nu + r * r)
+    slopes[0] = r * g - 1.0
+    slopes[1] = t[3] - 0.5 * nu * math.log1p(q) + 0.5 * (nu + 1.0) * q / (1.0 + q)
+    return t[2] - 0.5 * (nu + 1.0) * math.log1p(q), g / sigma
+
+
+@dataclasses.dataclass(frozen=True)
+class HeavyTailed(pr.Gaussian):
+    """Student-t noise with unknown degrees of freedom: two nuisance parameters."""
+
+    name = "heavy_tailed"
+    nuisance = ("sigma", "nu")
+    least_squares = concave = False
+    compiled_density = CompiledDensity(_heavy_tailed)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        sigma, nu = aux["sigma"], aux["nu"]
+        r = (y - eta[..., 0]) / sigma
+        constant = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2)
+        constant = constant - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+        return constant - 0.5 * (nu + 1) * np.log1p(r * r / nu)
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        sigma, nu = aux["sigma"], aux["nu"]
+        y = np.zeros(np.shape(nu))
+        constant = self.log_prob(y, y[..., None], sigma=sigma, nu=nu)
+        half = 0.5 * np.asarray(nu)
+        slope = half * (special.digamma(half + 0.5) - special.digamma(half)) - 0.5
+        return sigma, nu, constant, slope
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return y[:, None], {"sigma": 1.0, "nu": 5.0}
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> Any:
+        def gradient_at(x: Array) -> Array:
+            known = self.settings(sigma=np.exp(x[1]), nu=np.exp(x[2]))
+            t = np.array([float(v) for v in known])
+            rows = zip(y, eta[:, 0] + x[0])
+            density = self.compiled_density
+            return np.array([row_with_slopes(density, *row, t, 2)[1:] for row in rows])
+
+        x = np.array([0.0, np.log(aux["sigma"]), np.log(aux["nu"])])
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux), gradient_at(x), -gradient(gradient_at, x)
+        )
+
+
+@pytest.mark.parametrize(
+    "known", [{}, {"sigma": 0.8}, {"nu": 5.0}, {"sigma": 0.8, "nu": 5.0}]
+)
+def test_a_density_with_several_nuisance_parameters_is_sampled_by_compiled_code(known):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(700, 2))
+    y = X.sum(1) + 0.7 * rng.standard_t(4.0, 700)
+    model = pr.Model.from_arrays(
+        X, y, likelihood=HeavyTailed(), prior=pr.Normal(2.0), aux=known
+    )
+    assert compiled_obstacle(model) is None
+    check(model)
+
+
+@pytest.mark.parametrize("unknown", [("nu",), ("sigma", "nu"), ()])
+def test_sums_with_slopes_over_several_nuisance_parameters(unknown, monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 2))
+    y = X.sum(1) + 0.7 * rng.standard_t(4.0, 300)
+    block = Block(X, y, rng.uniform(0.5, 2.0, 300))
+    aux = {"sigma": 0.9, "nu": 3.0}
+    drawn = {a: v * rng.uniform(0.8, 1.25, (5, 1)) for a, v in aux.items()}
+    beta = rng.normal(size=(5, 2, 1))
+    values = []
+    for least in (1, 10**9):
+        monkeypatch.setattr(sums, "COMPILED", least)
+        slopes = sums.value_grad_hessian(
+            block, likelihood=HeavyTailed(), unknown=unknown, gamma=beta[0], frame=None,
+            aux_values=aux, curved=False,
+        )  # fmt: skip
+        log_p = sums.log_densities_at(block, HeavyTailed(), beta, drawn)(block)
+        values.append([*slopes[0 if unknown else 1 :], log_p])
+    for compiled, plain in zip(*values):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-11, atol=1e-10)
 
 
 def _wrong(y: float, eta: float, t: Array) -> tuple[float, float, float]:

@@ -12,6 +12,8 @@ from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import AUX_PRIORS, PRIORS
 
+from .cases import row_with_slopes
+
 ETA = np.array([-2.3, -0.4, 0.0, 0.7, 3.1])[:, None]
 MU = np.exp(ETA[:, 0])
 P = 1.0 / (1.0 + np.exp(-ETA[:, 0]))
@@ -364,22 +366,20 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
         np.array(likelihood.settings(**aux), dtype=float),
     )
     base, h = likelihood.base_measure(y), 1e-6
-    unknown = next(iter(likelihood.nuisance), None)
-    moved = {
-        s: likelihood.log_prob(
-            y,
-            eta,
-            **aux
-            | ({} if unknown is None else {unknown: aux[unknown] * np.exp(s * h)}),
+    over_aux = []
+    for a in likelihood.nuisance:
+        ahead, behind = (
+            likelihood.log_prob(y, eta, **aux | {a: aux[a] * np.exp(s * h)})
+            for s in (1, -1)
         )
-        for s in (-1, 1)
-    }
-    over_aux = (moved[1] - moved[-1]) / (2 * h)
+        over_aux.append((ahead - behind) / (2 * h))
     over_eta = (
         likelihood.log_prob(y, eta + h, **aux) - likelihood.log_prob(y, eta - h, **aux)
     ) / (2 * h)
     for i, (response, predictor) in enumerate(zip(y, eta[:, 0])):
-        log_p, slope, of_aux = density.row(response, float(predictor), t)
+        log_p, slope, *slopes = row_with_slopes(
+            density, response, float(predictor), t, len(over_aux)
+        )
         assert log_p + base[i] == pytest.approx(
             likelihood.log_prob(y, eta, **aux)[i], rel=1e-11, abs=1e-12
         )
@@ -387,11 +387,13 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
             name not in ("absolute", "quantile") or response != predictor
         ):  # no slope at a kink
             assert slope == pytest.approx(over_eta[i], rel=1e-6, abs=1e-6)
-        if unknown is not None:
-            assert of_aux == pytest.approx(over_aux[i], rel=1e-6, abs=1e-6)
+        assert slopes == pytest.approx([v[i] for v in over_aux], rel=1e-6, abs=1e-6)
         if density.hessian is not None:
             ahead, behind = (
-                density.row(response, float(predictor + s * h), t)[1] for s in (1, -1)
+                row_with_slopes(
+                    density, response, float(predictor + s * h), t, len(over_aux)
+                )[1]
+                for s in (1, -1)
             )
             assert density.hessian(response, float(predictor), t) == pytest.approx(
                 -(ahead - behind) / (2 * h), rel=1e-5, abs=1e-7

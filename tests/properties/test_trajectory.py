@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compiled import AffineData, Work
+from probreg.compiled import AffineData
 from probreg.inference.sampling import chains, trajectory
 from probreg.inference.sampling.density import CompiledTarget, SampledDensity
 from probreg.linalg import limit_threads
@@ -283,7 +283,7 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
     found = SampledDensity.of(model)
     target = found.target
     assert target is not None
-    arrays = (*target.data, *Work.of(target.data))
+    arrays = target.arrays
     table = table_of(arrays)
     z, slopes = (
         np.random.default_rng(2).normal(size=found.at.A.shape[1]),

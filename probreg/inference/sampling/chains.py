@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.compiled import Work, compile_stored
+from probreg.compiled import compile_stored
 from probreg.errors import NotConverged
 from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
@@ -192,7 +192,7 @@ class _Walker:
             self.function = density.target.function
             self.address = self.function.address
             # at the addresses in the table
-            self.arrays = (*density.target.data, *Work.of(density.target.data))
+            self.arrays = density.target.arrays
         self.table = table_of(self.arrays)
         # an acceptance of 0 divides the first step by four
         self.state = _restart_state(0.8)

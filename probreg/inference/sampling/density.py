@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from probreg.compiled import AffineData, CompiledDensity, entries_of, log_density_of
+from probreg.compiled import (
+    AffineData,
+    CompiledDensity,
+    Work,
+    entries_of,
+    log_density_of,
+)
 from probreg.inference.base import Array
 from probreg.inference.sampling.reparameterisation import (
     NonCentredBlock,
@@ -617,7 +623,8 @@ class SampledDensity:
         )  # fmt: skip
         # The C function needs writable arrays in C order.
         data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
-        return CompiledTarget((rows.density, rows.y.ndim > 1, density), data)
+        parts = rows.density, rows.y.ndim > 1, density
+        return CompiledTarget(parts, data, len(likelihood.nuisance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,6 +633,12 @@ class CompiledTarget:
 
     parts: tuple[CompiledDensity, bool, CompiledDensity | None]  # see `log_density_of`
     data: AffineData
+    nuisance: int = 0  # the number of nuisance parameters of the likelihood
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the arrays of the density, followed by new work arrays."""
+        return (*self.data, *Work.of(self.data, self.nuisance))
 
     @property
     def function(self) -> Any:

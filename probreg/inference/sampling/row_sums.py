@@ -75,15 +75,18 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     assert isinstance(likelihood, DifferentiableLikelihood)
     gradient = loops_of(rows.density).gradient
     p, m = model.shape
+    nuisance = len(likelihood.nuisance)
+    unknown = [p * m + likelihood.nuisance.index(a) for a in model.unknown]
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        slopes_of_rows = np.empty(len(theta))
+        slopes_of_rows = np.empty(p * m + (nuisance if unknown else 0))
         t = np.array(likelihood.settings(**aux), dtype=float)
         beta = theta[: p * m].reshape(p, m)
         value = gradient(
-            rows.tiles, rows.y, rows.w, rows.offset, beta, t, slopes_of_rows, *work_of(rows.tiles, m)
+            rows.tiles, rows.y, rows.w, rows.offset, beta, t, slopes_of_rows, *work_of(rows.tiles, m, nuisance)
         )  # fmt: skip
-        slopes += slopes_of_rows
+        slopes[: p * m] += slopes_of_rows[: p * m]
+        slopes[p * m :] += slopes_of_rows[unknown]
         return float(value + rows.constant)
 
     return value_of
