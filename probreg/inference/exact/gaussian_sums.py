@@ -47,12 +47,6 @@ class GaussianNodes:
     def mean(self) -> Parts:
         return self.factor.solve_transposed(*self.half)
 
-    @cached_property
-    def inverse(self) -> Parts:
-        """The sum (K, K) of the leading blocks of H^-1, and its corner (r, r), as they
-        enter the value at the first node."""
-        return self.value_factor.at(0).inverse_blocks()
-
 
 class GaussianSums(ABC):
     """The rows of a layout.
@@ -61,8 +55,6 @@ class GaussianSums(ABC):
     ----------
     gram : ArrowGram or None
         The sums of squares of the columns; None if all roots are diagonal.
-    frame : Frame
-        The frame of the covariance of the coefficients.
     flat_root : array (p, k)
         F with sigma F z, in the frame, the part of the coefficients that is independent
         of u.
@@ -70,6 +62,10 @@ class GaussianSums(ABC):
         The change of the evidence by the scale of flat columns.
     log_precision : float
         sum_i w_i log(precision_i).
+    response_scale : float
+        The standard deviation of the response.
+    centre : array (p,)
+        The coefficients at M u = 0.
     max_bytes : int
         Memory of the factors of one block of nodes.
     node_bytes : int
@@ -80,10 +76,11 @@ class GaussianSums(ABC):
 
     max_bytes: ClassVar[int]
     gram: ArrowGram | None = None
-    frame: Frame
     flat_root: Array
     flat_log_det: float
     log_precision: float
+    response_scale: float
+    centre: Array
     node_bytes: int
     is_slow = False
     has_sparse_border = False
@@ -93,8 +90,8 @@ class GaussianSums(ABC):
 
     @property
     @abstractmethod
-    def response_scale(self) -> float:
-        """The standard deviation of the response."""
+    def frame(self) -> Frame:
+        """The frame of the covariance of the coefficients."""
 
     def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
         """Return the roots at nodes theta (S, d) and sigma (S,)."""
@@ -132,11 +129,6 @@ class GaussianSums(ABC):
         """Return the coefficients (p, s) of columns a (G, K, s) and c (r, s) without
         their centre, raw or in the frame."""
 
-    @property
-    @abstractmethod
-    def centre(self) -> Array:
-        """The coefficients (p,) at M u = 0."""
-
     @abstractmethod
     def block_variances(self, blocks: Array) -> Array:
         """Return the variances (S, p) from roots (S, G, K, K) of covariances by group."""
@@ -171,20 +163,24 @@ class DenseSums(GaussianSums):
         self._rest = float(R[-1, -1] ** 2)
         self.flat_log_det = -float(np.log(np.abs(np.diagonal(R)[:k])).sum())
         self.log_precision = design.moments.log_precision
+        self.response_scale = design.moments.y_scale or 1.0
         self.node_bytes = 24 * q * q
         # b_f = R^-1 (z_f - across gamma) + sigma R^-1 z
-        self._centre = layout.centre.copy()
+        self.centre = layout.centre.copy()
         G = layout.map_to_frame[:, :q].toarray()
         root = np.zeros((p, k))
         flat = list(layout.flat)
         right = np.column_stack([R[:k, -1], -R[:k, k:-1], np.eye(k)])
         solved = solve_upper(R[:k, :k], right)
-        self._centre[flat] = solved[:, 0]
+        self.centre[flat] = solved[:, 0]
         G[flat] = solved[:, 1 : q + 1]
         root[flat] = solved[:, q + 1 :]
-        self.frame = design.frame
         self.raw: Array = G  # (p, q) from gamma to the coefficients
         self.flat_root = self.frame.from_raw(root)
+
+    @property
+    def frame(self) -> Frame:
+        return self.layout.model.design.frame
 
     @cached_property
     def in_frame(self) -> Array:
@@ -195,14 +191,6 @@ class DenseSums(GaussianSums):
     def before(self) -> Array:
         """W of the columns before flat ones are eliminated."""
         return np.linalg.qr(self._inside, mode="r")
-
-    @property
-    def response_scale(self) -> float:
-        return self.layout.model.design.moments.y_scale or 1.0
-
-    @property
-    def centre(self) -> Array:
-        return self._centre
 
     def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
         root_noise = np.sqrt(noise)[:, None]
@@ -340,6 +328,9 @@ class ArrowSums(GaussianSums):
         (lead, cross, rest), fitted, self.log_precision = sums(layout)
         self.zy, self.xy = cross[..., -1:], rest[:-1, -1:]
         self.yy = float(rest[-1, -1])
+        weight = layout.model.design.total
+        # of the response minus its fit by flat columns
+        self.response_scale = float(np.sqrt(self.yy / max(weight, 1.0))) or 1.0
         cross = cross[..., :-1]
         G, K, r = cross.shape
         self.node_bytes = 8 * (4 * G * K * (K + r) + 6 * r * r)
@@ -354,22 +345,15 @@ class ArrowSums(GaussianSums):
         self.gram = ArrowGram(lead, cross, rest[:-1, :-1])
         slow = 2_000_000  # multiplications in one value, about a millisecond
         self.is_slow = G * K * (K + r) ** 2 + r**3 > slow
-        self.frame = layout.frame_of_all
         self.flat_root = np.zeros((layout.model.shape[0], 0))
         # with the density 1 of raw flat coefficients, which are T times the standardised ones
         self.flat_log_det = float(np.linalg.slogdet(layout.frame.T)[1])
-        self._centre = layout.centre.copy()
-        self._centre[list(layout.flat)] += layout.frame.T @ fitted
+        self.centre = layout.centre.copy()
+        self.centre[list(layout.flat)] += layout.frame.T @ fitted
 
     @property
-    def response_scale(self) -> float:
-        """The standard deviation of the response minus its fit by flat columns."""
-        weight = self.layout.model.design.total
-        return float(np.sqrt(self.yy / max(weight, 1.0))) or 1.0
-
-    @property
-    def centre(self) -> Array:
-        return self._centre
+    def frame(self) -> Frame:
+        return self.layout.frame_of_all
 
     def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
         H = roots.arrow(self.gram, noise)
@@ -428,7 +412,7 @@ class ArrowSums(GaussianSums):
         return self.layout.coefficients(a, c, in_frame=in_frame)
 
     def block_variances(self, blocks: Array) -> Array:
-        variances = np.zeros((len(blocks), len(self._centre)))
+        variances = np.zeros((len(blocks), len(self.centre)))
         of_groups = np.square(blocks).sum(-1).reshape(len(blocks), -1)
         variances[:, self.layout.places.ravel()] = of_groups
         return variances

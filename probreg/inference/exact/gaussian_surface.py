@@ -171,11 +171,13 @@ class GaussianSurface(EvidenceSurface):
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
         memory, with similar ones together."""
+        count = len(theta)
+        blocks = 1 + count * self.sums.node_bytes // self.sums.max_bytes
+        if blocks == 1:
+            return [np.arange(count)]
         log_noise = self.log_noise(theta)
         roots = self.sums.roots(theta, np.exp(-0.5 * log_noise))
         order = self.sums.order(roots, np.exp(log_noise))
-        count = len(order)
-        blocks = 1 + count * self.sums.node_bytes // self.sums.max_bytes
         return np.array_split(order, min(count, blocks))
 
     def __call__(self, theta: Array) -> EvidencePoint:
@@ -187,7 +189,7 @@ class GaussianSurface(EvidenceSurface):
         roots = nodes.roots
         u = nodes.mean[0][0], nodes.mean[1][0]
         score = sums.score(nodes)
-        lead, corner = nodes.inverse
+        lead, corner = nodes.value_factor.at(0).inverse_blocks()
         gradient, relative, of_log_det = roots.slopes([(score, u)], lead, corner)
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
         noise = float(np.exp(nodes.log_noise[0]))
