@@ -83,6 +83,20 @@ _VARIANTS = [
     for v in variants(cls)
 ]
 LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
+
+
+def likelihood_kind(likelihood: Likelihood, *_: Any) -> tuple[Any, ...]:
+    """What methods see of a likelihood, the same for all that share a base class and their kinds of parameters. Laws of methods
+    have quick cases of each kind; laws of a likelihood's own code have one of each likelihood."""
+    return (
+        *type(likelihood).__bases__,
+        likelihood.width > 1,
+        bool(likelihood.nuisance),
+        likelihood.least_squares,
+        likelihood.concave,
+    )
+
+
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
 # a GaussianProcess is of the columns of a term alone, see test_gaussian_process.py, and so is a Covariance, see test_covariance.py
 _OF_TERMS = (GaussianProcess, Covariance)

@@ -23,7 +23,9 @@ from .cases import (
     Array,
     accepted,
     auxiliaries,
+    covering,
     given_for,
+    likelihood_kind,
     model_for,
     named,
     proper_aux,
@@ -270,7 +272,7 @@ def test_the_mean_of_weighted_points_beats_that_of_resampled_draws():
 @pytest.mark.filterwarnings(
     "ignore::probreg.errors.ProbregWarning"
 )  # a k-hat above 0.7
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_what_is_weighed_is_what_is_reported(likelihood):
     """The weighted points give the moments again, and another proposal agrees with it."""
     model = model_for(
@@ -349,7 +351,7 @@ def same(a: pr.Fit, b: pr.Fit, back: Array) -> None:
         assert y.aux[a_] == pytest.approx(x.aux[a_], rel=1e-6)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_units_and_zeros_of_columns_do_not_matter(likelihood):
     X, y = rows_for(likelihood)
     shift, stretch = np.array([5.0, -30.0, 0.1]), np.array([1000.0, 1.0, 0.003])
@@ -361,7 +363,7 @@ def test_units_and_zeros_of_columns_do_not_matter(likelihood):
     same(one, two, back)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_a_weight_is_a_number_of_copies_in_any_order(likelihood):
     X, y = rows_for(likelihood)
     w = np.arange(len(y)) % 4

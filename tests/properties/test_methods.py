@@ -27,6 +27,7 @@ from .cases import (
     case,
     covering,
     gradient,
+    likelihood_kind,
     line,
     model_for,
     named,
@@ -49,8 +50,8 @@ ESTIMATED = [
 
 
 def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any:
-    """Quick are each method with each likelihood, with each class of priors, and with each treatment of sigma; of those that
-    find a mode at every node one, and a quarter of them at all."""
+    """Quick are each method with each kind of likelihood, with each class of priors, and with each treatment of sigma; of those
+    that find a mode at every node one, and a quarter of them at all."""
     wanted = [(m, k) for m, k in pairs if target in (None, k.target)]
 
     def modes(m: pr.Model, k: Method) -> bool:
@@ -61,13 +62,16 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
             *(pair for pair in wanted if not modes(*pair)),
             *[pair for pair in wanted if modes(*pair)][::4],
         ],
-        lambda m, k: (k.name, "modes" if modes(m, k) else m.likelihood),
+        lambda m, k: (
+            k.name,
+            "modes" if modes(m, k) else likelihood_kind(m.likelihood),
+        ),
         lambda m, k: (k.name, "modes" if modes(m, k) else type(m.prior)),
         lambda m, k: (
             k.name,
             *(("modes",) if modes(m, k) else map(type, m.aux.values())),
         ),
-        one_in=6,
+        one_in=12,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
 
@@ -241,7 +245,7 @@ def test_draws_match_the_reported_moments(model, method):
         )
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [29, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "method", sorted({k for _, k in REFUSED}, key=named), ids=named
 )
@@ -321,7 +325,20 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
     np.testing.assert_allclose(fit.solution.draws.stats["log_q"].ravel(), q, atol=1e-3)
 
 
-@over([(m, k) for m, k in ACCEPTED if k.target == "posterior"][::4])
+@pytest.mark.parametrize(
+    ("model", "method"),
+    covering(
+        [
+            (m, k)
+            for m, k in ACCEPTED
+            if k.target == "posterior"
+            and (k.name != "integrate" or m.likelihood.least_squares)
+        ],
+        lambda m, k: (k.name, m.likelihood.width > 1, bool(m.unknown)),
+        lambda m, k: likelihood_kind(m.likelihood),
+        one_in=80,
+    ),
+)
 def test_a_seed_gives_the_same_draws_and_another_gives_others(model, method):
     if method.name == "importance":  # with kinks k-hat is near its limit
         method = dataclasses.replace(method, max_k=np.inf)
@@ -493,9 +510,10 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
     ("likelihood", "prior", "method"),
     covering(
         WEIGHTED,
-        lambda v, p, k: v,
+        likelihood_kind,
         lambda v, p, k: k.name,
         lambda v, p, k: (type(p), p and p.sigma_units),
+        one_in=4,
     ),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
@@ -605,8 +623,10 @@ def test_successes_in_trials_are_bernoulli_rows(method):
 
 @pytest.mark.parametrize(
     "likelihood",
-    [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)],
-    ids=named,
+    covering(
+        [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)],
+        likelihood_kind,
+    ),
 )
 def test_groups_of_the_tree_are_the_models_densities(likelihood):
     """With an offset and weights: what ArviZ reads is what the model says of each draw."""
@@ -679,8 +699,9 @@ def collinear(likelihood: Any, **more: Any) -> pr.Model:
             for k in ESTIMATORS
             if k.target == "mode" and k.obstacle(model_for(v)) is None
         ],
-        lambda v, k: v,
+        likelihood_kind,
         lambda v, k: k.name,
+        one_in=2,
     ),
 )
 def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):
@@ -791,7 +812,7 @@ def test_an_improper_posterior_is_refused(method):
         pr.fit(collinear(pr.Gaussian()), method)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_a_prior_decides_between_collinear_columns(likelihood):
     fit = pr.fit(collinear(likelihood, prior=Normal(0.7), aux=proper_aux(likelihood)))
     assert np.isfinite(fit.coef).all()
@@ -846,8 +867,10 @@ def test_a_step_limit_is_reported():
 
 @pytest.mark.parametrize(
     "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
-    ids=named,
+    covering(
+        [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+        likelihood_kind,
+    ),
 )
 def test_a_warm_start_ends_at_the_same_mode(likelihood):
     model = model_for(likelihood, Normal(0.8))
