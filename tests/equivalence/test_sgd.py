@@ -59,8 +59,15 @@ def distance(fit, mode):
     return float(np.sqrt(d @ np.linalg.solve(mode.solution.scale.matrix(), d)))
 
 
-@pytest.mark.parametrize(("name", "prior"), PAIRS)
-@pytest.mark.parametrize("settings", [{}, {"batch": 8}], ids=["default", "batch"])
+@pytest.mark.parametrize(
+    ("name", "prior", "settings"),
+    covering(
+        [(*pair, settings) for settings in ({}, {"batch": 8}) for pair in PAIRS],
+        lambda name, prior, settings: (name, *settings),
+        lambda name, prior, settings: prior,
+        one_in=3,
+    ),
+)
 def test_sgd_ends_where_newton_does_within_what_it_promises(name, prior, settings):
     model = model_of(name, prior)
     fit, mode = pr.fit(model, SGD(**settings), seed=3), pr.fit(model, "newton")

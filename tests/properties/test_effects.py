@@ -11,10 +11,16 @@ from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
 from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 from probreg.likelihoods import SmoothLikelihood
-from tests.properties.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
+from tests.properties.cases import (
+    ESTIMATORS,
+    LIKELIHOOD_CASES,
+    covering,
+    likelihood_kind,
+    model_for,
+)
 
 
-@pytest.fixture(scope="module", params=LIKELIHOOD_CASES, ids=repr)
+@pytest.fixture(scope="module", params=covering(LIKELIHOOD_CASES, type))
 def fit(request) -> pr.Fit:
     return pr.fit(model_for(request.param, pr.Normal(2.0)))
 
@@ -136,8 +142,10 @@ def test_every_method_has_effects_and_answers_a_hypothesis(method):
 
 @pytest.mark.parametrize(
     "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
-    ids=repr,
+    covering(
+        [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+        likelihood_kind,
+    ),
 )
 def test_three_tests_of_one_null_agree_where_it_is_true(likelihood):
     """With 2,000 rows the three are the same statistic up to terms that vanish with n (Engle 1984)."""

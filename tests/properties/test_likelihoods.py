@@ -28,10 +28,12 @@ from .cases import (
     LIKELIHOOD_CASES,
     Array,
     auxiliaries,
+    covering,
     dkw,
     given_for,
     gradient,
     half_line,
+    likelihood_kind,
     line,
     model_for,
     named,
@@ -548,8 +550,15 @@ def test_the_guess_is_a_place_to_start(likelihood):
     assert all(v > 0 for v in aux.values())
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@registered
+@pytest.mark.parametrize(
+    ("likelihood", "weighted"),
+    covering(
+        itertools.product(LIKELIHOOD_CASES, [False, True]),
+        lambda likelihood, _: likelihood,
+        lambda likelihood, weighted: (likelihood_kind(likelihood), weighted),
+        one_in=3,
+    ),
+)
 def test_pymc_says_the_same_density(likelihood, weighted):
     """Point by point with all constants, under proper priors, with an offset and with weights."""
     from pymc.model.transform.conditioning import remove_value_transforms
