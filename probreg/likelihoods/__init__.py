@@ -23,8 +23,10 @@ from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
+from probreg.likelihoods.gamma import Gamma as Gamma
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
 from probreg.likelihoods.huber import Huber as Huber
+from probreg.likelihoods.inverse_gaussian import InverseGaussian as InverseGaussian
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood as LocationScaleLikelihood,
 )

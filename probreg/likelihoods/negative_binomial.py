@@ -17,7 +17,7 @@ from probreg.special import betainc, expit, gammaln, pdtr
 _SHIFT = 10
 
 
-def _stirling_series(x: Any) -> Any:
+def stirling_series(x: Any) -> Any:
     """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7) + 1/(1188 x^9) - 691/(360360 x^11)."""
     s = 1.0 / (x * x)
     return (
@@ -30,7 +30,7 @@ def _stirling_series(x: Any) -> Any:
     ) / x
 
 
-def _digamma_rest(x: Any) -> Any:
+def digamma_rest(x: Any) -> Any:
     """1/(12 x^2) - 1/(120 x^4) + 1/(252 x^6) - 1/(240 x^8) + 1/(132 x^10) - 691/(32760 x^12)."""
     s = 1.0 / (x * x)
     return s * (
@@ -40,7 +40,7 @@ def _digamma_rest(x: Any) -> Any:
     )
 
 
-def _trigamma_rest(x: Any) -> Any:
+def trigamma_rest(x: Any) -> Any:
     """1/(6 x^3) - 1/(30 x^5) + 1/(42 x^7) - 1/(30 x^9) + 5/(66 x^11) - 691/(2730 x^13)."""
     s = 1.0 / (x * x)
     return (
@@ -67,10 +67,10 @@ def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
         (x - 0.5) * long
         + y * log1p((y + _SHIFT) / r)
         - y
-        + _stirling_series(z)
-        - _stirling_series(x)
+        + stirling_series(z)
+        - stirling_series(x)
     )
-    ones = r * (long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z))
+    ones = r * (long + y / (2.0 * x * z) + digamma_rest(x) - digamma_rest(z))
     for k in range(_SHIFT):
         logs = logs + log1p(k / r) - log1p((y + k) / r)
         ones = ones + r / (r + k) - r / (r + (y + k))
@@ -82,7 +82,7 @@ def _rising_squares(y: Array, r: Any) -> Array:
     x = r + _SHIFT
     z = x + y
     squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (
-        _trigamma_rest(x) - _trigamma_rest(z)
+        trigamma_rest(x) - trigamma_rest(z)
     )
     for k in range(_SHIFT):
         squares = squares + (r / (r + k)) ** 2 - (r / (r + (y + k))) ** 2

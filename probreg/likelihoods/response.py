@@ -51,6 +51,19 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     return y
 
 
+def positive_response(values: np.ndarray, kind: str, remedy: str) -> np.ndarray:
+    """The response as positive floats. DataError names the first row with zero or a negative number, with a remedy."""
+    y = finite_response(values, kind)
+    bad = np.flatnonzero(y <= 0)
+    if len(bad):
+        raise row_error(
+            f"{with_article(kind)} response is positive; ",
+            bad[0],
+            f" holds {y[bad[0]]:g} ({such_rows(len(bad))}): {remedy}",
+        )
+    return y
+
+
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
     first_inexact = 2.0**53  # counts from here on have neighbours that are not numbers

@@ -62,6 +62,7 @@ def table(n: int = N) -> pd.DataFrame:
     eta = 0.2 * (data["x"] - 30.0) - 0.5 * (data["g"] == "north")
     data["gaussian"] = eta + rng.normal(size=n)
     data["student"] = eta + rng.standard_t(4, size=n)
+    data["positive"] = np.exp(0.2 * data["student"])
     data["bernoulli"] = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
     data["poisson"] = rng.poisson(np.exp(eta))
     data["trials"] = rng.integers(1, 6, n)
@@ -75,6 +76,8 @@ def table(n: int = N) -> pd.DataFrame:
 
 DATA = table()
 RESPONSE = {
+    "gamma": "positive",
+    "inverse_gaussian": "positive",
     "negative_binomial": "poisson",
     **dict.fromkeys(
         ("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"

@@ -18,6 +18,7 @@ ETA = np.array([-2.3, -0.4, 0.0, 0.7, 3.1])[:, None]
 MU = np.exp(ETA[:, 0])
 P = 1.0 / (1.0 + np.exp(-ETA[:, 0]))
 REAL = np.array([-1.9, 0.3, 0.0, 2.2, -40.0])
+POSITIVE = np.array([0.1, 0.3, 1.0, 5.5, 40.0])
 COUNT = np.array([0.0, 2.0, 1.0, 5.0, 40.0])
 SIGMA, ALPHA, TUBE = 1.7, 0.6, 0.45
 CLASSES = ("a", "b", "c")
@@ -60,6 +61,10 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
     "absolute": (of.AbsoluteLoss(), REAL, ETA, {"sigma": SIGMA}, stats.laplace.logpdf(REAL, ETA[:, 0], SIGMA)),
     "quantile": (of.Quantile(0.8), REAL, ETA, {"sigma": SIGMA}, asymmetric_laplace(REAL, 0.8)),
     "epsilon_insensitive": (of.EpsilonInsensitive(TUBE), REAL, ETA, {"scale": SIGMA}, epsilon_insensitive(REAL)),
+    "gamma": (of.Gamma(), POSITIVE, ETA, {"phi": SIGMA}, stats.gamma.logpdf(POSITIVE, 1 / SIGMA, scale=SIGMA * MU)),
+    "inverse_gaussian": (
+        of.InverseGaussian(), POSITIVE, ETA, {"phi": SIGMA}, stats.invgauss.logpdf(POSITIVE, SIGMA * MU, scale=1 / SIGMA),
+    ),
     "poisson": (of.Poisson(), COUNT, ETA, {}, stats.poisson.logpmf(COUNT, MU)),
     "negative_binomial": (
         of.NegativeBinomial(), COUNT, ETA, {"alpha": ALPHA}, stats.nbinom.logpmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU)),

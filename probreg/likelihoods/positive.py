@@ -1,0 +1,49 @@
+"""The base class of positive responses with a mean and a dispersion phi, on a log link."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.likelihoods.base import Array, ExponentialFamily
+from probreg.likelihoods.links import LOG
+from probreg.likelihoods.response import check_variation, positive_response
+
+
+class PositiveLikelihood(ExponentialFamily):
+    """y > 0 with mean mu and variance phi V(mu): encoding, a start, and the deviance in units of phi.
+
+    A family defines its density, distribution function and draws, and its `variance` with the slope over the mean.
+    """
+
+    nuisance = ("phi",)
+    support = "positive"
+    link = LOG
+
+    def encode(self, values: Array) -> Array:
+        remedy = "model zeros with a separate Bernoulli model, or use Gaussian for numbers of both signs"
+        return positive_response(values, type(self).__name__, remedy)
+
+    def check_response(self, values: Array) -> None:
+        check_variation(self.encode(values))
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        # phi = Var(y) / V(mu), with the variance of log y, V = mu^2, for the squared coefficient of variation
+        mean = np.mean(y)
+        phi = np.var(np.log(y)) * mean**2 / self.variance(mean, phi=1.0)
+        return self.link.forward(y)[:, None], {"phi": float(phi) or 1.0}
+
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        return float(aux["phi"])
+
+    @abstractmethod
+    def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
+        """d log p / d log phi and the negative second derivative."""
+
+    def aux_expansion(
+        self, y: Array, eta: Array, **aux: Any
+    ) -> tuple[Array, Array, Array]:
+        slope, curvature = self.slopes_over_log_phi(y, self.mean(eta), aux["phi"])
+        # the score is proportional to 1 / phi: -d2 log p / (d eta d log phi) is the score
+        return slope[:, None], self.score(y, eta, **aux), curvature[:, None, None]
