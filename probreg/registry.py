@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import declared_fields
 from probreg.errors import DataError, ProbregError
 
 
@@ -124,7 +125,14 @@ class Registry[T](Mapping[str, type[T]]):
         if call is None:
             return cls()
         values = [self._value_of(value, text) for value in call.args]
-        named = {str(k.arg): self._value_of(k.value, text) for k in call.keywords}
+        declared = declared_fields(cls)  # type: ignore[arg-type]
+        named = {}
+        for k in call.keywords:
+            field = str(k.arg)
+            word = ast.unparse(k.value).strip("'\"")
+            options = declared[field].options if field in declared else ()
+            is_option = (str, word) in options
+            named[field] = word if is_option else self._value_of(k.value, text)
         try:
             return cls(*values, **named)
         except ProbregError:
@@ -256,7 +264,7 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
-    return value
+    return str(value) if isinstance(value, str) else value
 
 
 def public_names(package: Mapping[str, object]) -> list[str]:

@@ -284,6 +284,8 @@ def read_argument(name: str, value: Any, annotation: Any, owner: str = "") -> An
     scalar = value
     if isinstance(value, np.generic) or getattr(value, "ndim", None) == 0:
         scalar = value.item()
+    if isinstance(value, str):
+        scalar = str(value)  # of a link its name
     if (type(scalar), scalar) in declared.options:
         return scalar
     reason, advice = "", ""

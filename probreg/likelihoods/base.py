@@ -24,7 +24,7 @@ from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods.links import Link
+from probreg.likelihoods.links import LINKS, Link
 from probreg.registry import Registry
 
 # the linear predictor that stands for infinity, if the mean is at the edge of its range
@@ -131,6 +131,9 @@ class Likelihood(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if "link" in vars(self):
+            # the field takes a name and holds the link
+            object.__setattr__(self, "link", LINKS[vars(self)["link"]])
 
     def prepare(
         self,

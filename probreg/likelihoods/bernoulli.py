@@ -9,7 +9,13 @@ import numpy as np
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
-from probreg.likelihoods.binomial import Binomial, LogitLikelihood
+from probreg.likelihoods.binary import (
+    BinaryLikelihood,
+    BinaryLinkName,
+    symbolic_logit,
+)
+from probreg.likelihoods.binomial import Binomial
+from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import (
     codes,
     one_of,
@@ -39,13 +45,15 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Bernoulli(LogitLikelihood):
-    """One of two classes, P(y = 1) = 1 / (1 + exp(-eta)): log p = y eta - log(1 + exp(eta)).
+class Bernoulli(BinaryLikelihood):
+    """One of two classes, P(y = 1) = p, by the logit link 1 / (1 + exp(-eta)): log p(y) = y eta - log(1 + exp(eta)).
 
     Parameters
     ----------
     levels : tuple
         (the other level, the event); without them the event is the level that sorts last.
+    link : {"logit", "probit", "cloglog"}
+        eta = log(p / (1 - p)), the normal quantile of p, or log(-log(1 - p)).
 
     Examples
     --------
@@ -54,6 +62,7 @@ class Bernoulli(LogitLikelihood):
     """
 
     levels: tuple[Level, Level] = (0, 1)
+    link: BinaryLinkName = LOGIT  # type: ignore[assignment]
 
     name = "bernoulli"
     support = np.arange(2.0)
@@ -98,10 +107,10 @@ class Bernoulli(LogitLikelihood):
         return codes(values, self.levels)
 
     def of_counts(self) -> Likelihood:
-        return Binomial()
+        return Binomial(link=self.link)
 
     def describe(self, response: str) -> str:
-        return f"P({response} = {self.levels[1]}) on the logit scale; the other level is {self.levels[0]}"
+        return f"P({response} = {self.levels[1]}) on the {self.link} scale; the other level is {self.levels[0]}"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -117,13 +126,17 @@ class Bernoulli(LogitLikelihood):
         return np.zeros((len(y), 1)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if not self.canonical:
+            e = eta[..., 0]
+            event = np.asarray(y) > 0.5
+            return np.where(event, self.tails.log_p(e), self.tails.log_q(e))
         s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
         # log expit(s) = min(s, 0) - log(1 + e^-|s|)
         u = np.asarray(np.exp(-np.abs(s)))
         return np.minimum(s, 0.0) - np.log1p(u, out=u)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))
+        return np.where(y < 0, 0.0, np.where(y < 1, self.tails.q(eta[..., 0]), 1.0))
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
@@ -131,4 +144,4 @@ class Bernoulli(LogitLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Bernoulli, {"logit_p": eta[:, 0]}
+        return pm.Bernoulli, {"logit_p": symbolic_logit(self.link, eta[:, 0])}

@@ -12,15 +12,16 @@ from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    ExponentialFamily,
     Level,
-    MayDiverge,
-    OfClasses,
     OfTrials,
-    Recession,
     require_trials,
 )
-from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.binary import (
+    BinaryLikelihood,
+    BinaryLinkName,
+    symbolic_logit,
+)
+from probreg.likelihoods.links import LINKS, LOGIT
 from probreg.likelihoods.response import whole_counts
 from probreg.special import betainc, gammaln
 
@@ -40,30 +41,10 @@ def _row_hessian(y: Array, eta: float, t: Array) -> float:
     return y[1] * e / ((1.0 + e) * (1.0 + e))
 
 
-class LogitLikelihood(ExponentialFamily, OfClasses, MayDiverge):
-    """Two classes, P(event) = 1 / (1 + exp(-eta)), once in a row or in each of its trials."""
-
-    link, canonical, concave = LOGIT, True, True
-
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return mu * (1.0 - mu)
-
-    def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 1.0 - 2.0 * mu
-
-    def recession(self, y: Array) -> Recession:
-        other, k = self.tally(y).T
-        n = other + k
-        rows = np.flatnonzero(n > 0)
-        # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
-        inner = ((k > 0) & (k < n))[rows]
-        return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
-
-
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Binomial(LogitLikelihood, OfTrials):
-    """Successes k of n trials with P(success) = p = 1 / (1 + exp(-eta)): binomial counts.
+class Binomial(BinaryLikelihood, OfTrials):
+    """Successes k of n trials with P(success) = p, p = 1 / (1 + exp(-eta)) by the logit link: binomial counts.
 
     log p(k) = log (n over k) + k log p + (n - k) log(1 - p).
 
@@ -73,6 +54,8 @@ class Binomial(LogitLikelihood, OfTrials):
     ----------
     trials : int, optional
         The number of trials of every row, where it is one number; else each row brings its own.
+    link : {"logit", "probit", "cloglog"}
+        eta = log(p / (1 - p)), the normal quantile of p, or log(-log(1 - p)).
 
     Examples
     --------
@@ -83,6 +66,7 @@ class Binomial(LogitLikelihood, OfTrials):
     """
 
     trials: Count | None = None
+    link: BinaryLinkName = LOGIT  # type: ignore[assignment]
 
     name, single = "binomial", "bernoulli"
     classes = ("failure", "success")
@@ -160,7 +144,7 @@ class Binomial(LogitLikelihood, OfTrials):
         )
 
     def describe(self, response: str) -> str:
-        return f"the probability of a success ({response}) on the logit scale"
+        return f"the probability of a success ({response}) on the {self.link} scale"
 
     def mean_name(self, response: str) -> str:
         return f"P(success), {response}"
@@ -168,13 +152,19 @@ class Binomial(LogitLikelihood, OfTrials):
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         k = y[:, 0]
         n = y[:, 1]
-        # The empirical logit: finite where k is 0 or n.
-        return np.log((k + 0.5) / (n - k + 0.5))[:, None], {}
+        # The empirical logit, and the same of other links: finite where k is 0 or n.
+        return LINKS[self.link].forward((k + 0.5) / (n + 1.0))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         k = self.drawn(y)
         n = np.asarray(y)[..., 1]
         e = eta[..., 0]
+        if not self.canonical:
+            return (
+                k * self.tails.log_p(e)
+                + (n - k) * self.tails.log_q(e)
+                + self.base_measure(y)
+            )
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
         coefficient = (
             k * np.minimum(e, 0.0)
@@ -194,7 +184,9 @@ class Binomial(LogitLikelihood, OfTrials):
         k = np.floor(self.drawn(y))
         n = np.asarray(y)[..., 1]
         inside = betainc(
-            np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta)
+            np.maximum(n - k, 1e-300),
+            np.maximum(k, 0.0) + 1.0,
+            self.tails.q(eta[..., 0]),
         )
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
@@ -212,6 +204,6 @@ class Binomial(LogitLikelihood, OfTrials):
         import pymc as pm
 
         return pm.Binomial, {
-            "logit_p": eta[:, 0],
+            "logit_p": symbolic_logit(self.link, eta[:, 0]),
             "n": np.asarray(self.size(**known)).astype(int),
         }

@@ -1,31 +1,52 @@
 """Invertible links g with eta = g(mu): the scale of the linear predictor of a mean. Leaf module."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from probreg.special import logit
+from probreg.special import LOG_2PI, logit, ndtr, ndtri
 
 Elementwise = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, hessian d2 mu / d eta2.
+class Link(str):
+    """A link: its name, with its functions forward mu -> eta, inverse eta -> mu, slope d mu / d eta, hessian d2 mu / d eta2.
 
-    `ratio` is the name of exp(coefficient), empty if it has none.
+    `ratio` is the name of exp(coefficient), empty if it has none. Links are compared, printed and stored by their names.
 
-    >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3))))
-    0.3
+    >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3)))), LOGIT
+    (0.3, 'logit')
     """
 
-    name: str
     forward: Elementwise
     inverse: Elementwise
     slope: Elementwise
     hessian: Elementwise
-    ratio: str = ""
+    ratio: str
+
+    def __new__(
+        cls,
+        name: str,
+        forward: Elementwise,
+        inverse: Elementwise,
+        slope: Elementwise,
+        hessian: Elementwise,
+        ratio: str = "",
+    ) -> Self:
+        self = super().__new__(cls, name)
+        self.forward, self.inverse = forward, inverse
+        self.slope, self.hessian = slope, hessian
+        self.ratio = ratio
+        return self
+
+    @property
+    def name(self) -> str:
+        """Its name, such as "logit"."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _link_called, (str(self),)
 
 
 def _exp(eta: np.ndarray) -> np.ndarray:
@@ -61,3 +82,32 @@ LOGIT = Link(
     lambda e: -_logistic(e) * np.tanh(e / 2),
     "odds ratio",
 )
+
+
+def _normal_density(eta: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * np.square(eta) - 0.5 * LOG_2PI)
+
+
+# mu = 1 - exp(-exp(eta)), mu' = exp(eta - exp(eta)), mu'' = mu' (1 - exp(eta)).
+def _cloglog_slope(eta: np.ndarray) -> np.ndarray:
+    return np.exp(eta - _exp(eta))
+
+
+def _cloglog_hessian(eta: np.ndarray) -> np.ndarray:
+    e = np.minimum(eta, 700.0)  # exp(700) is finite, and mu' is 0 there
+    return _cloglog_slope(e) * (1.0 - np.exp(e))
+
+
+PROBIT = Link("probit", ndtri, ndtr, _normal_density, lambda e: -e * _normal_density(e))
+CLOGLOG = Link(
+    "cloglog",
+    lambda m: np.log(-np.log1p(-m)),
+    lambda e: -np.expm1(-_exp(e)),
+    _cloglog_slope,
+    _cloglog_hessian,
+)
+LINKS = {link.name: link for link in (IDENTITY, LOG, LOGIT, PROBIT, CLOGLOG)}
+
+
+def _link_called(name: str) -> Link:
+    return LINKS[name]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.arguments.scalars import declared_fields
 from probreg.inference import METHODS, Method
 from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
 from probreg.priors import (
@@ -51,12 +52,15 @@ def moved(value: float) -> float:
 
 
 def variants(cls: type) -> Iterator[Any]:
-    """One instance for each setting of the switches, every float moved."""
+    """One instance for each setting of the switches and each link, every float moved."""
     fields = [f for f in dataclasses.fields(cls) if f.init]
     floats = {f.name: moved(f.default) for f in fields if isinstance(f.default, float)}
     switches = [f.name for f in fields if isinstance(f.default, bool)]
-    for setting in itertools.product([False, True], repeat=len(switches)):
-        yield cls(**floats, **dict(zip(switches, setting)))
+    choices = {name: [False, True] for name in switches}
+    if "link" in declared_fields(cls):
+        choices["link"] = [link for _, link in declared_fields(cls)["link"].options]
+    for setting in itertools.product(*choices.values()):
+        yield cls(**floats, **dict(zip(choices, setting)))
 
 
 SPECIAL_LIKELIHOODS = [
@@ -78,7 +82,7 @@ SPECIAL_PRIORS = [
 ]
 # successes of six trials in every row, which needs no trials= beside y; tests of trials that vary are their own
 _VARIANTS = [
-    pr.Binomial(trials=6) if v == pr.Binomial() else v
+    dataclasses.replace(v, trials=6) if isinstance(v, pr.Binomial) else v
     for cls in LIKELIHOODS.values()
     for v in variants(cls)
 ]

@@ -280,3 +280,45 @@ def test_the_separating_column_is_nv(certified: Any) -> None:
     reason="the probit link is not offered: a Bernoulli likelihood is logistic"
 )
 def test_probit() -> None: ...
+
+
+# R 4.2.2, glm(cbind(k, n - k) ~ x, binomial(link), control = glm.control(epsilon = 1e-14)): estimates, errors by the expected
+# information, log-likelihood and the first and the last fitted value
+LINKS = {
+    # Milicer & Szczotka 1966: the age of girls of Warsaw, their number and how many of them menstruated
+    "probit": (
+        "9.21 10.21 10.58 10.83 11.08 11.33 11.58 11.83 12.08 12.33 12.58 12.83 13.08 13.33 13.58 13.83 14.08 14.33 14.58 14.83 "
+        "15.08 15.33 15.58 15.83 17.58",
+        "376 200 93 120 90 88 105 111 100 93 100 108 99 106 105 117 98 97 120 102 122 111 94 114 1049",
+        "0 0 0 2 2 5 10 17 16 29 39 51 47 67 81 88 79 90 113 95 117 107 92 112 1049",
+        [-11.8189417584736, 0.907823069142258],
+        [0.387016295139809, 0.029553402329376],
+        -53.4696175960077,
+        [0.000272210506503623, 0.999982679150791],
+    ),
+    # Bliss 1935: log10 of the dose, beetles and how many of them died
+    "cloglog": (
+        "1.6907 1.7242 1.7552 1.7842 1.8113 1.8369 1.8610 1.8839",
+        "59 60 62 56 63 59 62 60",
+        "6 13 18 28 52 53 61 60",
+        [-39.5723106060676, 22.0411698207188],
+        [3.24027262054389, 1.79935519146943],
+        -14.8222384750585,
+        [0.0947364319860659, 0.999120420041735],
+    ),
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_links_of_r(link):
+    x, n, k, beta, errors, log_likelihood, fitted = LINKS[link]
+    x, n, k = (np.array(v.split(), dtype=float) for v in (x, n, k))
+    likelihood = pr.Binomial(link=link)
+    data = {"x": x, "n": n, "k": k}
+    fit = pr.fit(pr.Model.from_formula("p(k, n) ~ x", data, likelihood=likelihood))
+    np.testing.assert_allclose(fit.coef, beta, atol=1e-6 * min(errors), rtol=0)
+    expected = np.sqrt(np.diagonal(fit.covariance("expected")))
+    np.testing.assert_allclose(expected, errors, rtol=1e-5)
+    assert fit.log_likelihood == pytest.approx(log_likelihood, abs=1e-8)
+    mean = np.asarray(fit.predict(prob=None)["mean"])
+    np.testing.assert_allclose(mean[[0, -1]], fitted, rtol=1e-8)

@@ -1,0 +1,191 @@
+"""The base class of two classes: the probability of an event, by a logit, probit or complementary log-log link."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probreg.likelihoods.base import (
+    Array,
+    ExponentialFamily,
+    MayDiverge,
+    OfClasses,
+    Recession,
+    ValueGradHessian,
+)
+from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.special import erfcx, expit, log_ndtr, ndtr
+
+BinaryLinkName = Literal["logit", "probit", "cloglog"]
+_LARGEST = 700.0  # exp of it is finite
+
+
+class Tails(NamedTuple):
+    """Functions of eta that keep their digits where the probability p is near 0 or 1."""
+
+    log_p: Callable[[Array], Array]
+    log_q: Callable[[Array], Array]  # q = 1 - p
+    q: Callable[[Array], Array]
+    rate_p: Callable[[Array], Array]  # p' / p
+    rate_q: Callable[[Array], Array]  # p' / q
+    bend: Callable[[Array], Array]  # p'' / p'
+
+
+def _log_expit(e: Array) -> Array:
+    return np.minimum(e, 0.0) - np.log1p(np.exp(-np.abs(e)))
+
+
+def _normal_rate(e: Array) -> Array:
+    """phi(e) / Phi(e)."""
+    return np.sqrt(2.0 / np.pi) / erfcx(-np.maximum(e, -1e100) / np.sqrt(2.0))
+
+
+def _exp(e: Array) -> Array:
+    return np.exp(np.minimum(e, _LARGEST))
+
+
+def _cloglog_log_p(e: Array) -> Array:
+    # log(1 - exp(-u)) with u = exp(e) is log u where u is below half the machine precision
+    small = e < -40.0
+    return np.where(small, e, np.log(-np.expm1(-_exp(np.where(small, 0.0, e)))))
+
+
+def _cloglog_rate_p(e: Array) -> Array:
+    # p' / p = u exp(-u) / (1 - exp(-u)) = u / (exp(u) - 1), u = exp(e), 1 at u = 0
+    u = np.clip(_exp(e), 1e-300, _LARGEST)
+    return u / np.expm1(u)
+
+
+TAILS = {
+    LOGIT: Tails(
+        _log_expit,
+        lambda e: _log_expit(-e),
+        lambda e: expit(-e),
+        lambda e: expit(-e),
+        expit,
+        lambda e: -np.tanh(e / 2.0),
+    ),
+    PROBIT: Tails(
+        log_ndtr,
+        lambda e: log_ndtr(-e),
+        lambda e: ndtr(-e),
+        _normal_rate,
+        lambda e: _normal_rate(-e),
+        lambda e: -e,
+    ),
+    CLOGLOG: Tails(
+        _cloglog_log_p,
+        lambda e: -_exp(e),
+        lambda e: np.exp(-_exp(e)),
+        _cloglog_rate_p,
+        _exp,
+        lambda e: 1.0 - _exp(e),
+    ),
+}
+
+
+class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
+    """Two classes, P(event) = p(eta), once in a row or in each of its trials: k events of n.
+
+    With h = p' / p, g = p' / (1 - p) and r = p'' / p' the slope of log p(k) is k h - (n - k) g, and minus its second
+    derivative is k h (h - r) + (n - k) g (g + r), of expectation n h g.
+    """
+
+    link: Link = LOGIT
+    concave = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link is not LOGIT:
+            # the compiled density is of the logit link
+            object.__setattr__(self, "compiled_density", None)
+
+    @property
+    def canonical(self) -> bool:  # type: ignore[override]
+        return self.link is LOGIT
+
+    @property
+    def tails(self) -> Tails:
+        """The probability near 0 and 1."""
+        return TAILS[self.link]
+
+    def variance(self, mu: Array, **aux: Any) -> Array:
+        return mu * (1.0 - mu)
+
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return 1.0 - 2.0 * mu
+
+    def _rates(self, eta: Array) -> tuple[Array, Array, Array]:
+        e = eta[..., 0]
+        return self.tails.rate_p(e), self.tails.rate_q(e), self.tails.bend(e)
+
+    def _counts(self, y: Array) -> tuple[Array, Array]:
+        """k and n - k."""
+        counts = self.tally(y)
+        return counts[..., 1], counts[..., 0]
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if self.canonical:
+            return super().score(y, eta, **aux)
+        k, others = self._counts(y)
+        h, g, _ = self._rates(eta)
+        return (k * h - others * g)[..., None]
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        if self.canonical:
+            return super().information(eta, **known)
+        h, g, _ = self._rates(eta)
+        return (self.size(**known) * h * g)[..., None, None]
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        if self.canonical:
+            return super().information_slope(eta, **known)
+        h, g, r = self._rates(eta)
+        # h' = h (r - h), g' = g (r + g)
+        slope = h * g * (2.0 * r - h + g)
+        return (self.size(**known) * slope)[..., None, None, None]
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        if self.canonical:
+            return super().value_grad_hessian(y, eta, **aux)
+        k, others = self._counts(y)
+        h, g, r = self._rates(eta)
+        curvature = k * h * (h - r) + others * g * (g + r)
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux),
+            (k * h - others * g)[..., None],
+            curvature[..., None, None],
+        )
+
+    def recession(self, y: Array) -> Recession:
+        other, k = self.tally(y).T
+        n = other + k
+        rows = np.flatnonzero(n > 0)
+        # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
+        inner = ((k > 0) & (k < n))[rows]
+        return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
+
+
+def symbolic_logit(link: str, eta: Any) -> Any:
+    """log p - log(1 - p) at a symbolic eta (n,), with its digits where p is near 0 or 1."""
+    import pytensor.tensor as pt
+
+    if link == PROBIT:
+        return _symbolic_log_ndtr(eta) - _symbolic_log_ndtr(-eta)
+    if link == CLOGLOG:
+        u = pt.exp(eta)
+        return pt.log(-pt.expm1(-u)) + u
+    return eta
+
+
+def _symbolic_log_ndtr(z: Any) -> Any:
+    """log Phi(z), by erfc where it is larger than the smallest numbers."""
+    import pytensor.tensor as pt
+    from pymc.distributions.dist_math import normal_lcdf
+
+    low = -35.0
+    root = np.sqrt(2.0)
+    near = pt.maximum(z, low)
+    left = pt.log(0.5 * pt.erfc(-near / root))
+    right = pt.log1p(-0.5 * pt.erfc(pt.maximum(z, 0.0) / root))
+    return pt.switch(z > 0.0, right, pt.switch(z > low, left, normal_lcdf(0.0, 1.0, z)))
