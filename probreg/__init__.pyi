@@ -87,6 +87,7 @@ from .inference import (
 from .likelihoods import (
     LIKELIHOODS as LIKELIHOODS,
     Bernoulli as Bernoulli,
+    Beta as Beta,
     Binomial as Binomial,
     Categorical as Categorical,
     Gamma as Gamma,

@@ -20,6 +20,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian as ValueGradHessian,
 )
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
+from probreg.likelihoods.beta import Beta as Beta
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood

@@ -38,6 +38,7 @@ LikelihoodName = Annotated[
     Literal[
         "absolute",
         "bernoulli",
+        "beta",
         "binomial",
         "categorical",
         "epsilon_insensitive",

@@ -194,7 +194,9 @@ PROPER_PRIORS = [p for p in PRIOR_CASES if not isinstance(p, Flat)]
 
 
 def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
-    return dict.fromkeys(likelihood.nuisance, SIGMA)
+    # a precision of proportions: with one below 1 many draws are nearer to 1 than double precision tells
+    value = 30.0 * SIGMA if isinstance(likelihood, pr.Beta) else SIGMA
+    return dict.fromkeys(likelihood.nuisance, value)
 
 
 def proper_aux(likelihood: Likelihood) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def table(n: int = N) -> pd.DataFrame:
     data["gaussian"] = eta + rng.normal(size=n)
     data["student"] = eta + rng.standard_t(4, size=n)
     data["positive"] = np.exp(0.2 * data["student"])
+    data["share"] = 1 / (1 + np.exp(-0.3 * data["student"]))
     data["bernoulli"] = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
     data["poisson"] = rng.poisson(np.exp(eta))
     data["trials"] = rng.integers(1, 6, n)
@@ -76,6 +77,7 @@ def table(n: int = N) -> pd.DataFrame:
 
 DATA = table()
 RESPONSE = {
+    "beta": "share",
     "gamma": "positive",
     "inverse_gaussian": "positive",
     "negative_binomial": "poisson",

@@ -19,6 +19,7 @@ MU = np.exp(ETA[:, 0])
 P = 1.0 / (1.0 + np.exp(-ETA[:, 0]))
 REAL = np.array([-1.9, 0.3, 0.0, 2.2, -40.0])
 POSITIVE = np.array([0.1, 0.3, 1.0, 5.5, 40.0])
+SHARE = np.array([0.02, 0.3, 0.5, 0.55, 0.98])
 COUNT = np.array([0.0, 2.0, 1.0, 5.0, 40.0])
 SIGMA, ALPHA, TUBE = 1.7, 0.6, 0.45
 CLASSES = ("a", "b", "c")
@@ -65,6 +66,7 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
     "inverse_gaussian": (
         of.InverseGaussian(), POSITIVE, ETA, {"phi": SIGMA}, stats.invgauss.logpdf(POSITIVE, SIGMA * MU, scale=1 / SIGMA),
     ),
+    "beta": (of.Beta(), SHARE, ETA, {"phi": SIGMA}, stats.beta.logpdf(SHARE, SIGMA * P, SIGMA * (1 - P))),
     "poisson": (of.Poisson(), COUNT, ETA, {}, stats.poisson.logpmf(COUNT, MU)),
     "negative_binomial": (
         of.NegativeBinomial(), COUNT, ETA, {"alpha": ALPHA}, stats.nbinom.logpmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU)),

@@ -85,7 +85,8 @@ def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
             return half_line()
         if likelihood.support == "unit":  # y = v / (1 + v)
             v, w = half_line()
-            return v / (1.0 + v), w / (1.0 + v) ** 2
+            inside = np.minimum(v / (1.0 + v), 1.0 - np.finfo(float).epsneg)
+            return inside, w / (1.0 + v) ** 2
         return line(centre, SCALE) if breaks is None else pieces(centre + breaks, SCALE)
     y = likelihood.support
     if isinstance(likelihood, OfTrials):
@@ -264,8 +265,10 @@ def test_cdf_is_the_integral_of_the_density(likelihood):
             "positive": np.geomspace(0.1, 10, 10),
             "unit": np.linspace(0.05, 0.95, 10),
         }[likelihood.support]
-        # steps relative to y, as the density may change fast near 0
-        unit = y if likelihood.support == "positive" else 1.0
+        # steps relative to the distance from the ends, where the density may change fast
+        unit = {"real": np.ones(10), "positive": y, "unit": y * (1.0 - y)}[
+            likelihood.support
+        ]
         numeric = slope(lambda t: likelihood.cdf(y + t * unit, eta, **aux)) / unit
         np.testing.assert_allclose(
             numeric, np.exp(likelihood.log_prob(y, eta, **aux)), rtol=1e-7, atol=1e-9

@@ -52,3 +52,21 @@ def test_responses_that_are_not_positive_are_named_with_a_remedy(kind, bad):
         pr.Model.from_arrays(np.arange(4.0), y, likelihood=kind)
     assert f"{bad:g}" in str(error.value)
     assert "Gaussian" in str(error.value)
+
+
+def test_a_beta_regression_is_that_of_glmmtmb(certified):
+    result = certified("families/beta_logit_swiss")
+    table = pd.read_csv(reference_path("csv/swiss.csv"))
+    model = pr.Model.from_formula(result["formula"], table, likelihood="beta")
+    fit = pr.fit(model)
+    check_fit(fit, result)
+    phi = np.exp(result["coefficients"]["dispersion: (Intercept)"]["estimate"])
+    assert fit.aux["phi"] == pytest.approx(phi, rel=1e-7)
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0])
+def test_proportions_of_zero_or_one_are_named_with_a_remedy(bad):
+    y = np.array([0.2, 0.4, bad, 0.5])
+    with pytest.raises(DataError, match="between 0 and 1") as error:
+        pr.Model.from_arrays(np.arange(4.0), y, likelihood="beta")
+    assert "Binomial" in str(error.value)

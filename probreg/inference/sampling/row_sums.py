@@ -77,6 +77,7 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     p, m = model.shape
     nuisance = len(likelihood.nuisance)
     unknown = [p * m + likelihood.nuisance.index(a) for a in model.unknown]
+    places = np.array([*range(p * m), *unknown])
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         slopes_of_rows = np.empty(p * m + (nuisance if unknown else 0))
@@ -85,8 +86,7 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
         value = gradient(
             rows.tiles, rows.y, rows.w, rows.offset, beta, t, slopes_of_rows, *work_of(rows.tiles, m, nuisance)
         )  # fmt: skip
-        slopes[: p * m] += slopes_of_rows[: p * m]
-        slopes[p * m :] += slopes_of_rows[unknown]
+        slopes += slopes_of_rows.take(places)
         return float(value + rows.constant)
 
     return value_of

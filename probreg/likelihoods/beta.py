@@ -1,0 +1,142 @@
+"""Proportions between 0 and 1 that are no counts: beta regression."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import row_error
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    SmoothLikelihood,
+    UnivariateLikelihood,
+    ValueGradHessian,
+)
+from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.response import check_variation, finite_response
+from probreg.special import betainc, betaln, digamma, polygamma
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Beta(UnivariateLikelihood, SmoothLikelihood):
+    """A proportion y in (0, 1) with mean mu = 1 / (1 + exp(-eta)), precision phi and variance mu (1 - mu) / (1 + phi).
+
+    y ~ Beta(a, b) with a = mu phi and b = (1 - mu) phi: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b).
+
+    References
+    ----------
+    Ferrari & Cribari-Neto 2004.
+
+    Examples
+    --------
+    >>> float(Beta().log_prob(np.array(0.5), np.array([0.0]), phi=2.0).round(6))
+    0.0
+    """
+
+    name = "beta"
+    nuisance = ("phi",)
+    support = "unit"
+    link = LOGIT
+    may_diverge = False
+
+    def encode(self, values: Array) -> Array:
+        y = finite_response(values, "Beta")
+        bad = np.flatnonzero((y <= 0) | (y >= 1))
+        if len(bad):
+            raise row_error(
+                "a Beta response is between 0 and 1, without the ends; ",
+                bad[0],
+                f" holds {y[bad[0]]:g}: use Binomial with p(k, n) for shares of counts, or move y inwards, (y (n - 1) + 1/2) / n of n rows",
+            )
+        return y
+
+    def check_response(self, values: Array) -> None:
+        check_variation(self.encode(values))
+
+    def describe(self, response: str) -> str:
+        return f"the mean of {response} on the logit scale, with beta variance mean (1 - mean) / (1 + phi)"
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        mean, variance = float(np.mean(y)), float(np.var(y))
+        phi = mean * (1.0 - mean) / variance - 1.0 if variance else 1.0
+        return LOGIT.forward(y)[:, None], {"phi": max(phi, 0.1)}
+
+    def _shapes(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
+        """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
+        tiny = np.finfo(float).tiny
+        e, phi = eta[..., 0], aux["phi"]
+        a, b = LOGIT.inverse(e) * phi, LOGIT.inverse(-e) * phi
+        return np.maximum(a, tiny), np.maximum(b, tiny)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self._shapes(eta, aux)
+        y = np.asarray(y)
+        with np.errstate(all="ignore"):  # y outside (0, 1)
+            value = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y) - betaln(a, b)
+        return np.where((y > 0) & (y < 1), value, -np.inf)
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return LOGIT.inverse(eta[..., 0])
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        return LOGIT.slope(eta[..., 0]) / (1.0 + aux["phi"])
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # d/d mu = phi (logit y - psi(a) + psi(b))
+        a, b = self._shapes(eta, aux)
+        slope = np.log(y) - np.log1p(-y) - digamma(a) + digamma(b)
+        return (aux["phi"] * LOGIT.slope(eta[..., 0]) * slope)[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        # phi^2 mu'^2 (psi'(a) + psi'(b))
+        a, b = self._shapes(eta, aux)
+        slope = aux["phi"] * LOGIT.slope(eta[..., 0])
+        return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        a, b = self._shapes(eta, aux)
+        e, phi = eta[..., 0], aux["phi"]
+        slope = LOGIT.slope(e)
+        one, other = polygamma(1, a), polygamma(1, b)
+        # over log a and log b: u = log y - psi(a) + psi(phi), v likewise, with a + b = phi
+        u = np.log(y) - digamma(a) + digamma(phi)
+        v = np.log1p(-y) - digamma(b) + digamma(phi)
+        over_eta = phi * slope * (u - v)
+        over_phi = a * u + b * v
+        h = (phi * slope) ** 2 * (one + other) - phi * LOGIT.hessian(e) * (u - v)
+        cross = phi * slope * (a * one - b * other) - over_eta
+        curvature = a**2 * one + b**2 * other - phi**2 * polygamma(1, phi) - over_phi
+        rows = [np.stack([h, cross], -1), np.stack([cross, curvature], -1)]
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux),
+            np.stack([over_eta, over_phi], -1),
+            np.stack(rows, -2),
+        )
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        # the score is zero where psi(a) - psi(b) = logit y; it falls in eta, and logit y has the same sign: bisection
+        target = np.log(y) - np.log1p(-y)
+        low, high = -np.full_like(target, 40.0), np.full_like(target, 40.0)
+        for _ in range(70):
+            middle = 0.5 * (low + high)
+            a, b = self._shapes(middle[..., None], aux)
+            below = digamma(a) - digamma(b) < target
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (0.5 * (low + high))[..., None]
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self._shapes(eta, aux)
+        return betainc(a, b, np.clip(y, 0.0, 1.0))
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        y = rng.beta(*self._shapes(eta, aux))
+        return np.clip(y, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        mu = pm.math.invlogit(eta[:, 0])
+        return pm.Beta, {"alpha": mu * aux["phi"], "beta": (1.0 - mu) * aux["phi"]}
