@@ -1,5 +1,6 @@
 """Covariances of the parameters: each structure against its matrix, and fits against shifted, rescaled and polynomial columns."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ from probreg.inference.covariance import (
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 
-from .cases import LIKELIHOOD_CASES, Array, named, recipe_of, rows_for
+from .cases import (
+    LIKELIHOOD_CASES,
+    Array,
+    covering,
+    likelihood_kind,
+    named,
+    recipe_of,
+    rows_for,
+)
 
 RNG = np.random.default_rng(5)
 P, M = 6, 2
@@ -178,8 +187,15 @@ def outputs(fit: Any, X: Array) -> dict[str, Array]:
     return {"mean": np.asarray(table["mean"]), "error": np.asarray(table[error])}
 
 
-@pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
-@pytest.mark.parametrize("shift", [1e3, pytest.param(1e6, marks=pytest.mark.slow), 1e9])
+@pytest.mark.parametrize(
+    ("likelihood", "shift"),
+    covering(
+        itertools.product(SMOOTH, [1e9, 1e3, 1e6]),
+        lambda v, _: likelihood_kind(v),
+        lambda _, shift: shift,
+        one_in=6,
+    ),
+)
 def test_shifts_and_units_of_columns_change_no_prediction(
     likelihood: Any, shift: float
 ) -> None:

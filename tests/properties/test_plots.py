@@ -1,5 +1,6 @@
 """Every picture of every likelihood, for a mode and a posterior: axes named, marks there, numbers those of the fit."""
 
+import itertools
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from probreg.show import plot
 from probreg.show.plot.fitted import sweep, variables
 from probreg.show.plot.observations import bin_means, observations
 
-from .cases import own
+from .cases import covering, own
 
 LIKELIHOODS = [
     "gaussian",
@@ -95,8 +96,19 @@ def test_the_tested_likelihoods_are_all_there_are():
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+# Quick are each likelihood and each target.
+every = pytest.mark.parametrize(
+    ("likelihood", "target"),
+    covering(
+        itertools.product(LIKELIHOODS, TARGETS),
+        lambda likelihood, _: likelihood,
+        lambda _, target: target,
+        one_in=3,
+    ),
+)
+
+
+@every
 def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, target):
     fit = fits[likelihood, target]
     fig = plot.coefficients({"one": fit, "two": fit}, 0.9)
@@ -117,8 +129,7 @@ def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, ta
         assert len(ends) == 2
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@every
 def test_fitted_draws_the_curve_of_predict_along_the_first_variable(
     fits, likelihood, target
 ):
@@ -440,8 +451,15 @@ def test_numbers_that_are_not_drawn_stay_at_their_weighted_mean():
     np.testing.assert_allclose(rows["z"], mean, rtol=1e-12)
 
 
-@pytest.mark.parametrize("how", ["{} + x", "{} * x", "s(x, k=5) + {}"])
-@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.parametrize(
+    ("category", "how"),
+    covering(
+        itertools.product(CATEGORIES, ["{} + x", "{} * x", "s(x, k=5) + {}"]),
+        lambda category, _: category,
+        lambda _, how: how,
+        one_in=3,
+    ),
+)
 def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, how):
     data, (name, level) = mixed(), CATEGORIES[category]
     fit = pr.fit(pr.Model.from_formula(f"y ~ {how.format(category)}", data))

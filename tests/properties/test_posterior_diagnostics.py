@@ -17,7 +17,14 @@ from probreg.diagnostics.simulation import simulate
 from probreg.fits.residuals import uniforms
 from probreg.inference import Draws, LaplaceApproximation
 from probreg.likelihoods import SmoothLikelihood
-from tests.properties.cases import LIKELIHOOD_CASES, dkw, model_for, named, own
+from tests.properties.cases import (
+    LIKELIHOOD_CASES,
+    covering,
+    dkw,
+    likelihood_kind,
+    model_for,
+    own,
+)
 
 OF_POSTERIORS = [k for k, cls in DIAGNOSTICS.items() if cls.target == "posterior"]
 PLAIN = ("Intercept", "x1")
@@ -63,8 +70,10 @@ def test_all_nine_are_registered():
 
 @pytest.mark.parametrize(
     "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
-    ids=named,
+    covering(
+        [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+        likelihood_kind,
+    ),
 )
 def test_each_answers_or_says_why_it_does_not_apply(likelihood):
     aux = dict.fromkeys(likelihood.nuisance, pr.HalfNormal(0.8))

@@ -30,17 +30,37 @@ from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.fits.inference_data import observation_rows
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 
-from .cases import LIKELIHOOD_CASES, given_for, model_for, named, recipe_of
+from .cases import (
+    LIKELIHOOD_CASES,
+    covering,
+    given_for,
+    likelihood_kind,
+    model_for,
+    named,
+    recipe_of,
+)
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}  # one formula by two routes, conditioned like 10
 
 
-@pytest.mark.parametrize("prior", [None, pr.Normal(0.5)], ids=["flat", "normal"])
-@pytest.mark.parametrize(
-    "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
-    ids=named,
+# Quick are each likelihood, and each kind of them with each prior.
+smooth = pytest.mark.parametrize(
+    ("likelihood", "prior"),
+    covering(
+        [
+            (v, prior)
+            for v in LIKELIHOOD_CASES
+            if isinstance(v, SmoothLikelihood)
+            for prior in (None, pr.Normal(0.5))
+        ],
+        lambda v, _: type(v),
+        lambda v, prior: (likelihood_kind(v), prior),
+        one_in=3,
+    ),
 )
+
+
+@smooth
 def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
     fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
@@ -66,12 +86,7 @@ def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
         )
 
 
-@pytest.mark.parametrize("prior", [None, pr.Normal(0.5)], ids=["flat", "normal"])
-@pytest.mark.parametrize(
-    "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
-    ids=named,
-)
+@smooth
 def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
     """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 300 rows."""
     model = model_for(
