@@ -29,6 +29,7 @@ class Tails(NamedTuple):
     rate_p: Callable[[Array], Array]  # p' / p
     rate_q: Callable[[Array], Array]  # p' / q
     bend: Callable[[Array], Array]  # p'' / p'
+    largest_change: Callable[[Array], Array]  # max over e of p(e + d) - p(e), d >= 0
 
 
 def _log_expit(e: Array) -> Array:
@@ -56,6 +57,13 @@ def _cloglog_rate_p(e: Array) -> Array:
     return u / np.expm1(u)
 
 
+def _cloglog_change(d: Array) -> Array:
+    # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
+    d = np.clip(d, 1e-300, _LARGEST)
+    u = d / np.expm1(d)
+    return -np.exp(-u) * np.expm1(-d)
+
+
 TAILS = {
     LOGIT: Tails(
         _log_expit,
@@ -64,6 +72,7 @@ TAILS = {
         lambda e: expit(-e),
         expit,
         lambda e: -np.tanh(e / 2.0),
+        lambda d: np.tanh(d / 4.0),
     ),
     PROBIT: Tails(
         log_ndtr,
@@ -72,6 +81,7 @@ TAILS = {
         _normal_rate,
         lambda e: _normal_rate(-e),
         lambda e: -e,
+        lambda d: 2.0 * ndtr(d / 2.0) - 1.0,
     ),
     CLOGLOG: Tails(
         _cloglog_log_p,
@@ -80,6 +90,7 @@ TAILS = {
         _cloglog_rate_p,
         _exp,
         lambda e: 1.0 - _exp(e),
+        _cloglog_change,
     ),
 }
 

@@ -18,6 +18,7 @@ from probreg.likelihoods import (
     OfClasses,
     SoftmaxLikelihood,
 )
+from probreg.likelihoods.binary import BinaryLikelihood
 from probreg.model.hyperparameters import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
@@ -146,7 +147,7 @@ def _outcomes(
     """Return draws of y: (S, n), or (S, n, K) counts by class."""
     if (
         isinstance(likelihood, CountLikelihood)
-        and not (likelihood.mean(eta) < 1e18).all()
+        and not (likelihood.mean(eta, **aux) < 1e18).all()
     ):
         return None
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
@@ -228,8 +229,8 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
     if isinstance(likelihood, SoftmaxLikelihood):
         return np.tanh(np.ptp(likelihood.scores(step), axis=-1) / 4.0)
     size = np.abs(step[:, 0])
-    if isinstance(likelihood, OfClasses):
-        return np.tanh(size / 4.0)
+    if isinstance(likelihood, BinaryLikelihood):
+        return likelihood.tails.largest_change(size)
     if isinstance(likelihood, CountLikelihood):
         return np.exp(np.minimum(size, 700.0))
     return size

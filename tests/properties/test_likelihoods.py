@@ -21,6 +21,7 @@ from probreg.likelihoods import (
     SmoothLikelihood,
     UnivariateLikelihood,
 )
+from probreg.likelihoods.binary import BinaryLikelihood
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.registry import Registry
 
@@ -396,6 +397,17 @@ def test_the_line_of_the_mean_and_its_slope(likelihood):
             slope(lambda t: likelihood.link_mean_and_slope(eta, **moved(t))[0]),
             atol=1e-9,
         )
+
+
+@of_kind(BinaryLikelihood)
+@pytest.mark.parametrize("d", [0.0, 0.1, 1.0, 6.0])
+def test_the_largest_change_of_a_probability_is_the_largest_of_a_grid(likelihood, d):
+    eta = np.linspace(-12.0, 12.0, 40_001)[:, None]
+    grid = likelihood.mean(eta + d) - likelihood.mean(eta)
+    # the grid misses the top by at most half of its square step
+    assert likelihood.tails.largest_change(np.array(d)) == pytest.approx(
+        grid.max(), abs=1e-7
+    )
 
 
 @of_kind(ExponentialFamily)
