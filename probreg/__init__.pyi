@@ -28,6 +28,7 @@ from .comparison.tuning.tune import tune as tune
 from .data import (
     weights as weights,
 )
+from .data.censoring import censored as censored
 from .datasets import (
     describe_dataset as describe_dataset,
     list_datasets as list_datasets,
@@ -93,10 +94,12 @@ from .likelihoods import (
     Gamma as Gamma,
     Gaussian as Gaussian,
     InverseGaussian as InverseGaussian,
+    LogLogistic as LogLogistic,
     Multinomial as Multinomial,
     NegativeBinomial as NegativeBinomial,
     Poisson as Poisson,
     StudentT as StudentT,
+    Weibull as Weibull,
 )
 from .model.model import Model as Model
 from .priors import (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import scipy
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -42,6 +43,13 @@ polygamma = _on_use("polygamma")
 softmax = _on_use("softmax")
 stdtr = _on_use("stdtr")
 stdtrit = _on_use("stdtrit")
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) of x >= 0, without the difference of near numbers (Maechler 2012)."""
+    x = np.asarray(x, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.where(x < math.log(2.0), np.log(-np.expm1(-x)), np.log1p(-np.exp(-x)))
 
 
 def log_student_constant(nu: float) -> float:

@@ -217,10 +217,10 @@ def as_trials(trials: Any, n: int) -> Array | None:
 
 
 def weights_without_empty_trials(
-    y: Any, counted: str | None, weights: Array | None
+    y: Any, counted: Any, weights: Array | None
 ) -> Array | None:
     """Return the weights with 0 for rows of counts (n, c) without trials, because these rows are no observations."""
-    if counted is None:
+    if counted not in ("p", "counts"):
         return weights
     none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
     if not none.any():

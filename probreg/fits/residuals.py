@@ -249,7 +249,13 @@ def deviance_residuals(fit: Fitted) -> ResidualKind:
     ) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if likelihood.has_scalar_mean:
-        length = np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length
+        difference = likelihood.response(y) - likelihood.mean(eta, **aux)
+        unknown = likelihood.is_censored(y)
+        if unknown.any():
+            assert isinstance(likelihood, SmoothLikelihood)
+            slopes = likelihood.score(y, eta, **aux)[..., 0]
+            difference = np.where(unknown, slopes, difference)
+        length = np.sign(difference) * length
     return ResidualKind(length)
 
 
@@ -314,7 +320,7 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     used, place = np.unique(rows, return_inverse=True)
     upper, lower = tails(fit, used)
     between = lower[place]
-    if likelihood.is_discrete:
+    if (upper > lower).any():
         between = between + (upper - lower)[place] * uniforms(fit, rows)
     return ndtri(np.clip(between, smallest_prob, 1.0 - smallest_prob))
 
@@ -331,10 +337,8 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
         fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=max_atoms
     )
     upper = mixture.cdf(y)
-    if not likelihood.is_discrete:
-        return upper, upper
-    # discrete responses are whole numbers
-    return upper, mixture.cdf(likelihood.drawn(y) - 1.0)
+    below = likelihood.lower_end(y)
+    return upper, upper if below is y else mixture.cdf(below)
 
 
 KINDS: Mapping[str, Callable[[Fitted], ResidualKind]] = MappingProxyType(

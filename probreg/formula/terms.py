@@ -6,10 +6,11 @@ group (Bates, Maechler, Bolker & Walker 2015): (x | g) + (1 | a/b).
 """
 
 import ast
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple
 
 from probreg.errors import DataError
 from probreg.formula.expression import (
@@ -28,7 +29,17 @@ from probreg.formula.text import (
 
 MAX_TERMS = 20_000  # of a formula, and its columns
 
-Counted = Literal["p", "counts"]
+
+class Truncation(NamedTuple):
+    """The limits of `trunc(y, lower=, upper=)`."""
+
+    lower: float
+    upper: float
+
+
+# more than one number in each row, or limits of a number
+Counted = Literal["p", "counts", "cens"] | Truncation
+_COUNTS = ("p", "counts")
 
 
 @dataclass(frozen=True)
@@ -83,27 +94,45 @@ class FormulaLayout:
     bars: tuple["Bar", ...] = ()
     offset: str | None = None  # the sum of its offset(...)
     notes: tuple[str, ...] = ()
-    # "p" for successes of trials, "counts" for counts by class, None for a response with one value per row
+    # "p" for successes of trials, "counts" for counts by class, "cens" for ends of intervals, a Truncation for limits, None for a
+    # response with one value per row
     counted: Counted | None = None
+    # of a censored response, the part of each expression: "y", "event", "second", "lower" or "upper"
+    parts_of_ends: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """The response in words: "s of t" for p(s, t)."""
         if self.counted == "p":
             return " of ".join(e.column or e.text for e in self.outcome)
+        if self.parts_of_ends or isinstance(self.counted, Truncation):
+            return self.outcome[0].column or self.outcome[0].text
         return self.response
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether a row counts successes of trials, or classes."""
+        return self.counted in _COUNTS
+
+    @property
+    def end_columns(self) -> frozenset[str]:
+        """The columns of a censored response that may be missing or infinite, for an interval without that end."""
+        pairs = ({"y", "second"}, {"lower", "upper"})
+        if set(self.parts_of_ends) not in pairs:
+            return frozenset()
+        return frozenset(e.column for e in self.outcome if e.column is not None)
 
     @property
     def trials(self) -> tuple[Expression, ...]:
         """The expressions of the response that sum to the trials of a row; none for a response without counts."""
         if self.counted == "counts":
             return self.outcome
-        return self.outcome[1:]
+        return self.outcome[1:] if self.counted == "p" else ()
 
     @property
     def count_columns(self) -> tuple[str, ...]:
         """The columns of a response of counts; none if an expression is among them."""
-        columns = tuple(part.column or "" for part in self.outcome if self.counted)
+        columns = tuple(part.column or "" for part in self.outcome if self.has_counts)
         return columns if all(columns) else ()
 
     @property
@@ -194,6 +223,7 @@ def parse_formula(text: str) -> FormulaLayout:
     reader = _Reader(text, alias)
     response = _find_response(reader.read(left), text)
     outcome = _parse_response_parts(response.expression)
+    counted, parts_of_ends = _kind_of_response(response.expression)
     sum_of_terms = reader.read(right)
     terms = sum_of_terms.terms.values()
     name = response.expression.column or response.key
@@ -207,13 +237,13 @@ def parse_formula(text: str) -> FormulaLayout:
         raise DataError(
             f"the formula {shown} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
-    kind: Any = response.expression.function
     return replace(
         _lay_out(text, sum_of_terms),
         response=name,
         outcome=outcome,
         notes=tuple(dict.fromkeys(reader.notes)),
-        counted=kind if kind in get_args(Counted) else None,
+        counted=counted,
+        parts_of_ends=parts_of_ends,
     )
 
 
@@ -255,7 +285,7 @@ def _find_response(left: Terms, text: str) -> Factor:
     if len(factors) != 1 or left.one is not None or left.bars or left.offsets:
         raise DataError(
             f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response is expected, "
-            "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
+            "such as y, log(y), {y1 - y2}, p(successes, trials), counts(a, b, c) or cens(time, event)"
         )
     return factors[0]
 
@@ -263,7 +293,14 @@ def _find_response(left: Terms, text: str) -> Factor:
 def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
     """Return the expressions of a response: one, the two of `p(successes, trials)`, or all of `counts(a, b, ...)`."""
     tree = expression.tree
-    if not isinstance(tree, ast.Call) or expression.function not in ("p", "counts"):
+    if isinstance(tree, ast.Call) and expression.function in ("cens", "trunc"):
+        nodes = [*tree.args]
+        if expression.function == "cens":
+            nodes += [word.value for word in tree.keywords]
+        return tuple(
+            checked_expression(expression.part(node), inside=True) for node in nodes
+        )
+    if not isinstance(tree, ast.Call) or expression.function not in _COUNTS:
         return (checked_expression(expression),)
     if expression.function == "p" and (len(tree.args) != 2 or tree.keywords):
         raise expression.make_error(tree, "p takes two columns, p(successes, trials)")
@@ -273,6 +310,52 @@ def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
             "counts takes two columns or more, one for each class: counts(a, b, c)",
         )
     return tuple(checked_expression(expression.part(a), inside=True) for a in tree.args)
+
+
+def _kind_of_response(
+    expression: Expression,
+) -> tuple[Counted | None, tuple[str, ...]]:
+    """Return the kind of a response with several parts, and the names of the parts of a censored one."""
+    tree = expression.tree
+    if not isinstance(tree, ast.Call):
+        return None, ()
+    keywords = tuple(word.arg or "**" for word in tree.keywords)
+    if expression.function == "cens":
+        parts = (*("y", "second")[: len(tree.args)], *keywords)
+        forms = ({"y", "second"}, {"y", "event"}, {"y", "lower"}, {"y", "upper"}, {"lower", "upper"}, {"y", "lower", "upper"})  # fmt: skip
+        if (
+            len(tree.args) > 2
+            or len(set(parts)) < len(parts)
+            or set(parts) not in forms
+        ):
+            raise expression.make_error(
+                tree,
+                "a censored response is cens(time, event), cens(lower, upper), or cens(y, lower=0) with lower=, upper= or both",
+            )
+        return "cens", parts
+    if expression.function == "trunc":
+        if (
+            len(tree.args) != 1
+            or not keywords
+            or not set(keywords) <= {"lower", "upper"}
+        ):
+            raise expression.make_error(
+                tree,
+                "a truncated response is trunc(y, lower=1), with lower=, upper= or both",
+            )
+        try:
+            limits = {
+                str(w.arg): float(ast.literal_eval(w.value)) for w in tree.keywords
+            }
+        except (TypeError, ValueError):
+            raise expression.make_error(
+                tree, "the limits of trunc are numbers"
+            ) from None
+        return Truncation(
+            limits.get("lower", -math.inf), limits.get("upper", math.inf)
+        ), ()
+    kinds: dict[str, Counted] = {"p": "p", "counts": "counts"}
+    return kinds.get(expression.function), ()
 
 
 def joined_offsets(*offsets: str | None) -> str | None:

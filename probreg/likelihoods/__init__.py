@@ -7,6 +7,7 @@ from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,
     DifferentiableLikelihood as DifferentiableLikelihood,
     ExponentialFamily as ExponentialFamily,
+    IntervalLikelihood as IntervalLikelihood,
     Likelihood as Likelihood,
     LikelihoodName as LikelihoodName,
     MayDiverge as MayDiverge,
@@ -23,6 +24,7 @@ from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.beta import Beta as Beta
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
+from probreg.likelihoods.censored import Censored as Censored, Truncated as Truncated
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
 from probreg.likelihoods.gamma import Gamma as Gamma
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
@@ -30,6 +32,7 @@ from probreg.likelihoods.huber import Huber as Huber
 from probreg.likelihoods.inverse_gaussian import InverseGaussian as InverseGaussian
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood as LocationScaleLikelihood,
+    LogLocationScaleLikelihood as LogLocationScaleLikelihood,
 )
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
@@ -43,6 +46,11 @@ from probreg.likelihoods.poisson import Poisson as Poisson
 from probreg.likelihoods.power import PowerNoise as PowerNoise
 from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT
+from probreg.likelihoods.survival import (
+    Exponential as Exponential,
+    LogLogistic as LogLogistic,
+    Weibull as Weibull,
+)
 from probreg.registry import public_names as _public_names
 
 

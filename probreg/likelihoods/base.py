@@ -32,6 +32,7 @@ FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
+LIKELIHOODS.parts = (LIKELIHOODS,)  # a likelihood of censored responses has another one
 
 # The names of LIKELIHOODS, for completion in editors and for type checkers; a test checks that the two are equal.
 LikelihoodName = Annotated[
@@ -41,17 +42,22 @@ LikelihoodName = Annotated[
         "beta",
         "binomial",
         "categorical",
+        "censored",
         "epsilon_insensitive",
+        "exponential",
         "gamma",
         "gaussian",
         "huber",
         "inverse_gaussian",
+        "log_logistic",
         "multinomial",
         "negative_binomial",
         "poisson",
         "power",
         "quantile",
         "student",
+        "truncated",
+        "weibull",
     ],
     RegistryName(),
 ]
@@ -188,6 +194,18 @@ class Likelihood(ABC):
         """y on the scale of `mean`: y itself, the share of trials, 1 for the observed class and 0 for the others (..., n, K)."""
         return y
 
+    def is_censored(self, y: Array) -> Array:
+        """(n,) bool, the rows whose response is only known to lie in an interval."""
+        return np.zeros(len(y), dtype=bool)
+
+    def require_exact(self, y: Array, purpose: str, instead: str) -> None:
+        """Raise Incompatible for `purpose`, which needs the value of each response, if some rows are censored."""
+        count = int(self.is_censored(y).sum())
+        if count:
+            raise Incompatible(
+                f"{purpose} needs the value of each response, and {count} of {len(y)} rows are censored: {instead}"
+            )
+
     def of_counts(self) -> "Likelihood | None":
         """Return the likelihood of rows that count several draws of this one; None if there is no such likelihood."""
         return None
@@ -278,6 +296,12 @@ class Likelihood(ABC):
         """P(Y <= y | eta, aux), shape (..., n), of a response with an order (`has_cdf`)."""
         raise Incompatible(f"{self.named} response has no order, so it has no cdf")
 
+    def lower_end(self, y: Array) -> Array:
+        """Return the response with P(Y < y) as its `cdf`: y itself of a continuous response, y - 1 of a count."""
+        if not self.is_discrete:
+            return y
+        return self.join(self.drawn(y) - 1.0, **self.given(y))
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         """Draws of y, shape (..., n)."""
@@ -289,6 +313,10 @@ class Likelihood(ABC):
     def no_aux_slopes(self, line: Array) -> Array:
         """Return zeros (..., n, D, a): link(mean), `line` (..., n, D), depends on no nuisance parameter."""
         return np.zeros((*line.shape, len(self.nuisance)))
+
+    def pymc_value(self, y: Array) -> Array:
+        """Return the observed value of the variable of `pymc`."""
+        return self.drawn(y)
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
@@ -407,6 +435,35 @@ class DifferentiableLikelihood(Likelihood):
 
 class SmoothLikelihood(DifferentiableLikelihood):
     """Twice differentiable in (eta, log aux): Newton's method and Laplace's approximation apply."""
+
+
+class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
+    """A family with P(lower < Y <= upper) and its derivatives, so that its response can be censored or truncated.
+
+    Ends may be infinite.
+    """
+
+    @abstractmethod
+    def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
+        """log P(lower < Y <= upper), shape (..., n)."""
+
+    def symbolic_tails(self, y: Any, mu: Any, **aux: Any) -> tuple[Any, Any]:
+        """log P(Y <= y) and log P(Y > y) of symbols, for PyMC's graph of censored responses."""
+        raise Incompatible(
+            f"censored responses of {self.named} likelihood have no PyMC model"
+        )
+
+    @abstractmethod
+    def score_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> Array:
+        """The slope of `log_interval` over eta, shape (..., n, 1)."""
+
+    @abstractmethod
+    def expand_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> ValueGradHessian:
+        """The same with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
 
 
 class ProximalLikelihood(DifferentiableLikelihood):

@@ -8,14 +8,17 @@ import numpy as np
 from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
+    IntervalLikelihood,
     MayDiverge,
     Recession,
+    ValueGradHessian,
 )
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import finite_response, whole_counts
+from probreg.special import log1mexp, logsumexp
 
 
-class CountLikelihood(ExponentialFamily, MayDiverge):
+class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     """y in {0, 1, 2, ...} with mean exp(eta): encoding, descriptions, a start, and the directions of no decrease.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
@@ -69,3 +72,47 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     @abstractmethod
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         """P(Y <= k) for whole k >= 0."""
+
+    def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
+        counts, inside = _summed_counts(lower, upper)
+        terms = [self.log_prob(np.full(1, k), eta, **aux) for k in counts]
+        total = logsumexp(np.stack(terms), 0)
+        return total if inside else log1mexp(np.maximum(-total, 0.0))
+
+    def score_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> Array:
+        counts, inside = _summed_counts(lower, upper)
+        log_p = self.log_interval(lower, upper, eta, **aux)
+        slope = np.zeros((*np.shape(log_p), 1))
+        for count in counts:
+            y = np.full(eta.shape[-2], count)
+            share = np.exp(self.log_prob(y, eta, **aux) - log_p)
+            slope = slope + share[..., None] * self.score(y, eta, **aux)
+        return slope if inside else -slope
+
+    def expand_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> ValueGradHessian:
+        # d P = sum p d log p and d2 P = sum p (d2 log p + d log p d log p') over the counts within, or minus those outside
+        counts, inside = _summed_counts(lower, upper)
+        log_p = self.log_interval(lower, upper, eta, **aux)
+        k = 1 + len(self.nuisance)
+        gradient = np.zeros((len(eta), k))
+        second = np.zeros((len(eta), k, k))
+        for count in counts:
+            term = self.value_grad_hessian(np.full(len(eta), count), eta, **aux)
+            share = np.exp(term.log_prob - log_p) * (1.0 if inside else -1.0)
+            outer = term.gradient[:, :, None] * term.gradient[:, None, :]
+            gradient += share[:, None] * term.gradient
+            second += share[:, None, None] * (outer - term.curvature)
+        outer = gradient[:, :, None] * gradient[:, None, :]
+        return ValueGradHessian(log_p, gradient, outer - second)
+
+
+def _summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
+    """Return the counts in (lower, upper], and True, or without an upper end those up to `lower`, and False."""
+    low, high = float(np.max(lower)), float(np.max(upper))
+    if np.isfinite(high):
+        return np.arange(max(low, -1.0) + 1.0, high + 1.0), True
+    return np.arange(low + 1.0), False

@@ -1,13 +1,14 @@
 """Gaussian noise: least squares is its maximum likelihood."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.mixtures import of_normals
-from probreg.special import LOG_2PI, ndtr
+from probreg.special import LOG_2PI, log_ndtr, ndtr
 
 
 @LIKELIHOODS.register
@@ -47,6 +48,18 @@ class Gaussian(LocationScaleLikelihood):
 
     def standard_cdf(self, r: Array) -> Array:
         return ndtr(r)
+
+    def standard_log_cdf(self, r: Array) -> Array:
+        return log_ndtr(r)
+
+    def symbolic_log_cdf(self, r: Any) -> Any:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        # erfc is exact to rounding where it does not underflow, and PyMC's function to 1e-8
+        near = pt.gt(r, -10.0)
+        body = pt.log(0.5 * pt.erfc(-pt.switch(near, r, 0.0) / np.sqrt(2.0)))
+        return pt.switch(near, body, pm.logcdf(pm.Normal.dist(), r))
 
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""A number with noise of one scale: y = eta + sigma e, e of a standard density."""
+"""A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, e of a standard density."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -7,14 +7,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.compiled.custom_density import CustomDensity
+from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     Array,
-    SmoothLikelihood,
+    IntervalLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
 )
-from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import check_variation, finite_response
+from probreg.likelihoods.links import IDENTITY, LOG
+from probreg.likelihoods.response import (
+    check_variation,
+    finite_response,
+    positive_response,
+)
+from probreg.special import log1mexp
 
 
 class AdditiveNoise(UnivariateLikelihood):
@@ -69,14 +75,11 @@ class AdditiveNoise(UnivariateLikelihood):
         raise NotImplementedError
 
 
-class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
-    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+class StandardDensity(IntervalLikelihood):
+    """log p(y) = log f(r) - log s + log v'(y), r = (v(y) - eta) / s, of a standard density f: v(y) is y or log y.
 
-    A family defines log f with its slopes, its distribution function and draws, and the information of one row.
+    A family defines log f with its slopes, its distribution function and draws. s is the nuisance parameter, or 1 without one.
     """
-
-    nuisance = ("sigma",)
-    noise_scale = "sigma"
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:
@@ -96,27 +99,166 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     ) -> Array:
         """Draws of f."""
 
+    def standard_log_cdf(self, r: Array) -> Array:
+        """The log of the integral of f up to r."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.standard_cdf(r))
+
+    def standard_log_survival(self, r: Array) -> Array:
+        """The log of the integral of f beyond r, by default of a symmetric f."""
+        return self.standard_log_cdf(-r)
+
+    def symbolic_log_cdf(self, r: Any) -> Any:
+        """`standard_log_cdf` of a symbol, for PyMC's graph of censored responses."""
+        raise Incompatible(
+            f"PyMC has no distribution function of the {self.name} noise: use NUTS() of probreg"
+        )
+
+    def symbolic_log_survival(self, r: Any) -> Any:
+        """`standard_log_survival` of a symbol."""
+        return self.symbolic_log_cdf(-r)
+
+    def symbolic_tails(self, y: Any, mu: Any, **aux: Any) -> tuple[Any, Any]:
+        """log P(Y <= y) and log P(Y > y) as symbols, y with finite v(y)."""
+        import pytensor.tensor as pt
+
+        v = pt.log(y) if self.support == "positive" else y
+        r = (v - mu) / self.scale(aux)
+        return self.symbolic_log_cdf(r), self.symbolic_log_survival(r)
+
+    @property
+    @abstractmethod
+    def standard_information(self) -> float:
+        """E[g^2], the Fisher information about the location at a scale of 1."""
+
+    def transform(self, y: Array) -> Array:
+        """v(y)."""
+        return y
+
+    def log_transform_slope(self, y: Array) -> Array | float:
+        """log v'(y)."""
+        return 0.0
+
+    def scale(self, aux: Mapping[str, Any]) -> Any:
+        """s among the nuisance parameters; 1 for a family without one."""
+        return aux[self.nuisance[0]] if self.nuisance else 1.0
+
+    def residual(self, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+        """r = (v(y) - eta) / s."""
+        return (self.transform(y) - eta[..., 0]) / self.scale(aux)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        log_density = self.standard_log_prob(self.residual(y, eta, aux))
+        return log_density - np.log(self.scale(aux)) + self.log_transform_slope(y)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return self.standard_cdf(self.residual(y, eta, aux))
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        g = self.standard_slopes(self.residual(y, eta, aux))[0]
+        return (g / self.scale(aux))[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        value = self.standard_information / np.square(self.scale(aux))
+        return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
+
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        return np.zeros((*eta.shape[:-1], 1, 1, 1))
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        # d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,
+        # (g + r h) / s over eta and log s, r g + r^2 h over log s
+        r = self.residual(y, eta, aux)
+        s = self.scale(aux)
+        g, h = self.standard_slopes(r)
+        cross = (g + r * h) / s
+        rows = [
+            np.stack([h / s**2, cross], -1),
+            np.stack([cross, r * g + r * r * h], -1),
+        ]
+        k = 1 + len(self.nuisance)
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux),
+            np.stack([g / s, r * g - 1.0], -1)[:, :k],
+            np.stack(rows, -2)[:, :k, :k],
+        )
+
+    def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
+        a = self.residual(lower, eta, aux)
+        b = self.residual(upper, eta, aux)
+        with np.errstate(invalid="ignore", over="ignore"):  # an end may be infinite
+            # log(F(b) - F(a)), from the tail beyond a if a > 0
+            beyond = a > 0.0
+            larger = np.where(
+                beyond, self.standard_log_survival(a), self.standard_log_cdf(b)
+            )
+            smaller = np.where(
+                beyond, self.standard_log_survival(b), self.standard_log_cdf(a)
+            )
+            rest = log1mexp(np.where(smaller == -np.inf, np.inf, larger - smaller))
+        return larger + rest
+
+    def score_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> Array:
+        log_p = self.log_interval(lower, upper, eta, **aux)
+        # d/d eta (F(b) - F(a)) = (f(a) - f(b)) / s
+        slope = self._density_share(lower, eta, aux, log_p)[1]
+        slope = slope - self._density_share(upper, eta, aux, log_p)[1]
+        return (slope / self.scale(aux))[..., None]
+
+    def _density_share(
+        self, end: Array, eta: Array, aux: Mapping[str, Any], log_p: Array
+    ) -> tuple[Array, Array]:
+        """r at an end of an interval of probability P, and f(r) / P; 0 and 0 at an infinite end."""
+        r = self.residual(end, eta, aux)
+        finite = np.isfinite(r)
+        r = np.where(finite, r, 0.0)
+        with np.errstate(under="ignore", over="ignore"):
+            return r, np.exp(self.standard_log_prob(r) - log_p) * finite
+
+    def expand_interval(
+        self, lower: Array, upper: Array, eta: Array, **aux: Any
+    ) -> ValueGradHessian:
+        log_p = self.log_interval(lower, upper, eta, **aux)
+        s = self.scale(aux)
+        k = 1 + len(self.nuisance)
+        gradient = np.zeros((len(log_p), 2))
+        second = np.zeros((len(log_p), 2, 2))
+        for end, sign in ((lower, -1.0), (upper, 1.0)):
+            # d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
+            r, share = self._density_share(end, eta, aux, log_p)
+            share = sign * share
+            g = self.standard_slopes(r)[0]
+            dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)
+            gradient += share[:, None] * dr
+            bend = -g[:, None, None] * dr[:, :, None] * dr[:, None, :]
+            bend[:, 0, 1] += 1.0 / s
+            bend[:, 1, 0] += 1.0 / s
+            bend[:, 1, 1] += r
+            second += share[:, None, None] * bend
+        curvature = gradient[:, :, None] * gradient[:, None, :] - second
+        return ValueGradHessian(log_p, gradient[:, :k], curvature[:, :k, :k])
+
+
+class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
+    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+
+    A family also defines the variance of f.
+    """
+
+    nuisance = ("sigma",)
+    noise_scale = "sigma"
+
     @property
     @abstractmethod
     def standard_variance(self) -> float:
         """The variance of f, inf where there is none."""
 
-    @property
-    @abstractmethod
-    def standard_information(self) -> float:
-        """E[h], the Fisher information about the location at a scale of 1."""
-
-    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r, sigma = _residual(y, eta, aux)
-        return self.standard_log_prob(r) - np.log(sigma)
-
     def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
         import pytensor.tensor as pt
 
         return self.standard_log_prob((y - mu) / aux[0]) - pt.log(aux[0])
-
-    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return self.standard_cdf(_residual(y, eta, aux)[0])
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         # 2 sigma^2 (log f(0) - log f(r / sigma)) = r^2 for normal noise: squared units of y
@@ -134,32 +276,60 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
             rng, np.broadcast_shapes(mean.shape, np.shape(sigma))
         )
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r, sigma = _residual(y, eta, aux)
-        return (self.standard_slopes(r)[0] / sigma)[..., None]
 
-    def information(self, eta: Array, **aux: Any) -> Array:
-        value = self.standard_information / np.square(aux["sigma"])
-        return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
+class LogLocationScaleLikelihood(StandardDensity):
+    """log y = eta + s e, y > 0 and e of a standard density f: a model of accelerated failure times.
 
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        # with r = (y - eta) / s: d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,
-        # (g + r h) / s over eta and log s, r g + r^2 h over log s
-        r, s = _residual(y, eta, aux)
-        g, h = self.standard_slopes(r)
-        cross = (g + r * h) / s
-        rows = [
-            np.stack([h / s**2, cross], -1),
-            np.stack([cross, r * g + r * r * h], -1),
-        ]
-        return ValueGradHessian(
-            self.log_prob(y, eta, **aux),
-            np.stack([g / s, r * g - 1.0], -1),
-            np.stack(rows, -2),
+    exp(coefficient) multiplies every quantile of y. A family also defines its mean, with `link_mean_and_slope`, and its PyMC
+    distribution; f need not be symmetric, but E[h] = E[g^2] and the mean of g is 0.
+
+    References
+    ----------
+    Kalbfleisch & Prentice 2002, section 2.2.
+    """
+
+    may_diverge = False
+    support = "positive"
+    link = LOG
+
+    def check_response(self, values: Array) -> None:
+        check_variation(np.log(self.encode(values)))
+
+    def encode(self, values: Array) -> Array:
+        return positive_response(
+            values,
+            type(self).__name__,
+            "correct these rows or leave them out; log y has no value there",
         )
 
+    def transform(self, y: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # of y <= 0
+            return np.log(np.maximum(y, 0.0))
 
-def _residual(y: Array, eta: Array, aux: Any) -> tuple[Array, Any]:
-    """r = (y - eta) / sigma, and sigma."""
-    sigma = aux["sigma"]
-    return (y - eta[..., 0]) / sigma, sigma
+    def log_transform_slope(self, y: Array) -> Array:
+        return -self.transform(y)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        with np.errstate(invalid="ignore", over="ignore"):
+            log_density = super().log_prob(y, eta, **aux)
+        return np.where(np.asarray(y) > 0.0, log_density, -np.inf)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        logs = np.log(y)
+        return logs[:, None], dict.fromkeys(self.nuisance, float(np.std(logs)) or 1.0)
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        # f has its maximum at 0
+        return np.log(y)[:, None]
+
+    def base_measure(self, y: Array) -> Array:
+        return self.log_transform_slope(y)
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return self.scale(aux), np.log(self.scale(aux))
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        s = self.scale(aux)
+        shape = np.broadcast_shapes(eta.shape[:-1], np.shape(s))
+        with np.errstate(over="ignore"):
+            return np.exp(eta[..., 0] + s * self.standard_sample(rng, shape))

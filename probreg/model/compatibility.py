@@ -14,15 +14,17 @@ from probreg.data.checked_arrays import is_array
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible, require_unicode
-from probreg.formula.terms import Counted
+from probreg.formula.terms import Counted, Truncation
 from probreg.likelihoods import (
     LIKELIHOODS,
     Binomial,
+    Censored,
     Gaussian,
     Likelihood,
     MayDiverge,
     Multinomial,
     SoftmaxLikelihood,
+    Truncated,
 )
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
@@ -57,10 +59,17 @@ def response_of_counts(
     >>> response_of_counts(Bernoulli(), "p")[0]
     Binomial(trials=None)
     """
-    if likelihood is None:
-        return {None: Gaussian, "p": Binomial, "counts": Multinomial}[counted](), ()
+    if likelihood is None and counted in ("p", "counts"):
+        return {"p": Binomial, "counts": Multinomial}[counted](), ()
+    likelihood = likelihood or Gaussian()
     if counted is None:
         return likelihood, ()
+    if counted == "cens":
+        if isinstance(likelihood, Censored):
+            return likelihood, ()
+        return Censored(likelihood), ()
+    if isinstance(counted, Truncation):
+        return Truncated(likelihood, *counted), ()
     count_likelihood = likelihood.of_counts()
     expected = Binomial if counted == "p" else Multinomial
     if not isinstance(count_likelihood, expected):

@@ -28,6 +28,7 @@ from probreg.data import (
     own_name,
     weights_without_empty_trials,
 )
+from probreg.data.censoring import CensoredResponse
 from probreg.data.weights import (
     RowWeights,
     WeightsLike,
@@ -92,7 +93,8 @@ class FromData(ABC):
         ----------
         formula : str
             Response and terms. `p(successes, trials) ~ x` counts trials and `counts(a, b, c) ~ x` classes, a row being
-            one observation.
+            one observation. `cens(time, event)`, `cens(lower, upper)` and `cens(y, lower=0)` are censored responses, and
+            `trunc(y, lower=1)` is a truncated one.
         data : table
             pandas, polars, arrow, or a mapping from names to columns.
         likelihood : Likelihood or str, optional
@@ -153,7 +155,7 @@ class FromData(ABC):
     def from_arrays(
         cls,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | CensoredResponse,
         *,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
@@ -174,7 +176,7 @@ class FromData(ABC):
         X : array (n, q)
             The columns, without a column of ones.
         y : array (n,) or (n, K)
-            The response; counts (n, K) are Multinomial.
+            The response; counts (n, K) are Multinomial, and `pr.censored(time, event)` is a censored response.
         columns : sequence of str, optional
             Names of the columns; x1, x2, ... without it.
         intercept : bool
@@ -225,14 +227,19 @@ class FromData(ABC):
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         )  # fmt: skip
-        values, levels = as_response(y)
+        if isinstance(y, CensoredResponse):
+            values, levels = y.ends, None
+        else:
+            values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")
         if len(values) != design.n:
             raise DataError(
                 f"X has {design.n} rows and y has {len(values)}: they must match"
             )
-        values, counts = of_rows(choices.likelihood, values, trials)
+        counts: Counted | None = "cens"
+        if not isinstance(y, CensoredResponse):
+            values, counts = of_rows(choices.likelihood, values, trials)
         design = replace(
             design, weights=weights_without_empty_trials(values, counts, design.weights)
         )

@@ -116,7 +116,9 @@ def from_parts(
         )
     survey, unit = normalised_survey(total, blocks.kind)
     notes: tuple[str, ...] = ()
-    if survey.values.ndim == 2:  # counts, which `of_rows` has checked
+    if (
+        survey.values.ndim == 2 and likelihood.of_counts() is not None
+    ):  # counts, which `of_rows` has checked
         kind: Counted = (
             "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
         )

@@ -36,6 +36,7 @@ from probreg.data import (
     by_kind,
     weights_without_empty_trials,
 )
+from probreg.data.censoring import CensoredResponse
 from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
 from probreg.data.rows import own_labels, plus_offset
@@ -243,7 +244,9 @@ class Model(FromData):
             reason = "a model of these rows has no column for it; fit all rows together"
             refuse_unseen(design, design.recipe.groups_at(data), reason)
         design = replace(design, read=read_at(design, data))
-        if y is not None:
+        if isinstance(y, CensoredResponse):
+            values, counts = y.ends, None
+        elif y is not None:
             values, counts = of_rows(self.likelihood, as_response(y)[0], trials)
         elif trials is not None:
             raise DataError(
@@ -256,7 +259,7 @@ class Model(FromData):
                 raise DataError(
                     f"{str(error).rstrip('.')}. The response is read from the rows too, or given as y="
                 ) from error
-            if values.ndim == 1:
+            if values.ndim == 1 or self.likelihood.of_counts() is None:
                 counts = None
             elif self.likelihood.levels:
                 counts = "counts"

@@ -331,7 +331,11 @@ class Predictive(PrintsTable):
         """
         upto = self.cdf(y)
         if not self._require_order().is_discrete:
-            return upto
+            ends = self._join_given(y)
+            below = self._require_order().lower_end(ends)
+            return (
+                upto if below is ends else upto - (1.0 - u) * (upto - self.cdf(below))
+            )
         return upto - (1.0 - u) * np.exp(self.log_prob(y))
 
     def _bracket(self, prob: float) -> tuple[Array, Array]:

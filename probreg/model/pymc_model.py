@@ -220,6 +220,8 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
     coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
     if likelihood.outcomes:
         coords["outcome"] = list(likelihood.outcomes)
+    if np.ndim(likelihood.pymc_value(design.observed)) == 2:
+        coords["end"] = ["lower", "upper"]
     if isinstance(likelihood, OfTrials) and likelihood.levels:
         coords["level"] = [str(v) for v in likelihood.levels]
     return coords
@@ -270,13 +272,23 @@ def _observe(
     cls, parameters = likelihood.pymc(
         eta, **likelihood.at_rows(aux_values, design.precision), **row_values
     )
-    y = likelihood.drawn(design.observed)
+    y = likelihood.pymc_value(design.observed)
     if likelihood.is_discrete:
         y = y.astype(int)
     if design.weights is None:
-        cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])
+        cls(
+            name,
+            **parameters,
+            observed=y,
+            dims=("obs", _second_dim(likelihood))[: y.ndim],
+        )
     else:
         pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
+
+
+def _second_dim(likelihood: Likelihood) -> str:
+    """Return the dim of the numbers of a row of the response: the classes that are counted, or the ends of an interval."""
+    return "level" if likelihood.levels else "end"
 
 
 def _predictor_dim(likelihood: Likelihood) -> str:

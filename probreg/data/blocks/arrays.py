@@ -36,7 +36,7 @@ class ArrayBlocks:
     """
 
     recipe: ArrayColumns
-    compose: Callable[[Array, Any], tuple[Array, str | None]]
+    compose: Callable[[Array, Any], tuple[Array, Any]]
     encode: Callable[[Array], Array] = np.asarray
     kind: WeightKind = "frequency"
     # factor of the weights, so that sampling weights sum to the number of rows
@@ -81,7 +81,7 @@ class ArrayBlocks:
 
 def array_blocks(
     blocks: Any, *, columns: Sequence[str] | None, intercept: bool, kind: WeightKind,
-    compose: Callable[[Array, Any], tuple[Array, str | None]], progress: bool | None,
+    compose: Callable[[Array, Any], tuple[Array, Any]], progress: bool | None,
 ) -> tuple[ArrayBlocks, LocalPart]:  # fmt: skip
     """Return the function that makes blocks from arrays, and the arrays as a part.
 

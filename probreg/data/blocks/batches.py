@@ -81,8 +81,8 @@ class Selection:
             tally.dropped += int(dropped.sum())
             tally.missing.update({name: int(m.sum()) for name, m in missing.items()})
             table = table.part(~dropped)
-        table = complete(table, "raise")[0]
-        refuse_infinite(table)
+        table = complete(table, "raise", self.layout.end_columns)[0]
+        refuse_infinite(table.without(self.layout.end_columns))
         return table
 
     def _require_same_kinds(self, table: DataTable) -> None:

@@ -58,6 +58,10 @@ class DataTable:
             columns, self.rows[keep], None if self.counts is None else self.counts[keep]
         )
 
+    def without(self, names: frozenset[str]) -> "DataTable":
+        """Return the table without the named columns."""
+        return self.only(tuple(name for name in self.columns if name not in names))
+
     def only(self, names: tuple[str, ...]) -> "DataTable":
         """Return the table with only the named columns."""
         return DataTable(

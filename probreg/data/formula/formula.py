@@ -91,14 +91,16 @@ def read_formula(
     all_rows = table
     notes: tuple[str, ...] = ()
     if not (isinstance(missing, str) and missing == "raise"):
-        all_rows, notes = complete(table, missing)
+        all_rows, notes = complete(table, missing, parts.end_columns)
     memory = Memory()
     counted = rows_that_count(all_rows, weight, parts.count_columns)
     counted |= not counted.any()
     table = complete(
-        all_rows.part(counted) if not counted.all() else all_rows, missing
+        all_rows.part(counted) if not counted.all() else all_rows,
+        missing,
+        parts.end_columns,
     )[0]
-    refuse_infinite(table)
+    refuse_infinite(table.without(parts.end_columns))
     has_trials = rows_with_trials(parts, table)
     if has_trials.any() and not has_trials.all():
         counted[counted] = has_trials

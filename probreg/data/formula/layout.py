@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
+from probreg.data.censoring import response_ends
 from probreg.data.checked_arrays import INTERCEPT, check_trials
 from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
@@ -35,7 +36,7 @@ from probreg.data.formula.transforms import FactorColumns
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
-from probreg.errors import DataError, require_unicode
+from probreg.errors import DataError, require_unicode, rows_named
 from probreg.formula.expression import Expression
 from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
@@ -245,6 +246,18 @@ def counts_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndar
     else:
         check_counts(counts, term=parts.response, table=table)
     return counts
+
+
+def ends_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndarray:
+    """Return the lower and upper ends (n, 2) of a censored response at the rows of a table. DataError names row and value."""
+    values = {}
+    for name, part in zip(parts.parts_of_ends, parts.outcome):
+        result = np.asarray(evaluate_expression(part, table, memory))
+        if is_truth(part, table.columns):
+            result = result.astype(bool)
+        values[name] = np.broadcast_to(result, table.rows.shape[:1])
+    with rows_named(table.rows):
+        return response_ends(values)
 
 
 def _not_a_predictor(name: str, table: DataTable, kind: str) -> DataError:

@@ -19,6 +19,7 @@ from probreg.data.formula.columns import DataTable, kind_of, missing_values, rea
 from probreg.data.formula.evaluate import Memory
 from probreg.data.formula.layout import (
     counts_at,
+    ends_at,
     factor_levels,
     lay_out,
     numeric,
@@ -299,7 +300,8 @@ class Recipe(ColumnRecipe):
 
     def outcome_at(self, data: Any) -> Any:
         """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
-        table = _new_rows(data, self.layout.outcome_variables)
+        layout = self.layout
+        table = _new_rows(data, layout.outcome_variables, layout.end_columns)
         return response_values(self.layout, table, self.memory)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
@@ -386,8 +388,10 @@ def make_columns(
 
 def response_values(parts: FormulaLayout, table: DataTable, memory: Memory) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
-    if parts.counted:
+    if parts.has_counts:
         return counts_at(parts, table, memory)
+    if parts.parts_of_ends:
+        return ends_at(parts, table, memory)
     (expression,) = parts.outcome
     if expression.column is None:
         return numeric(expression, table, memory)
@@ -397,7 +401,7 @@ def response_values(parts: FormulaLayout, table: DataTable, memory: Memory) -> A
 
 def rows_with_trials(parts: FormulaLayout, table: DataTable) -> np.ndarray:
     """Return which rows (n,) have trials in a response of counts that are expressions; `rows_that_count` finds them in columns."""
-    if not parts.counted or parts.count_columns:
+    if not parts.has_counts or parts.count_columns:
         return np.ones(len(table.rows), dtype=bool)
     return np.asarray(response_values(parts, table, Memory()).any(1))
 
@@ -416,12 +420,14 @@ def require_response(parts: FormulaLayout, table: DataTable) -> None:
     )
 
 
-def _new_rows(data: Any, variables: tuple[str, ...]) -> DataTable:
+def _new_rows(
+    data: Any, variables: tuple[str, ...], ends: frozenset[str] = frozenset()
+) -> DataTable:
     table = read_table(data)
     require(table, variables)
     table = table.only(variables)
-    refuse_missing(table)
-    refuse_infinite(table)
+    refuse_missing(table.without(ends))
+    refuse_infinite(table.without(ends))
     return table
 
 

@@ -25,6 +25,7 @@ from probreg.diagnostics.findings import (
     Verdict,
 )
 from probreg.diagnostics.simulation.sbc import describe_departure
+from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
@@ -230,6 +231,11 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     are used twice and p-values concentrate around 1/2 (Bayarri & Berger 2000).
     """
     design = fit.model.design
+    fit.model.likelihood.require_exact(
+        design.observed,
+        "a posterior predictive check",
+        "residuals(kind='quantile') and the LOO-PIT test allow for it",
+    )
     if design.weights is not None:
         design = design.take(observation_rows(fit.model)[0])
     # replicates do not depend on the order of the rows
@@ -286,7 +292,10 @@ class PredictiveDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         rare_p = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
         require_counts(fit, 0, continuous=True)
-        checks = predictive_checks(fit)
+        try:
+            checks = predictive_checks(fit)
+        except Incompatible as error:
+            raise NotApplicable(str(error)) from None
         if not checks:
             raise NotApplicable(
                 f"no test statistics for the {fit.model.likelihood.name} likelihood"
@@ -409,10 +418,9 @@ def _left_out(
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
     w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
     upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
-    if not likelihood.is_discrete:
+    below = likelihood.lower_end(rows.observed)
+    if below is rows.observed:
         return upper, upper
-    y = rows.observed
-    below = likelihood.join(likelihood.drawn(y) - 1.0, **likelihood.given(y))
     return (w * likelihood.cdf(below, eta, **parameters)).sum(0), upper
 
 

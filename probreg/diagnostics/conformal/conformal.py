@@ -87,6 +87,9 @@ def conformal(
         raise Incompatible(
             f"conformal intervals: rows with {weight_kind} weights are not exchangeable with a new row; predict has intervals"
         )
+    fit.model.likelihood.require_exact(
+        fit.model.design.observed, "conformal prediction", "predict has intervals"
+    )
     for name, value in {"y": y, "offset": offset, "trials": trials}.items():
         if data is None and value is not None:
             raise DataError(

@@ -193,6 +193,12 @@ def covariance_of_kind(
     """
     if kind not in _KINDS:
         raise DataError(f"covariance({kind!r}): expected one of {', '.join(_KINDS)}")
+    if kind == "expected" and model.design.has_rows:
+        model.likelihood.require_exact(
+            model.design.sample.observed,
+            "the expected information",
+            "take kind='observed'",
+        )
     if kind not in ROBUST:
         refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)

@@ -127,6 +127,11 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
             f"no posterior predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
         )
     fit.model.design.need_rows("a posterior predictive check")
+    likelihood.require_exact(
+        fit.model.design.observed,
+        "a posterior predictive check",
+        "use plot.diagnose(fit)",
+    )
     counts = isinstance(likelihood, CountLikelihood)
     name = "plot_ppc_rootogram" if counts else "plot_ppc_dist"
     return _draw(name, fit.tree, figsize)

@@ -1,0 +1,447 @@
+"""Responses that are known to lie in an interval (censored), and families that are restricted to one (truncated)."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.compiled.custom_density import CustomDensity
+from probreg.errors import DataError, Incompatible, row_error
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    IntervalLikelihood,
+    Level,
+    Likelihood,
+    MayDiverge,
+    Recession,
+    SmoothLikelihood,
+    Support,
+    UnivariateLikelihood,
+    ValueGradHessian,
+)
+from probreg.likelihoods.gaussian import Gaussian
+from probreg.likelihoods.links import Link
+from probreg.likelihoods.poisson import Poisson
+
+
+class OfBase(UnivariateLikelihood, SmoothLikelihood):
+    """A likelihood with the linear predictor and nuisance parameters of another one, its `base`.
+
+    It has no noise scale, because its density is not a function of the residual alone.
+    """
+
+    base: Likelihood
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.base, IntervalLikelihood):
+            raise Incompatible(
+                f"a {self.name} response needs the distribution function of its family with derivatives, and the {self.base.name} "
+                "likelihood has none; take one such as Gaussian(), Weibull(), LogLogistic() or Poisson()"
+            )
+
+    @property
+    def family(self) -> IntervalLikelihood:
+        """The base."""
+        assert isinstance(self.base, IntervalLikelihood)  # checked above
+        return self.base
+
+    @property
+    def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.base.nuisance
+
+    @property
+    def at_zero(self) -> Any:  # type: ignore[override]
+        return self.base.at_zero
+
+    @property
+    def centre(self) -> str:
+        return self.base.centre
+
+    @property
+    def link(self) -> Link:
+        return self.base.link
+
+    @property
+    def support(self) -> Support | Array:
+        return self.base.support
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Censored(OfBase, MayDiverge):
+    """Responses of a family `base` that are exact, or known to lie in an interval: right, left or interval censored.
+
+    A row y is (lower, upper): equal if the response is exact, with upper = inf if it is right censored and lower = -inf if it is left
+    censored. log p is the log density of an exact row, and log P(lower < Y <= upper) of a censored one. Censoring is assumed to be
+    independent of the response given the columns. Means, quantiles and draws are of the uncensored response. The expected information
+    is that of exact responses.
+
+    Formulas write `cens(time, event)`, `cens(lower, upper)` or `cens(y, lower=0)`; arrays `pr.censored(time, event)`.
+
+    Parameters
+    ----------
+    base : Likelihood
+        The family of the response, continuous.
+
+    References
+    ----------
+    Kalbfleisch & Prentice 2002, section 3.2.
+
+    Examples
+    --------
+    >>> y = np.array([[1.0, np.inf]])
+    >>> float(Censored(Gaussian()).log_prob(y, np.array([[1.0]]), sigma=2.0)[0].round(6))
+    -0.693147
+    """
+
+    base: Likelihood = field(default_factory=Gaussian)
+
+    name = "censored"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base.is_discrete:
+            raise Incompatible(
+                f"cens(...) is of a continuous response, and a {self.base.name} response is a count; trunc(y, lower=1) restricts counts"
+            )
+
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        # the distribution function of a log-concave density is log-concave
+        return self.family.concave
+
+    def bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
+    ) -> Self:
+        y = self.encode(values)
+        if not len(y):
+            return self
+        if not np.isfinite(y).any():
+            raise DataError("every row of the response is unknown: (-inf, inf)")
+        return self
+
+    def encode(self, values: Array) -> Array:
+        """Return (n, 2), lower and upper ends."""
+        y = np.asarray(values, dtype=float)
+        if y.ndim != 2 or y.shape[1] != 2:
+            raise DataError(
+                f"a censored response has a lower and an upper end per row, got an array of shape {y.shape}: write cens(time, event) or "
+                "cens(lower, upper) in a formula, or pass pr.censored(time, event)"
+            )
+        bad = np.flatnonzero(np.isnan(y).any(1) | ~(y[:, 0] <= y[:, 1]))
+        if len(bad):
+            low, high = y[bad[0]]
+            raise row_error(
+                "a censored response has lower <= upper; ",
+                bad[0],
+                f" has lower = {low:g} and upper = {high:g}",
+            )
+        bad = np.flatnonzero(np.isinf(y).all(1))
+        if len(bad):
+            raise row_error(
+                "", bad[0], " of the response has no finite end: leave the row out"
+            )
+        exact = ~self.is_censored(y)
+        if exact.any():
+            # errors of the family name a row among the exact ones
+            try:
+                self.base.encode(y[exact, 0])
+            except DataError as error:
+                if error.of_row is None:
+                    raise
+                before, place, after = error.of_row
+                raise row_error(
+                    before, int(np.flatnonzero(exact)[place]), after
+                ) from None
+        if self.base.support == "positive":
+            bad = np.flatnonzero(
+                (y[:, 1] <= 0.0) | (np.isfinite(y[:, 0]) & (y[:, 0] < 0.0))
+            )
+            if len(bad):
+                raise row_error(
+                    f"a {self.base.name} response is positive; ",
+                    bad[0],
+                    f" ends at {y[bad[0], 0]:g} and {y[bad[0], 1]:g}",
+                )
+        return y
+
+    def is_censored(self, y: Array) -> Array:
+        return np.asarray(y)[..., 0] != np.asarray(y)[..., 1]
+
+    def drawn(self, y: Array) -> Array:
+        """The exact responses, nan where a row is censored."""
+        y = np.asarray(y)
+        return np.where(self.is_censored(y), np.nan, y[..., 0])
+
+    def join(self, drawn: Array, **given: Array) -> Array:
+        return np.stack([drawn, drawn], -1)
+
+    def response(self, y: Array) -> Array:
+        return self.drawn(y)
+
+    def describe(self, response: str) -> str:
+        return self.base.describe(response) + "; censored responses"
+
+    def _known(self, y: Array) -> Array:
+        """A finite response in each row: the exact one, the middle of an interval, or the finite end."""
+        low, high = np.asarray(y).T
+        positive = self.base.support == "positive"
+        low = np.where(np.isfinite(low) & ~(positive & (low <= 0.0)), low, high)
+        high = np.where(np.isfinite(high), high, low)
+        return 0.5 * (low + high)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return self.base.initial_eta(self._known(y))
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        # log P(lower < Y) goes to 0 as eta increases
+        far = 40.0 * np.asarray(next(iter(aux.values()), 1.0))
+        eta = self.base.saturated_predictor(self._known(y), **aux)
+        low, high = np.asarray(y).T
+        open_below = ~np.isfinite(low) | (
+            (self.base.support == "positive") & (low <= 0.0)
+        )
+        return eta + (far * (np.isinf(high) * 1.0 - open_below))[:, None]
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.base.mean(eta, **aux)
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> Any:
+        return self.base.link_mean_and_slope(eta, **aux)
+
+    def response_variance(self, eta: Array, **known: Any) -> Array | None:
+        return self.base.response_variance(eta, **known)
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        return self.family.information(eta, **aux)
+
+    def dispersion(self, aux: Any) -> float:
+        return self.base.dispersion(aux)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        low, high, exact = self._split(y)
+        inside = self.family.log_interval(low, high, eta, **aux)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(
+                exact, self.family.log_prob(self._filled(y), eta, **aux), inside
+            )
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        low, high, exact = self._split(y)
+        density = self.family.score(self._filled(y), eta, **aux)
+        inside = self.family.score_interval(low, high, eta, **aux)
+        return np.where(exact[..., None], density, inside)
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        low, high, exact = self._split(y)
+        density = self.family.value_grad_hessian(self._filled(y), eta, **aux)
+        inside = self.family.expand_interval(low, high, eta, **aux)
+        return ValueGradHessian(
+            *(
+                np.where(exact.reshape(-1, *[1] * (v.ndim - 1)), v, w)
+                for v, w in zip(density, inside)
+            )
+        )
+
+    def _split(self, y: Array) -> tuple[Array, Array, Array]:
+        """Lower and upper ends, (0, inf) of the support or the line in exact rows, and which rows are exact."""
+        y = np.asarray(y)
+        exact = ~self.is_censored(y)
+        return (
+            np.where(exact, -np.inf, y[..., 0]),
+            np.where(exact, np.inf, y[..., 1]),
+            exact,
+        )
+
+    def _filled(self, y: Array) -> Array:
+        """The exact responses, 1 in other rows."""
+        y = np.asarray(y)
+        return np.where(self.is_censored(y), 1.0, y[..., 0])
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """P(Y <= the upper end)."""
+        return self.family.cdf(np.asarray(y)[..., 1], eta, **aux)
+
+    def lower_end(self, y: Array) -> Array:
+        return np.asarray(y)[..., [0, 0]]
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        return self.join(self.base.sample(rng, eta, **aux))
+
+    def recession(self, y: Array) -> Recession:
+        # P(lower < Y) increases with eta, P(Y <= upper) decreases; others fall on both sides
+        y = np.asarray(y)
+        right = np.isinf(y[:, 1])
+        left = self._open_below(y) & ~right
+        direction = np.where(left, -1.0, 1.0)[:, None]
+        return Recession(np.arange(len(y)), direction, ~(right | left))
+
+    def _open_below(self, y: Array) -> Array:
+        return np.isinf(y[:, 0]) | (
+            (self.base.support == "positive") & (y[:, 0] <= 0.0) & self.is_censored(y)
+        )
+
+    def absent_outcomes(self, y: Array) -> Array:
+        rows = self.recession(y)
+        one_way = ~rows.equal.any() and abs(rows.directions.sum()) == len(rows.rows)
+        return np.array([bool(one_way)])
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return f"each of {rows} rows is censored on the same side: the response is estimated as infinite"
+
+    def pymc_value(self, y: Array) -> Array:
+        return np.asarray(y)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        """Return a distribution of (lower, upper), with exact draws."""
+
+        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
+            if size is None:
+                size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
+            predictor = np.broadcast_to(mu, size)[..., None]
+            return self.sample(rng, predictor, **dict(zip(self.nuisance, values)))
+
+        parameters = {a: aux[a] for a in self.nuisance}
+        signature = ",".join(["()"] * (1 + len(parameters))) + "->(2)"
+        density = CustomDensity(self.symbolic_log_prob, draw, signature)
+        return density, {"mu": eta[:, 0], **parameters}
+
+    def symbolic_log_prob(self, y: Any, mu: Any, *values: Any) -> Any:
+        """log p of rows (lower, upper), as PyMC's graph."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        family = self.family
+        aux = dict(zip(self.nuisance, values))
+        low, high = y[..., 0], y[..., 1]
+        open_above = pt.isinf(high)
+        open_below = pt.isinf(low)
+        if self.base.support == "positive":
+            open_below = open_below | pt.le(low, 0.0)
+        # infinite ends would make the slopes nan
+        a = pt.switch(open_below, 1.0, low)
+        b = pt.switch(open_above, 1.0, high)
+        exact = pt.eq(low, high)
+        kind, parameters = family.pymc(mu[..., None], **aux)
+        density = pm.logp(kind.dist(**parameters), a)
+        below_a, beyond_a = family.symbolic_tails(a, mu, **aux)
+        below_b, beyond_b = family.symbolic_tails(b, mu, **aux)
+        upper_tail = pt.gt(below_a, beyond_a)
+        larger = pt.switch(upper_tail, beyond_a, below_b)
+        smaller = pt.switch(upper_tail, beyond_b, below_a)
+        gap = pt.switch(exact | open_above | open_below, 1.0, larger - smaller)
+        interval = larger + pt.log(-pt.expm1(-gap))
+        one_sided = pt.switch(open_above, beyond_a, below_b)
+        censored = pt.switch(open_above | open_below, one_sided, interval)
+        return pt.switch(exact, density, censored)
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Truncated(OfBase):
+    """Responses of a family `base` of which only those with lower <= y <= upper are observed.
+
+    p(y) is the density of the family divided by P(lower <= Y <= upper). Formulas write `trunc(y, lower=1)`. Predictions are of the
+    family itself, before truncation.
+
+    Parameters
+    ----------
+    base : Likelihood
+        The family.
+    lower : float
+        The smallest response, -inf for none.
+    upper : float
+        The largest response, inf for none.
+
+    Examples
+    --------
+    >>> float(Truncated(Poisson(), lower=1.0).log_prob(np.array([1.0]), np.array([[0.0]]))[0].round(6))
+    -0.541325
+    """
+
+    base: Likelihood = field(default_factory=Poisson)
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    name = "truncated"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.lower < self.upper:
+            raise DataError(
+                f"trunc: lower={self.lower:g} and upper={self.upper:g}; expected lower below upper"
+            )
+
+    def bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
+    ) -> Self:
+        self.encode(values)
+        return replace(self, base=self.base.bind(values, levels, chosen))
+
+    def encode(self, values: Array) -> Array:
+        y = self.base.encode(values)
+        bad = np.flatnonzero((y < self.lower) | (y > self.upper))
+        if len(bad):
+            raise row_error(
+                f"a response truncated to [{self.lower:g}, {self.upper:g}] lies within; ",
+                bad[0],
+                f" holds {y[bad[0]]:g}",
+            )
+        return y
+
+    def describe(self, response: str) -> str:
+        return f"{self.base.describe(response)}; truncated to [{self.lower:g}, {self.upper:g}]"
+
+    def _ends(self) -> tuple[Array, Array]:
+        """P(lower < Y <= upper) is of these ends: below the first count of a discrete response."""
+        low = np.ceil(self.lower) - 1.0 if self.base.is_discrete else self.lower
+        return np.full(1, low), np.full(1, self.upper)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return self.base.initial_eta(y)
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.base.mean(eta, **aux)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        log_density = self.family.log_prob(y, eta, **aux)
+        return log_density - self.family.log_interval(*self._ends(), eta, **aux)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        inside = self.family.score_interval(*self._ends(), eta, **aux)
+        return self.family.score(y, eta, **aux) - inside
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        density = self.family.value_grad_hessian(y, eta, **aux)
+        low, high = (np.full(len(eta), v[0]) for v in self._ends())
+        inside = self.family.expand_interval(low, high, eta, **aux)
+        return ValueGradHessian(*(v - w for v, w in zip(density, inside)))
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        # of the family, at least that of a truncated response
+        return self.family.information(eta, **aux)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        low, high = self._ends()
+        below = self.family.cdf(low, eta, **aux)
+        total = np.exp(self.family.log_interval(low, high, eta, **aux))
+        share = (self.family.cdf(np.minimum(y, high), eta, **aux) - below) / total
+        return np.clip(share, 0.0, 1.0)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        y = self.base.sample(rng, eta, **aux)
+        for _ in range(10_000):
+            outside = (y < self.lower) | (y > self.upper)
+            if not outside.any():
+                return y
+            y = np.where(outside, self.base.sample(rng, eta, **aux), y)
+        raise DataError(
+            f"no draw in [{self.lower:g}, {self.upper:g}] after 10,000 tries: the family has hardly any mass there"
+        )
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        raise Incompatible(
+            "a truncated response has no PyMC model here yet; use Laplace() or a mode"
+        )

@@ -1,0 +1,219 @@
+"""Censored and truncated responses: derivatives, PyMC's density, forms of a formula, and consumers of exact responses."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.likelihoods import Censored, Exponential, Truncated
+
+from .cases import SIGMA, slope
+
+CONTINUOUS = [pr.Gaussian(), pr.StudentT(), pr.Weibull(), Exponential(), pr.LogLogistic()]  # fmt: skip
+CASES = [
+    *map(Censored, CONTINUOUS),
+    Truncated(pr.Poisson(), lower=1.0),
+    Truncated(pr.NegativeBinomial(), lower=2.0, upper=9.0),
+    Truncated(pr.Gaussian(), lower=0.0),
+]
+every = pytest.mark.parametrize("likelihood", CASES, ids=lambda v: f"{v.name}-{v.base.name}")  # fmt: skip
+
+
+def ends(n: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Exact, right censored, left censored and interval censored rows."""
+    low = np.random.default_rng(2).gamma(2.0, 1.0, n)
+    high = low.copy()
+    high[3:6], low[6:9] = np.inf, -np.inf
+    high[9:] += 1.0
+    return low, high
+
+
+def rows(likelihood, n=12):
+    rng = np.random.default_rng(1)
+    eta = rng.normal(0.4, 1.0, (n, 1))
+    aux = dict.fromkeys(likelihood.nuisance, SIGMA)
+    if isinstance(likelihood, Censored):
+        return np.stack(ends(n), 1), eta, aux
+    return likelihood.sample(rng, eta, **aux), eta, aux
+
+
+@every
+def test_gradient_and_curvature_are_slopes(likelihood):
+    y, eta, aux = rows(likelihood)
+
+    def shifted(over, t):
+        scaled = {a: v * np.exp(t * (over == 1)) for a, v in aux.items()}
+        return likelihood.value_grad_hessian(y, eta + t * (over == 0), **scaled)
+
+    exact = shifted(0, 0.0)
+    np.testing.assert_allclose(
+        likelihood.log_prob(y, eta, **aux), exact.log_prob, rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        likelihood.score(y, eta, **aux), exact.gradient[:, :1], rtol=1e-12
+    )
+    for k in range(1 + len(aux)):
+        numeric = slope(lambda t, k=k: shifted(k, t).log_prob)
+        np.testing.assert_allclose(exact.gradient[:, k], numeric, rtol=1e-7, atol=1e-8)
+        numeric = -slope(lambda t, k=k: shifted(k, t).gradient)
+        np.testing.assert_allclose(exact.curvature[:, k], numeric, rtol=1e-6, atol=1e-7)
+
+
+@every
+def test_leading_axes_are_draws(likelihood):
+    y, eta, aux = rows(likelihood)
+    draws = np.random.default_rng(0).normal(size=(2, 3, 1, 1)) + eta
+    for f in (likelihood.log_prob, likelihood.score):
+        together = f(y, draws, **{a: np.full((2, 3, 1), v) for a, v in aux.items()})
+        np.testing.assert_allclose(together[1, 2], f(y, draws[1, 2], **aux), rtol=1e-13)
+
+
+@pytest.mark.parametrize("base", CONTINUOUS, ids=lambda v: v.name)
+def test_tails_keep_their_digits(base):
+    """A right censored row far above its prediction, and an interval far above it."""
+    y = np.array([[np.exp(3.0), np.inf], [np.exp(3.0), np.exp(3.0) + 1e-3]])
+    eta = np.full((2, 1), -2.0)
+    likelihood, aux = Censored(base), dict.fromkeys(base.nuisance, 1.3)
+    found = likelihood.value_grad_hessian(y, eta, **aux)
+    assert all(np.isfinite(v).all() for v in found)
+    density = base.log_prob(y[1:, 0] + 5e-4, eta[1:], **aux)
+    assert found.log_prob[1] == pytest.approx(
+        float(density[0]) + np.log(1e-3), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "base", [pr.Gaussian(), pr.Weibull(), Exponential(), pr.LogLogistic()], ids=lambda v: v.name
+)  # fmt: skip
+def test_pymc_has_the_same_density(base):
+    from pymc.model.transform.conditioning import remove_value_transforms
+
+    rng = np.random.default_rng(3)
+    low, high = ends()
+    model = pr.Model.from_arrays(
+        rng.normal(size=(12, 1)),
+        pr.censored(lower=low, upper=high),
+        likelihood=base,
+        prior={"x1": pr.Normal(0.8), "Intercept": pr.Normal(2.3)},
+        aux={a: pr.HalfNormal(1.7) for a in base.nuisance},
+    )
+    log_p = remove_value_transforms(model.to_pymc()).compile_logp(
+        jacobian=False, mode="FAST_COMPILE"
+    )
+    beta, aux = rng.normal(size=(2, 1)), dict.fromkeys(base.nuisance, 0.9)
+    point = {**aux, "Intercept": beta[0, 0], "x1": beta[1, 0]}
+    np.testing.assert_allclose(
+        log_p(point), model.log_posterior(beta, **aux), rtol=1e-11
+    )
+
+
+TIMES = {
+    "t": [1.0, 2.0, 3.0, 4.0],
+    "event": [True, False, True, False],
+    "status": [2, 1, 2, 1],
+    "x": [0.0, 1.0, 1.0, 0.0],
+}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "cens(t, event)",
+        "cens(t, status == 2)",
+        "cens(t, event=event)",
+        "cens(lower=t, upper=up)",
+        "cens(t, up)",
+    ],
+)
+def test_forms_of_right_censored_times(response):
+    data = {**TIMES, "up": [1.0, np.nan, 3.0, np.inf]}
+    model = pr.Model.from_formula(f"{response} ~ x", data, likelihood="weibull")
+    expected = [[1.0, 1.0], [2.0, np.inf], [3.0, 3.0], [4.0, np.inf]]
+    np.testing.assert_array_equal(model.design.y, expected)
+    np.testing.assert_array_equal(model.at(data).design.y, expected)
+    times = pr.censored(TIMES["t"], TIMES["event"])
+    np.testing.assert_array_equal(times.ends, expected)
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        ("cens(t, status)", "status == 2"),
+        ("cens(t)", "cens\\(time, event\\)"),
+        ("cens(t, event, x)", "cens\\(time, event\\)"),
+        ("trunc(t)", "trunc\\(y, lower=1\\)"),
+        ("trunc(t, lower=x)", "numbers"),
+        ("trunc(t, lower=2)", "row 0"),
+        ("cens(ones, ones)", "indicator or an upper end"),
+        ("cens(lower=up, upper=t)", "row 0"),
+    ],
+)
+def test_errors_name_the_form_to_write(response, message):
+    data = {**TIMES, "ones": np.ones(4), "up": [5.0, 6.0, 7.0, 8.0]}
+    with pytest.raises(pr.DataError, match=message):
+        pr.Model.from_formula(f"{response} ~ x", data)
+
+
+def test_limits_censor_the_values_at_and_beyond_them():
+    model = pr.Model.from_formula("cens(t, lower=2, upper=4) ~ x", TIMES)
+    expected = [[-np.inf, 2.0], [-np.inf, 2.0], [3.0, 3.0], [4.0, np.inf]]
+    np.testing.assert_array_equal(model.design.y, expected)
+
+
+def test_counts_are_truncated_and_not_censored():
+    with pytest.raises(pr.Incompatible, match="trunc"):
+        pr.Model.from_formula("cens(t, event) ~ x", TIMES, likelihood="poisson")
+
+
+@pytest.fixture(scope="module")
+def fit() -> pr.Fit:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=300)
+    time = np.exp(1.0 + 0.5 * x + 0.4 * np.log(rng.exponential(size=300)))
+    limit = rng.exponential(5.0, 300)
+    data = {"t": np.minimum(time, limit), "event": time <= limit, "x": x}
+    return pr.fit(
+        pr.Model.from_formula("cens(t, event) ~ x", data, likelihood="weibull")
+    )
+
+
+def test_quantile_residuals_of_censored_rows_are_standard_normal(fit):
+    r = np.asarray(fit.residuals("quantile"))
+    assert np.abs(np.sort(r) - 0.0).max() < 6
+    assert abs(r.mean()) < 4 / np.sqrt(300)
+    assert abs(r.std() - 1.0) < 4 / np.sqrt(600)
+    assert np.isnan(np.asarray(fit.residuals("response"))).sum() == int(
+        fit.model.likelihood.is_censored(fit.model.design.y).sum()
+    )
+
+
+def test_a_censored_row_is_not_compared_as_if_exact(fit):
+    posterior = pr.fit(fit.model, method="laplace", seed=1)
+    for call in (
+        lambda: pr.plot.ppc(posterior),
+        lambda: pr.conformal(fit),
+        lambda: fit.covariance("expected"),
+    ):
+        with pytest.raises(pr.Incompatible, match="rows are censored"):
+            call()
+    assert "nan" not in str(pr.diagnose(posterior))
+
+
+def test_groups_and_smooths_work_with_censored_times(fit):
+    rng = np.random.default_rng(6)
+    g = np.repeat(np.arange(30), 10)
+    u = 0.6 * rng.normal(size=30)
+    time = np.exp(1.0 + u[g] + 0.4 * np.log(rng.exponential(size=300)))
+    limit = rng.exponential(8.0, 300)
+    data = {"t": np.minimum(time, limit), "e": time <= limit, "g": g.astype(str), "x": rng.normal(size=300)}  # fmt: skip
+    mixed = pr.Model.from_formula(
+        "cens(t, e) ~ x + (1 | g)", data, likelihood="weibull"
+    )
+    assert pr.fit(mixed, method="evidence").solution.status.name == "CONVERGED"
+    assert np.isfinite(pr.gam("cens(t, e) ~ s(x)", data, likelihood="weibull").log_likelihood)  # fmt: skip
+
+
+def test_a_saved_fit_reads_back(fit, tmp_path):
+    fit.save(tmp_path / "fit.nc")
+    again = pr.load_fit(tmp_path / "fit.nc")
+    assert again.model.likelihood == fit.model.likelihood
+    assert again.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-14)
