@@ -97,6 +97,7 @@ from .likelihoods import (
     LogLogistic as LogLogistic,
     Multinomial as Multinomial,
     NegativeBinomial as NegativeBinomial,
+    Ordinal as Ordinal,
     Poisson as Poisson,
     StudentT as StudentT,
     Weibull as Weibull,

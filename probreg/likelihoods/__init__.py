@@ -36,6 +36,7 @@ from probreg.likelihoods.location_scale import (
 )
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
+from probreg.likelihoods.ordinal import Ordinal as Ordinal
 from probreg.likelihoods.piecewise_linear import (
     AbsoluteLoss as AbsoluteLoss,
     EpsilonInsensitive as EpsilonInsensitive,

@@ -52,6 +52,7 @@ LikelihoodName = Annotated[
         "log_logistic",
         "multinomial",
         "negative_binomial",
+        "ordinal",
         "poisson",
         "power",
         "quantile",

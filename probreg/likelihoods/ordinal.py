@@ -1,0 +1,375 @@
+"""Ordered classes: cumulative logit, probit and complementary log-log regression."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, expm1, log, log1p
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from probreg.compiled.density import CompiledDensity
+from probreg.errors import DataError, Incompatible
+from probreg.likelihoods.base import (
+    FAR,
+    LIKELIHOODS,
+    Array,
+    Level,
+    OfClasses,
+    Reported,
+    SmoothLikelihood,
+    ValueGradHessian,
+)
+from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.likelihoods.response import codes, refuse_fractions, response_levels
+from probreg.special import LOG_2PI, log_ndtr
+
+Elementwise = Callable[[Array], Array]
+
+
+class Latent(NamedTuple):
+    """The distribution of a latent variable; y <= k if it is below the k-th threshold. `link` has the distribution function F."""
+
+    link: Link
+    log_cdf: Elementwise
+    log_sf: Elementwise
+    log_density: Elementwise
+    slope: Elementwise  # d log f / d x
+    mode: Elementwise  # x with the largest F(x + gap) - F(x), a function of the gap
+
+
+def _log_expit(x: Array) -> Array:
+    return -np.logaddexp(0.0, -x)
+
+
+LATENT = {
+    "logit": Latent(
+        LOGIT,
+        _log_expit,
+        lambda x: _log_expit(-x),
+        lambda x: _log_expit(x) + _log_expit(-x),
+        lambda x: -np.tanh(x / 2.0),
+        lambda gap: -gap / 2.0,
+    ),
+    "probit": Latent(
+        PROBIT,
+        log_ndtr,
+        lambda x: log_ndtr(-x),
+        lambda x: -0.5 * (x * x + LOG_2PI),
+        np.negative,
+        lambda gap: -gap / 2.0,
+    ),
+    # F(x) = 1 - exp(-e^x), log f = x - e^x; f(x + gap) = f(x) at e^x = gap / (e^gap - 1)
+    "cloglog": Latent(
+        CLOGLOG,
+        lambda x: np.log(-np.expm1(-np.exp(x))),
+        lambda x: -np.exp(x),
+        lambda x: x - np.exp(x),
+        lambda x: 1.0 - np.exp(x),
+        lambda gap: np.log(gap / np.expm1(gap)),
+    ),
+}
+
+
+def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+    # t: thresholds c, then gaps. log p = log F(u) + log F(-v) + log(1 - e^-gap), u = c_k - eta, v = c_(k-1) - eta.
+    cuts = (t.size + 1) // 2
+    k = int(y)
+    log_p = 0.0
+    upper = 0.0
+    lower = 0.0
+    if k < cuts:
+        u = t[k] - eta
+        e = exp(-abs(u))
+        log_p += min(u, 0.0) - log1p(e)
+        upper = (e if u > 0.0 else 1.0) / (1.0 + e)
+    if k > 0:
+        v = eta - t[k - 1]
+        e = exp(-abs(v))
+        log_p += min(v, 0.0) - log1p(e)
+        lower = (e if v > 0.0 else 1.0) / (1.0 + e)
+    for i in range(cuts - 1):
+        slopes[i] = 0.0
+        if i < k and k < cuts:
+            slopes[i] += t[cuts + i] * upper
+        if i < k - 1:
+            slopes[i] -= t[cuts + i] * lower
+    if k > 0 and k < cuts:
+        gap = t[cuts + k - 1]
+        share = -expm1(-gap)
+        log_p += log(share)
+        slopes[k - 1] += gap * exp(-gap) / share
+    return log_p, lower - upper
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Ordinal(SmoothLikelihood, OfClasses):
+    """One of K ordered classes: P(y <= k) = F(c_k - eta), with thresholds c_1 < ... < c_(K-1).
+
+    F is the logistic, normal or complementary log-log distribution function. A positive coefficient moves the response towards the
+    last class. The first threshold is minus the intercept, and the gaps between thresholds are nuisance parameters; a fit reports the
+    thresholds. An effect that is the same at each threshold is the assumption of proportional odds.
+
+    Parameters
+    ----------
+    levels : tuple
+        The classes, in order. Without them the order of a categorical column, or of numbers.
+    link : str
+        "logit", "probit" or "cloglog".
+
+    References
+    ----------
+    McCullagh 1980.
+
+    Examples
+    --------
+    >>> three = Ordinal(levels=("low", "medium", "high"))
+    >>> three.mean(np.array([[0.0]]), gap_2=np.log(3.0)).tolist()
+    [[0.5, 0.25, 0.25]]
+    """
+
+    levels: tuple[Level, ...] = (0, 1, 2)
+    link: Any = "logit"
+
+    name = "ordinal"
+    width, outcomes = 1, ()
+    contrast_matrix = np.ones((1, 1))
+    has_cdf = concave = True
+    # the threshold that is minus the intercept, counted from 0
+    anchor: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = getattr(self.link, "name", self.link)
+        if name not in LATENT:
+            raise Incompatible(
+                f"Ordinal link={self.link!r}: expected {', '.join(map(repr, LATENT))}"
+            )
+        object.__setattr__(self, "link", LATENT[name].link)
+
+    @property
+    def latent(self) -> Latent:
+        """The distribution of the latent variable."""
+        return LATENT[self.link.name]
+
+    @property
+    def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The gap below each threshold from the second on."""
+        return tuple(f"gap_{k}" for k in range(2, len(self.levels)))
+
+    @property
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        if self.link is LOGIT and self.anchor == 0:
+            return CompiledDensity(_evaluate_row)
+        return None
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return (*self.thresholds(aux), *(aux[a] for a in self.nuisance))
+
+    def bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
+    ) -> Self:
+        refuse_fractions(
+            values,
+            "an ordinal response holds class labels; ",
+            "For real numbers use Gaussian.",
+        )
+        order = self._stated_levels() or levels
+        present = response_levels(values, order)
+        if order is None and any(isinstance(v, str) for v in present):
+            raise DataError(
+                f"the order of {', '.join(map(str, present[:6]))} is not known: use an ordered categorical column, or "
+                f"Ordinal(levels={present!r}) in the right order"
+            )
+        if len(present) < 3:
+            raise DataError(
+                f"an ordinal response has three or more classes, and this one has {len(present)}: use Bernoulli for two"
+            )
+        return replace(self, levels=present)
+
+    def encode(self, values: Array) -> Array:
+        return codes(values, self.levels)
+
+    def describe(self, response: str) -> str:
+        order = " < ".join(map(str, self.levels))
+        return (
+            f"P({response} above a threshold), {order}, on the {self.link.name} scale"
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(map(str, self.levels))
+
+    @property
+    def support(self) -> Array:
+        return np.arange(float(len(self.levels)))
+
+    def response(self, y: Array) -> Array:
+        return (np.asarray(y)[..., None] == self.support).astype(float)
+
+    def tally(self, y: Array) -> Array:
+        return self.response(y)
+
+    def mean_name(self, response: str) -> str:
+        return f"P({response})"
+
+    def thresholds(self, aux: Any) -> list[Any]:
+        """Return the thresholds relative to the one that is minus the intercept."""
+        cuts = [0.0]
+        for name in self.nuisance:
+            cuts.append(cuts[-1] + aux[name])
+        return [c - cuts[self.anchor] for c in cuts]
+
+    @property
+    def _slopes(self) -> Array:
+        """(K + 1, a), d c_k / d gap of the thresholds, between two rows of zeros."""
+        a = len(self.nuisance)
+        below = np.tri(a + 1, a, -1)
+        return np.pad(below - below[self.anchor], ((1, 1), (0, 0)))
+
+    def reported(self, intercept: Any, **aux: Any) -> Reported:
+        names = tuple(f"{a}|{b}" for a, b in zip(self.levels, self.levels[1:]))
+        values = np.stack(
+            np.broadcast_arrays(*(c - intercept for c in self.thresholds(aux))), -1
+        )
+        gaps = [np.broadcast_to(aux[a], np.shape(intercept)) for a in self.nuisance]
+        over_gaps = self._slopes[1:-1] * np.stack(gaps, -1)[..., None, :]
+        return Reported(
+            names,
+            values,
+            np.concatenate([np.full((*values.shape, 1), -1.0), over_gaps], -1),
+        )
+
+    def with_intercept_at(self, name: str) -> "Ordinal":
+        likelihood = replace(self)
+        names = [f"{a}|{b}" for a, b in zip(self.levels, self.levels[1:])]
+        object.__setattr__(likelihood, "anchor", names.index(name))
+        return likelihood
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
+        z = self.link.forward(count[:-1].cumsum() / count.sum())
+        gaps = dict(zip(self.nuisance, np.diff(z).tolist()))
+        return np.full((len(y), 1), -z[self.anchor]), gaps
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        k = np.asarray(y).astype(int)
+        cuts = self.thresholds(aux)
+        eta = np.where(k == 0, -FAR, FAR)
+        for j, name in enumerate(self.nuisance, start=1):
+            eta = np.where(k == j, cuts[j - 1] - self.latent.mode(aux[name]), eta)
+        return eta[..., None]
+
+    def _ends(self, y: Array, eta: Array, aux: Any) -> tuple[Array, Array]:
+        """Return c_k - eta and c_(k-1) - eta of each class k, infinite at the first and last."""
+        k = np.asarray(y).astype(int)
+        upper, lower = np.full(k.shape, np.inf), np.full(k.shape, -np.inf)
+        for j, c in enumerate(self.thresholds(aux)):
+            upper = np.where(k == j, c, upper)
+            lower = np.where(k == j + 1, c, lower)
+        return upper - eta[..., 0], lower - eta[..., 0]
+
+    def _log_between(self, u: Array, v: Array) -> Array:
+        """log(F(u) - F(v)), by the tail in which the logs are smaller."""
+        with np.errstate(all="ignore"):
+            below_u, above_l = self.latent.log_cdf(u), self.latent.log_sf(v)
+            by_cdf = below_u + np.log(-np.expm1(self.latent.log_cdf(v) - below_u))
+            by_sf = above_l + np.log(-np.expm1(self.latent.log_sf(u) - above_l))
+        return np.where(below_u < above_l, by_cdf, by_sf)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return self._log_between(*self._ends(y, eta, aux))
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        log_p = [self.log_prob(np.full(1, k), eta, **aux) for k in self.support]
+        return np.exp(np.stack(log_p, -1))
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        k = np.clip(np.floor(y), -1, len(self.levels) - 1)
+        upper, _ = self._ends(np.maximum(k, 0.0), eta, aux)
+        with np.errstate(over="ignore"):
+            return np.where(k < 0, 0.0, self.link.inverse(upper))
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        p = self.mean(eta, **aux)
+        return p * (1.0 - p)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        p = self.mean(eta, **aux)
+        u = rng.random((*p.shape[:-1], 1))
+        return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
+
+    def _pulls(self, u: Array, v: Array) -> tuple[Array, Array]:
+        """Return d log(F(u) - F(v)) over u and over v."""
+        log_p = self._log_between(u, v)
+        with np.errstate(all="ignore"):
+            over_u, over_l = (
+                np.where(np.isinf(x), 0.0, np.exp(self.latent.log_density(x) - log_p))
+                for x in (u, v)
+            )
+        return over_u, -over_l
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)
+        line = self.link.forward(p)
+        gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
+        D = self._slopes
+        over_eta, over_gaps = [], []
+        for k in range(len(self.levels)):
+            over_u, over_l = self._pulls(*self._ends(np.full(1, k), eta, aux))
+            over_eta.append(-(over_u + over_l))
+            over_gaps.append(
+                (over_u[..., None] * D[k + 1] + over_l[..., None] * D[k]) * gaps
+            )
+        scale = p / self.link.slope(line)  # d p = p d log p
+        return (
+            line,
+            (np.stack(over_eta, -1) * scale)[..., None],
+            np.stack(over_gaps, -2) * scale[..., None],
+        )
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return -np.add(*self._pulls(*self._ends(y, eta, aux)))[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        scores = [self.score(np.full(1, k), eta, **aux)[..., 0] for k in self.support]
+        square = np.square(np.stack(scores, -1))
+        return (self.mean(eta, **aux) * square).sum(-1)[..., None, None]
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        u, v = self._ends(y, eta, aux)
+        gu, gl = self._pulls(u, v)
+        with np.errstate(all="ignore"):
+            ru, rl = (np.where(np.isinf(x), 0.0, self.latent.slope(x)) for x in (u, v))
+        # with u = c_k - eta and c_k a sum of gaps: J over (eta, log gaps)
+        k = np.asarray(y).astype(int)
+        gaps = np.stack([np.broadcast_to(aux[a], k.shape) for a in self.nuisance], -1)
+        eta_slope = np.full((len(k), 1), -1.0)
+        Ju, Jl = (
+            np.hstack([eta_slope, self._slopes[rows] * gaps]) for rows in (k + 1, k)
+        )
+        gradient = gu[:, None] * Ju + gl[:, None] * Jl
+
+        def times(weight: Array, A: Array, B: Array) -> Array:
+            return weight[:, None, None] * A[:, :, None] * B[:, None, :]
+
+        # d2 / du2 = gu (f'/f - gu), d2 / du dl = -gu gl, and likewise over v
+        cross = times(-gu * gl, Ju, Jl)
+        H = times(gu * (ru - gu), Ju, Ju) + times(gl * (rl - gl), Jl, Jl)
+        H = H + cross + cross.swapaxes(1, 2)
+        i = np.arange(1, 1 + len(self.nuisance))
+        H[:, i, i] += gradient[:, 1:]  # of exp(log gap)
+        return ValueGradHessian(self._log_between(u, v), gradient, -H)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        cuts = pt.stack([pt.as_tensor_variable(c) for c in self.thresholds(aux)])
+        if self.link is not CLOGLOG:
+            kind = pm.OrderedLogistic if self.link is LOGIT else pm.OrderedProbit
+            return kind, {"eta": eta[:, 0], "cutpoints": cuts, "compute_p": False}
+        above = pt.exp(-pt.exp(cuts - eta))  # P(y > k)
+        ones = pt.ones_like(eta)
+        edges = pt.concatenate([ones, above, 0.0 * ones], axis=1)
+        return pm.Categorical, {"p": edges[:, :-1] - edges[:, 1:]}
