@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from probreg.likelihoods.response import codes, refuse_fractions, response_level
 from probreg.special import LOG_2PI, log_ndtr
 
 Elementwise = Callable[[Array], Array]
+OrdinalLink = Literal["logit", "probit", "cloglog"]
 
 
 class Latent(NamedTuple):
@@ -61,7 +62,8 @@ LATENT = {
     # F(x) = 1 - exp(-e^x), log f = x - e^x; f(x + gap) = f(x) at e^x = gap / (e^gap - 1)
     "cloglog": Latent(
         CLOGLOG,
-        lambda x: np.log(-np.expm1(-np.exp(x))),
+        # x - e^x / 2 + ... far below 0
+        lambda x: np.where(x < -30.0, x, np.log(-np.expm1(-np.exp(x)))),
         lambda x: -np.exp(x),
         lambda x: x - np.exp(x),
         lambda x: 1.0 - np.exp(x),
@@ -129,7 +131,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
     """
 
     levels: tuple[Level, ...] = (0, 1, 2)
-    link: Any = "logit"
+    link: OrdinalLink | Link = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"
     width, outcomes = 1, ()
@@ -150,7 +152,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
     @property
     def latent(self) -> Latent:
         """The distribution of the latent variable."""
-        return LATENT[self.link.name]
+        return LATENT[str(getattr(self.link, "name", self.link))]
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -159,7 +161,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        if self.link is LOGIT and self.anchor == 0:
+        if self.latent.link is LOGIT and self.anchor == 0:
             return CompiledDensity(_evaluate_row)
         return None
 
@@ -192,9 +194,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def describe(self, response: str) -> str:
         order = " < ".join(map(str, self.levels))
-        return (
-            f"P({response} above a threshold), {order}, on the {self.link.name} scale"
-        )
+        return f"P({response} above a threshold), {order}, on the {self.latent.link.name} scale"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
-        z = self.link.forward(count[:-1].cumsum() / count.sum())
+        z = self.latent.link.forward(count[:-1].cumsum() / count.sum())
         gaps = dict(zip(self.nuisance, np.diff(z).tolist()))
         return np.full((len(y), 1), -z[self.anchor]), gaps
 
@@ -275,6 +275,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
             below_u, above_l = self.latent.log_cdf(u), self.latent.log_sf(v)
             by_cdf = below_u + np.log(-np.expm1(self.latent.log_cdf(v) - below_u))
             by_sf = above_l + np.log(-np.expm1(self.latent.log_sf(u) - above_l))
+            by_sf = np.where(np.isneginf(above_l), -np.inf, by_sf)
         return np.where(below_u < above_l, by_cdf, by_sf)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -288,7 +289,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
         k = np.clip(np.floor(y), -1, len(self.levels) - 1)
         upper, _ = self._ends(np.maximum(k, 0.0), eta, aux)
         with np.errstate(over="ignore"):
-            return np.where(k < 0, 0.0, self.link.inverse(upper))
+            return np.where(k < 0, 0.0, self.latent.link.inverse(upper))
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         p = self.mean(eta, **aux)
@@ -311,7 +312,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)
-        line = self.link.forward(p)
+        line = self.latent.link.forward(p)
         gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
         D = self._slopes
         over_eta, over_gaps = [], []
@@ -321,7 +322,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
             over_gaps.append(
                 (over_u[..., None] * D[k + 1] + over_l[..., None] * D[k]) * gaps
             )
-        scale = p / self.link.slope(line)  # d p = p d log p
+        scale = p / self.latent.link.slope(line)  # d p = p d log p
         return (
             line,
             (np.stack(over_eta, -1) * scale)[..., None],
@@ -366,10 +367,13 @@ class Ordinal(SmoothLikelihood, OfClasses):
         import pytensor.tensor as pt
 
         cuts = pt.stack([pt.as_tensor_variable(c) for c in self.thresholds(aux)])
-        if self.link is not CLOGLOG:
-            kind = pm.OrderedLogistic if self.link is LOGIT else pm.OrderedProbit
-            return kind, {"eta": eta[:, 0], "cutpoints": cuts, "compute_p": False}
-        above = pt.exp(-pt.exp(cuts - eta))  # P(y > k)
+        link = self.latent.link
+        if link is LOGIT:
+            parameters = {"eta": eta[:, 0], "cutpoints": cuts, "compute_p": False}
+            return pm.OrderedLogistic, parameters
+        x = cuts - eta
+        # P(y > k); pm.OrderedProbit keeps fewer digits
+        above = 0.5 * pt.erfc(x / 2**0.5) if link is PROBIT else pt.exp(-pt.exp(x))
         ones = pt.ones_like(eta)
         edges = pt.concatenate([ones, above, 0.0 * ones], axis=1)
         return pm.Categorical, {"p": edges[:, :-1] - edges[:, 1:]}

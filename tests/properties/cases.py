@@ -66,8 +66,8 @@ def variants(cls: type) -> Iterator[Any]:
 SPECIAL_LIKELIHOODS = [
     pr.Categorical(levels=("a", "b", "c", "d"), reference="b"),
     pr.Bernoulli(levels=("yes", "no")),
-    pr.Ordinal(levels=("a", "b", "c", "d"), link="probit"),
-    pr.Ordinal(levels=("a", "b", "c", "d"), link="cloglog"),
+    pr.Ordinal(link="probit"),
+    pr.Ordinal(link="cloglog"),
 ]
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),

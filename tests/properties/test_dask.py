@@ -72,6 +72,7 @@ def table(n: int = N) -> pd.DataFrame:
     data["categorical"] = np.array(["u", "v", "w"])[
         np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)
     ]
+    data["ordinal"] = np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)
     return data
 
 

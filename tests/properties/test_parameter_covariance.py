@@ -264,18 +264,19 @@ def test_prediction_errors_are_those_of_the_delta_method(likelihood: Any) -> Non
     model, s, aux = fit.model, fit.solution, {**fit.model.fixed, **fit.solution.aux}
     design = model.design.at(X[:5])
 
-    def mean(beta: Array) -> Array:
-        return np.asarray(model.likelihood.mean(design.X @ beta, **aux)).reshape(5, -1)
+    k = s.beta.size
+
+    def mean(move: Array) -> Array:
+        moved = {a: aux[a] * np.exp(v) for a, v in zip(model.unknown, move[k:])}
+        eta = design.X @ (s.beta + move[:k].reshape(s.beta.shape))
+        return np.asarray(model.likelihood.mean(eta, **{**aux, **moved})).reshape(5, -1)
 
     slopes = []
-    for j in range(s.beta.size):
-        h = 1e-5 * s.scale.errors()[j]
-        step = np.zeros(s.beta.size)
-        step[j] = h
-        step = step.reshape(s.beta.shape)
-        slopes.append((mean(s.beta + step) - mean(s.beta - step)) / (2 * h))
+    for step in 1e-5 * np.diag(s.scale.errors()):
+        slopes.append((mean(step) - mean(-step)) / (2 * step.max()))
     G = np.stack(slopes, -1)
-    V = s.scale.matrix()
+    root = s.scale.half(np.eye(s.scale.size))
+    V = root @ root.T
     wanted = np.sqrt(np.einsum("nkj,ji,nki->nk", G, V, G))
     np.testing.assert_allclose(
         outputs(fit, X[:5])["error"].reshape(5, -1), wanted, rtol=1e-5

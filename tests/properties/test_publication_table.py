@@ -7,6 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import SGD, Bootstrap
+from probreg.inference.reported import reported_parameters
 from tests.properties.cases import LIKELIHOOD_CASES, covering, model_for
 
 STACK = pr.load_dataset("stackloss")
@@ -235,7 +236,8 @@ def test_every_likelihood_stands_in_a_table(likelihood):
     frame = cells(found)
     assert coefficients(found)[0] == fit.parameter_names[0]
     assert set(coefficients(found)) == set(fit.parameter_names)
-    for name, value in fit.aux.items():
+    nuisance = {k: v for k, (v, _) in fit.once(reported_parameters).scalars.items()}
+    for name, value in nuisance.items():
         shown = fit.residual_sd if name == likelihood.noise_scale else value
         assert float(frame[name, ""]["a"]) == pytest.approx(shown, rel=1e-3)
     assert len(repr(found).splitlines()) <= 40

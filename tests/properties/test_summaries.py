@@ -14,6 +14,7 @@ import probreg as pr
 from probreg.fits.fitted import has_working_errors
 from probreg.fits.summary import ratio_name
 from probreg.inference.base import reported_estimate
+from probreg.inference.reported import reported_parameters
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 from tests.properties.cases import (
     LIKELIHOOD_CASES,
@@ -105,7 +106,8 @@ def test_a_summary_prints_head_table_and_foot(likelihood):
     assert f"N = 60, residual df = {fit.df_resid}" in said
     assert f"AIC {fit.aic:.5g}" in said
     assert fit.model.likelihood.describe("y") in said
-    for name, value in fit.aux.items():
+    shown = {k: v for k, (v, _) in fit.once(reported_parameters).scalars.items()}
+    for name, value in shown.items():
         assert f"\n{name} {fit.residual_sd if fit.solution.df else value:.5g}" in said
         assert f" {value:.5g}" in said
     assert ("no p-values" in said) == has_working_errors(fit)

@@ -134,7 +134,8 @@ def evaluate_effects(
     """
     import pandas as pd
 
-    levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
+    likelihood = fit.model.likelihood
+    levels = () if likelihood.has_scalar_mean else likelihood.levels
     by_level = [{"level": str(v)} for v in levels] or [{}]
     labels = [
         {**q.labels, **group.labels, **level}

@@ -430,7 +430,7 @@ def _mean_of(fit: Fit) -> str:
     model = fit.model
     if isinstance(model.likelihood, OfTrials) and model.likelihood.outcomes:
         return f"P(class), {model.design.response}"
-    if model.likelihood.outcomes:
+    if not model.likelihood.has_scalar_mean:
         return f"P({model.design.response} = level)"
     mean_name = model.likelihood.mean_name(model.design.response)
     # a likelihood that names the modelled quantity, a probability or a quantile, needs no addition
