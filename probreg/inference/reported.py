@@ -86,7 +86,16 @@ class ReportedParameters:
             V = self.solution.scale
             logs = [f"log {name}" for name in self.model.likelihood.nuisance]
             B = V.half(V.arrange(self.gradients, logs))
-            errors = np.linalg.norm(B, axis=1).tolist()
+            # the covariance at scales found by evidence lacks the nuisance parameters found with them
+            scales = self.solution.scales
+            unknown = self.model.unknown if scales is None else scales.stated.unknown
+            lacking = [
+                name in unknown and f"log {name}" not in V.further
+                for name in self.model.likelihood.nuisance
+            ]
+            is_partial = (self.estimate.slopes[:, 1:][:, lacking] != 0.0).any(1)
+            norms = np.linalg.norm(B, axis=1)
+            errors = np.where(is_partial, np.nan, norms).tolist()
         return dict(zip(self.names, zip(self.estimate.values.tolist(), errors)))
 
     @cached_property
