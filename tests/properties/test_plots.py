@@ -23,6 +23,9 @@ LIKELIHOODS = [
     "bernoulli",
     "poisson",
     "negative_binomial",
+    "gamma",
+    "inverse_gaussian",
+    "beta",
     "categorical",
     "binomial",
     "multinomial",
@@ -42,6 +45,9 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         "negative_binomial": rng.negative_binomial(
             2.0, 2.0 / (2.0 + np.exp(1.0 + 0.5 * eta))
         ),
+        "gamma": rng.gamma(2.0, np.exp(0.5 * eta) / 2.0),
+        "inverse_gaussian": rng.wald(np.exp(0.5 * eta), 2.0),
+        "beta": rng.beta(*(4.0 / (1.0 + np.exp([-eta, eta])))),
         "categorical": np.array(["ash", "beech", "cedar"])[
             np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
         ],
@@ -152,6 +158,9 @@ def test_fitted_draws_the_curve_of_predict_along_the_first_variable(
         "student": 3,
         "poisson": 3,
         "negative_binomial": 3,
+        "gamma": 3,
+        "inverse_gaussian": 3,
+        "beta": 3,
         "bernoulli": 2,
         "categorical": 3,
         "binomial": 2,
