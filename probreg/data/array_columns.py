@@ -161,6 +161,9 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
     """Return the recipe that `to_json` wrote; nothing in it is executed."""
     if saved.get("kind") == "arrays":
         return ArrayColumns.from_json(saved)
+    from probreg.data.formula.parameters import ParameterRecipe
     from probreg.data.formula.recipe import Recipe
 
+    if saved.get("parameters"):
+        return ParameterRecipe.from_json(saved)
     return Recipe.from_json(saved)

@@ -16,6 +16,15 @@ Array = np.ndarray
 INTERCEPT = "Intercept"  # the name of the column of ones
 
 
+def is_intercept(column: str) -> bool:
+    """Return whether a column is the intercept of a linear predictor.
+
+    >>> is_intercept("Intercept"), is_intercept("log sigma: Intercept"), is_intercept("x")
+    (True, True, False)
+    """
+    return column == INTERCEPT or column.endswith(f": {INTERCEPT}")
+
+
 def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
     """Return the names of the given columns, by default x1, x2, .... DataError unless they are a list of distinct names."""
     if isinstance(columns, str):

@@ -18,6 +18,7 @@ from probreg.data.checked_arrays import (
     INTERCEPT,
     as_offset,
     as_trials,
+    is_intercept,
 )
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
@@ -27,7 +28,12 @@ from probreg.data.rows import full_weights, minus_offset, some_rows
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
-from probreg.data.unwritten import LazyColumns, contiguous
+from probreg.data.unwritten import (
+    LazyColumns,
+    PredictorColumns,
+    columns_of,
+    contiguous,
+)
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
@@ -91,6 +97,10 @@ class ColumnRecipe(ABC):
     @abstractmethod
     def read(self, data: Any) -> tuple[Array, dict[str, Array]]:
         """Return the columns (n, p) at new rows, and the inputs of each smooth function, process and bar, by term."""
+
+    def by_predictor(self, X: Array) -> Any:
+        """Return columns (n, p) with the linear predictor of each, where they have one of their own."""
+        return X
 
     def matrix(self, data: Any) -> Array:
         """Return the columns (n, p) at new rows."""
@@ -195,7 +205,7 @@ class Design(PrintsLines):
     @property
     def is_intercept(self) -> Array:
         """(p,) bool: the intercept, which a prior affects only if it names it."""
-        return np.array([c == INTERCEPT for c in self.columns], dtype=bool)
+        return np.array([is_intercept(c) for c in self.columns], dtype=bool)
 
     @cached_property
     def ungrouped(self) -> Array:
@@ -478,6 +488,24 @@ class Design(PrintsLines):
             return self.columns.index(INTERCEPT)
         return None
 
+    @property
+    def owner(self) -> Array | None:
+        """(p,) the number of the linear predictor of each column; None if every column is in each of them."""
+        return self.X.owner if isinstance(self.X, PredictorColumns) else None
+
+    def predictors_of_column(self, width: int) -> int:
+        """Return m, the number of the `width` linear predictors in which each column has a coefficient."""
+        return width if self.owner is None else 1
+
+    @property
+    def intercepts(self) -> int | Array | None:
+        """The place of the intercept; where columns have an `owner`, of the intercept of each one's linear predictor, -1 for none."""
+        if self.owner is None:
+            return self.intercept
+        places = np.flatnonzero(self.is_intercept)
+        place_of = dict(zip(self.owner[places].tolist(), places.tolist()))
+        return np.array([place_of.get(k, -1) for k in self.owner.tolist()], np.intp)
+
     def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
         """Return the columns at new rows (no response) with the training knots, means and levels.
 
@@ -634,8 +662,8 @@ class Design(PrintsLines):
         """
         sample = self._sample_rows
         if len(sample) or self.kept is None:
-            return Frame.of(sample.mean(0), sample.std(0), self.intercept)
-        return Frame.of(self.kept.mean, self.kept.scale, self.intercept)
+            return Frame.of(sample.mean(0), sample.std(0), self.intercepts)
+        return Frame.of(self.kept.mean, self.kept.scale, self.intercepts)
 
     @cached_property
     def imprecise_columns(self) -> tuple[int, ...]:
@@ -643,7 +671,7 @@ class Design(PrintsLines):
 
         Double precision keeps fewer than four digits of their differences.
         """
-        sample = self._sample_rows
+        sample = columns_of(self._sample_rows)
         if not len(sample):
             return ()
         where = np.arange(sample.shape[1])
@@ -670,6 +698,8 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     """The moments of y - offset on X at the rows of a block."""
     # counts are never Gaussian: only the moments of the columns are used
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
+    if isinstance(block.X, PredictorColumns):
+        return _moments_by_predictor(block, y, columns)
     y = minus_offset(y, block.offset)
     options: dict[str, Any] = {
         "weights": block.weights,
@@ -679,6 +709,31 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     if isinstance(block.X, LazyColumns) and block.X.of_indicators:
         return moments_of_levels(block.X, y, **options)
     return Moments.of(block.X, y, **options)
+
+
+def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> Moments:
+    """The moments of y on the columns of the first linear predictor; those of the others are orthogonal to them and to y."""
+    X: Any = block.X
+    p = len(columns)
+    factor = np.zeros((p + 1, p + 1))
+    mean = np.zeros(p)
+    scale = np.zeros(p)
+    of_predictor = []
+    for k in range(X.width):
+        places = np.flatnonzero(X.owner == k)
+        names = tuple(columns[j] for j in places)
+        offset = None if block.offset is None else block.offset[:, [k]]
+        part = block._replace(X=np.asarray(X[:, places]), y=y, offset=offset)
+        moments = moments_of(part, columns=names)
+        factor[np.ix_(places, places)] = moments.R
+        mean[places], scale[places] = moments.mean, moments.scale
+        if not k:
+            factor[places, -1] = moments.z
+            factor[-1, -1] = moments.factor[-1, -1]
+        of_predictor.append(moments)
+    return replace(
+        of_predictor[0], factor=factor, columns=columns, mean=mean, scale=scale
+    )
 
 
 def arrow_moments_of_rows(

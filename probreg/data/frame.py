@@ -7,9 +7,20 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.data.moments import refuse_too_wide
+from probreg.data.unwritten import PredictorColumns
 from probreg.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray
+
+
+def intercept_among(
+    intercept: int | Array | None, columns: Array
+) -> int | Array | None:
+    """Return the place of the intercept among some columns, or that of the intercept of each of them."""
+    place = {int(j): i for i, j in enumerate(columns)}
+    if isinstance(intercept, np.ndarray):
+        return np.array([place.get(int(j), -1) for j in intercept[columns]], np.intp)
+    return None if intercept is None else place.get(intercept)
 
 
 @dataclass(frozen=True)
@@ -18,20 +29,21 @@ class Frame:
 
     M is the identity but for `mix` = R^-1 in the columns `mixed`, R the QR factor of their standardised rows: then X'WX in
     this frame is as well conditioned as its weights, where raw polynomials would have the square of 1e8. The intercept takes
-    up the shifts.
+    up the shifts: one, or the one of each column (p,) where columns belong to several linear predictors.
     """
 
     shift: Array  # (p,); zero without an intercept
     scale: Array  # (p,)
-    intercept: int | None
+    intercept: int | Array | None
     mix: Array | None = None  # (q, q) upper triangular
     mixed: Array | None = None  # (q,) in increasing order
 
     @classmethod
-    def of(cls, mean: Array, sd: Array, intercept: int | None) -> "Frame":
+    def of(cls, mean: Array, sd: Array, intercept: int | Array | None) -> "Frame":
         """Return the frame of columns with these means and standard deviations, without `mix`.
 
-        Constant columns are not centred; without an intercept, no column is centred.
+        Constant columns are not centred; without an intercept, no column is centred. Of several linear predictors `intercept` (p,) has
+        the place of the intercept of each column's predictor, -1 for none.
         """
         rounding = (
             1e-14  # sd / |mean| of a column at or below which its variation is rounding
@@ -41,8 +53,10 @@ class Frame:
         size = np.where(size > 0, size, 1.0)
         if intercept is None:
             return cls(np.zeros_like(mean), size, None)
+        places = np.broadcast_to(intercept, mean.shape)
+        constant = constant | (places < 0)
         scale = np.where(constant, size, sd)
-        scale[intercept] = 1.0
+        scale[places[places >= 0]] = 1.0
         return cls(np.where(constant, 0.0, mean), scale, intercept)
 
     @classmethod
@@ -88,6 +102,8 @@ class Frame:
 
     def rows(self, X: Array) -> Array:
         """Return the rows of u at rows X (n, p)."""
+        if isinstance(X, PredictorColumns):
+            return X.map(self.rows)
         centred = X - self.shift
         standardised = np.divide(centred, self.scale, out=centred)
         if self.mix is None:
@@ -97,7 +113,7 @@ class Frame:
     def gradients(self, G: Array) -> Array:
         """T'G along the second axis: gradients over beta, (R, p, m), as gradients over gamma."""
         if self.intercept is not None and self.shift.any():
-            G = G - G[:, [self.intercept]] * self.shift[:, None]
+            G = G - G[:, np.atleast_1d(self.intercept)] * self.shift[:, None]
         G = G / self.scale[:, None]
         if self.mix is None:
             return G
@@ -105,8 +121,8 @@ class Frame:
 
     def differences(self, X: Array) -> Array:
         """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""
-        i = self.intercept
-        if i is None or not self.shift.any() or (X[:, i] == 1.0).all():
+        i = sorted(self.intercepts)
+        if not i or not self.shift.any() or (X[:, i] == 1.0).all():
             return self.rows(X)
         return self.gradients(X[..., None])[..., 0]
 
@@ -126,13 +142,17 @@ class Frame:
             mixed = None
         else:
             mixed = np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
-        if self.intercept is None:
-            intercept = None
-        else:
-            intercept = place[self.intercept]
+        intercept = intercept_among(self.intercept, columns)
         return Frame(
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed
         )
+
+    @property
+    def intercepts(self) -> frozenset[int]:
+        """The places of the intercepts."""
+        if self.intercept is None:
+            return frozenset()
+        return frozenset(np.atleast_1d(self.intercept).tolist()) - {-1}
 
     @property
     def mild(self) -> bool:
@@ -149,17 +169,24 @@ class Frame:
         beta /= self.scale[:, None]
         if self.intercept is not None and self.shift.any():
             # beta_0 = gamma_0 - sum_j shift_j beta_j
-            beta[self.intercept] -= self.shift @ beta
+            self._add_shifts(beta, -beta)
         return beta
 
     def from_raw(self, beta: Array) -> Array:
         """T^-1 beta, beta (p, s), without the matrix."""
         gamma = self.scale[:, None] * beta
         if self.intercept is not None and self.shift.any():
-            gamma[self.intercept] = beta[self.intercept] + self.shift @ beta
+            self._add_shifts(gamma, beta)
         if self.mix is not None:
             gamma[self.mixed] = solve_triangular(self.mix, gamma[self.mixed])
         return gamma
+
+    def _add_shifts(self, gamma: Array, beta: Array) -> None:
+        """Add sum_j shift_j beta_j to the coefficient of the intercept, in place."""
+        if isinstance(self.intercept, np.ndarray):
+            np.add.at(gamma, self.intercept, self.shift[:, None] * beta)
+        else:
+            gamma[self.intercept] += self.shift @ beta
 
     @cached_property
     def T(self) -> Array:

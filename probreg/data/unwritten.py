@@ -1,4 +1,4 @@
-"""A matrix with unwritten columns of groups, which provides rows, columns and products.
+"""Matrices that provide rows, columns and products: with unwritten columns of groups, or with columns of several linear predictors.
 
 The groups are grouping factors of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only if an algorithm
 needs one, up to a limit. `beside_groups` leaves columns of effects unwritten if they would take more than 64 MB; a formula determines
@@ -16,6 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
+from probreg.linalg import sum_over_blocks, weighted_gram
 from probreg.system.memory import in_bytes
 
 Array = np.ndarray
@@ -238,6 +239,99 @@ class Transposed(Unwritten):
         return np.asarray(self.of, dtype=dtype).T
 
 
+@dataclass(frozen=True, eq=False)
+class PredictorColumns(Unwritten):
+    """Columns (n, p), column j for the linear predictor `owner[j]` of `width` predictors.
+
+    X @ B, B (p, s), is (n, width s) with the s products of a predictor side by side; X.T @ V is its transpose, (p, s).
+
+    >>> X = PredictorColumns(np.array([[1.0, 1.0, 4.0]]), np.array([0, 1, 1]), 2)
+    >>> X @ np.array([[2.0], [3.0], [5.0]]), X.T @ np.array([[10.0, 1.0]])
+    (array([[ 2., 23.]]), array([[10.],
+           [ 1.],
+           [ 4.]]))
+    """
+
+    columns: Any  # (n, p), an array or columns of groups that are not written out
+    owner: Array  # (p,) int
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.columns.shape
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def T(self) -> "TransposedPredictorColumns":
+        return TransposedPredictorColumns(self)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.columns, dtype=dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return rows with their predictors, or the numbers of some columns."""
+        if isinstance(key, tuple) and len(key) == 2:
+            return self.columns[key]
+        part = self.columns[key]
+        return replace(self, columns=part) if part.ndim == 2 else part
+
+    def map(self, fn: Callable[[Any], Any]) -> "PredictorColumns":
+        """Return fn of the columns, with the same predictors."""
+        return replace(self, columns=fn(self.columns))
+
+    def expand(self, B: Array) -> Array:
+        """Return B (..., p, s) as (..., p, width s), zero but for the predictor of each column."""
+        own = self.owner[:, None] == np.arange(self.width)
+        spread = own[:, :, None] * np.asarray(B)[..., :, None, :]
+        return spread.reshape(*B.shape[:-1], -1)
+
+    def pick(self, V: Array) -> Array:
+        """Return the entries (p, s) of V (p, width s) for the predictor of each column: the transpose of `expand`."""
+        blocks = V.reshape(len(V), self.width, -1)
+        return blocks[np.arange(len(V)), self.owner]
+
+    def __matmul__(self, B: Array) -> Array:
+        return np.asarray(self.columns @ self.expand(B))
+
+    def mean(self, axis: int) -> Array:
+        """Return the mean of each column (axis 0)."""
+        return self.columns.mean(axis)
+
+    def std(self, axis: int) -> Array:
+        """Return the standard deviation of each column (axis 0)."""
+        return self.columns.std(axis)
+
+
+@dataclass(frozen=True, eq=False)
+class TransposedPredictorColumns(Unwritten):
+    """The transpose of `PredictorColumns`, for products with slopes of the rows."""
+
+    of: PredictorColumns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, p = self.of.shape
+        return p, n
+
+    @property
+    def T(self) -> PredictorColumns:
+        return self.of
+
+    def __matmul__(self, V: Array) -> Array:
+        V = np.asarray(V)
+        products = np.asarray(self.of.columns.T @ V)
+        return self.of.pick(products) if V.ndim > 1 else products
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.of, dtype=dtype).T
+
+
 def _write_out(value: Any) -> Any:
     """Write out the unwritten columns among arguments, nested lists included."""
     if isinstance(value, list | tuple):
@@ -260,6 +354,8 @@ def beside_groups(
 
 def stack_rows(X: Any, Y: Any) -> Any:
     """Return the rows of X followed by the rows of Y."""
+    if isinstance(X, PredictorColumns):
+        return X.map(lambda columns: stack_rows(columns, Y.columns))
     if not isinstance(X, LazyColumns):
         return np.concatenate([X, Y])
     tail = [
@@ -273,6 +369,8 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 def written_where_small(X: Any) -> Any:
     """Return an array if it is small, as in `beside_groups`."""
+    if isinstance(X, PredictorColumns):
+        return X.map(written_where_small)
     if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN:
         return np.asarray(X)
     return contiguous(X)
@@ -289,6 +387,8 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
         return np.asarray(sum(changes, np.zeros_like(arrays[0], dtype=float)))
 
     first = parts[0]
+    if isinstance(first, PredictorColumns):
+        return first.map(lambda _: combine_columns([X.columns for X in parts], weights))
     if not isinstance(first, LazyColumns):
         return total(list(parts))
     tail = [
@@ -300,6 +400,8 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
 
 def all_close(X: Any, Y: Any) -> bool:
     """Whether columns are equal up to 1e-9; columns of groups are compared in their compact form."""
+    if isinstance(X, PredictorColumns) and isinstance(Y, PredictorColumns):
+        return np.array_equal(X.owner, Y.owner) and all_close(X.columns, Y.columns)
     if isinstance(X, LazyColumns) and isinstance(Y, LazyColumns):
         if X.shape != Y.shape or any(
             a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)
@@ -315,6 +417,8 @@ def all_close(X: Any, Y: Any) -> bool:
 
 def contiguous(X: Any) -> Any:
     """Return floats in C order; unwritten columns are returned unchanged."""
+    if isinstance(X, PredictorColumns):
+        return X.map(contiguous)
     if isinstance(X, LazyColumns):
         return X
     return np.ascontiguousarray(X, dtype=float)
@@ -326,3 +430,60 @@ def _require_writable_size(n: int, p: int) -> None:
             f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of groups or levels are written out, and "
             f"{in_bytes(MAX_WRITTEN)} is the limit; closed_form, newton, evidence and integrate leave them unwritten"
         )
+
+
+def columns_of(X: Any) -> Any:
+    """The columns (n, p) of rows X without their linear predictors."""
+    return X.columns if isinstance(X, PredictorColumns) else X
+
+
+def row_gradients(J: Array, X: Any) -> Array:
+    """The gradients (n, D, p, m) over the coefficients of quantities with slopes J (n, D, m) over the linear predictors."""
+    if isinstance(X, PredictorColumns):
+        return (J[..., X.owner] * np.asarray(X)[:, None])[..., None]
+    return np.einsum("ndm,np->ndpm", J, np.asarray(X))
+
+
+def side_by_side(parts: Sequence[Any]) -> PredictorColumns:
+    """Return the columns of each linear predictor behind those of the one before."""
+    widths = [part.shape[1] for part in parts]
+    owner = np.repeat(np.arange(len(parts)), widths)
+    if not any(isinstance(part, LazyColumns) for part in parts):
+        return PredictorColumns(np.hstack(parts), owner, len(parts))
+    heads: list[Array] = []
+    tail: list[GroupColumns] = []
+    firsts: list[int] = []
+    for part, end in zip(parts, np.cumsum(widths)):
+        start = int(end) - part.shape[1]
+        if not isinstance(part, LazyColumns):
+            heads.append(part)
+            continue
+        heads.append(part.head)
+        tail += part.tail
+        firsts += [start + first for first in part.starts]
+    columns = LazyColumns(np.hstack(heads), tuple(tail), tuple(firsts))
+    return PredictorColumns(columns, owner, len(parts))
+
+
+@weighted_gram.register
+def _gram_by_predictor(X: PredictorColumns, W: Array) -> Array:
+    """H[a, b] = sum_i X[i, a] W[i, k, l] X[i, b] (p, p), k and l the predictors of columns a and b; W (n,) is W_i I."""
+    p = X.shape[1]
+    places = [np.flatnonzero(X.owner == k) for k in range(X.width)]
+
+    def block(rows: slice, part: Any) -> tuple[Array]:
+        H = np.zeros((p, p))
+        columns = [part[:, entries] for entries in places]
+        for k, left in enumerate(places):
+            for c in range(k + 1):
+                if W.ndim == 1 and c < k:
+                    continue
+                w = W[rows] if W.ndim == 1 else W[rows, k, c]
+                products = np.dot(columns[k].T, columns[c] * w[:, None])
+                H[np.ix_(left, places[c])] = products
+                H[np.ix_(places[c], left)] = products.T
+        return (H,)
+
+    columns_of_predictors: Any = X
+    H = sum_over_blocks(columns_of_predictors, block)[0]
+    return (H + H.T) / 2

@@ -351,6 +351,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> Fitted:
 
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
     """Return the deviance of an intercept alone, or of the offset alone without an intercept, at these nuisance parameters."""
+    _refuse_several_predictors(model)
     d = model.design
     likelihood = model.likelihood
     if d.intercept is None:
@@ -367,6 +368,14 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
 # ---- shares explained --------------------------------------------------------------------------------------------------
 
 
+def _refuse_several_predictors(model: Model) -> None:
+    """Raise Incompatible for a model with a formula for each of several parameters."""
+    if model.design.owner is not None:
+        raise Incompatible(
+            "a model of columns for several parameters has no null deviance: compare it with another model by AIC or compare_models"
+        )
+
+
 def is_density(model: Model) -> bool:
     """Whether the response is a number with a density, so that its likelihood has a unit; False for probabilities."""
     return not model.likelihood.is_discrete
@@ -377,6 +386,7 @@ def share_explained(fit: Fitted, deviance: float) -> float:
 
     D_0 is the deviance without columns at the same noise, l_0 the log-likelihood of an intercept alone (McFadden 1974).
     """
+    _refuse_several_predictors(fit.model)
     if is_density(fit.model):
         part = deviance
         null_value = null_deviance(fit.model, fit.solution.aux)

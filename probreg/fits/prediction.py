@@ -209,9 +209,9 @@ class _Atoms:
 
     def eta(self, X: Array, offset: Array | None) -> Array:
         """Return eta (S, n, m) from one matrix product; the atoms of a row are adjacent in memory."""
-        S, _, m = self.values["beta"].shape
+        S = len(self.values["beta"])
         eta = X @ self.columns
-        return plus_offset(eta.reshape(len(eta), m, S).transpose(2, 0, 1), offset)
+        return plus_offset(eta.reshape(len(eta), -1, S).transpose(2, 0, 1), offset)
 
     def thin(self, atoms: int) -> "_Atoms":
         """Return at most this number of atoms, evenly spaced."""
@@ -251,7 +251,8 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Ato
 
 
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
-    S, _, m = atoms.values["beta"].shape
+    S = len(atoms.values["beta"])
+    m = model.likelihood.width
     aux_rows = model.likelihood.at_rows(atoms.aux, design.precision)
     mixture = Predictive(
         model.likelihood,
@@ -363,7 +364,9 @@ def _predict_by_blocks(
         spread = is_point and not _errorless(model, solution)
         atoms = _atoms(model, solution, spread=spread, seed=seed)
         predict_block = partial(_of_point if is_point else _of_draws, atoms=atoms)
-        size = max(1, most_numbers // (len(atoms.values["beta"]) * model.shape[1]))
+        size = max(
+            1, most_numbers // (len(atoms.values["beta"]) * model.likelihood.width)
+        )
 
     def predict_rows(rows: slice) -> Prediction:
         return predict_block(model, solution, design.take(rows), prob)
@@ -651,7 +654,7 @@ def _variance(X: Array, scale: ParameterCovariance, J: Array, A: Array) -> Array
     """Return the variance of J eta + A phi, (n, D), J (n, D, m), A (n, D, a) over the further parameters phi of the covariance."""
     if A.any():
         return scale.variances_of_rows(X, J, A)
-    if scale.m == 1:
+    if J.shape[-1] == 1:
         return np.square(J[..., 0]) * scale.of_rows(X)[:, 0]
     root = scale.half_of_rows(X)
     return np.square(np.einsum("ndk,nkr->ndr", J, root, optimize=True)).sum(-1)

@@ -21,6 +21,7 @@ from probreg.likelihoods import (
     SmoothLikelihood,
     SoftmaxLikelihood,
 )
+from probreg.likelihoods.distributional import Distributional
 from probreg.special import ndtri
 
 Array = np.ndarray
@@ -220,6 +221,10 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
             f"these residuals are those of a smooth likelihood, and the {likelihood.name} likelihood has kinks: "
             "take 'response' or 'quantile' ones"
         )
+    if isinstance(likelihood, Distributional):
+        raise Incompatible(
+            "these residuals are of one linear predictor, and this model has several: take 'response', 'pearson' or 'quantile' ones"
+        )
     eta = predictor(fit)
     aux = fit.aux_of_rows
     W = np.broadcast_to(likelihood.information(eta, **aux), (*eta.shape, eta.shape[1]))
@@ -235,6 +240,14 @@ def _pearson(fit: Fitted) -> ResidualKind:
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
             )
+    if isinstance(likelihood, Distributional):
+        variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
+        if variance is None:
+            raise Incompatible(
+                f"Pearson residuals need the variance of the response, and {likelihood.named} likelihood has no formula for it: take "
+                "'quantile' ones"
+            )
+        return ResidualKind(_response_residuals(fit).values / np.sqrt(variance))
     return ResidualKind(standardised_scores(fit).u[:, 0])
 
 
@@ -244,9 +257,8 @@ def deviance_residuals(fit: Fitted) -> ResidualKind:
     y = fit.model.design.observed
     aux = fit.aux_of_rows
     eta = predictor(fit)
-    gain = likelihood.log_prob(
-        y, likelihood.saturated_predictor(y, **aux), **aux
-    ) - likelihood.log_prob(y, eta, **aux)
+    gain = likelihood.saturated_log_prob(y, eta, **aux)
+    gain = gain - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if likelihood.has_scalar_mean:
         difference = likelihood.response(y) - likelihood.mean(eta, **aux)

@@ -14,7 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probreg.data.frame import Frame
-from probreg.data.unwritten import LazyColumns
+from probreg.data.unwritten import (
+    LazyColumns,
+    PredictorColumns,
+    columns_of,
+    row_gradients,
+)
 from probreg.errors import DataError
 from probreg.linalg import factor_of, inverse_upper
 from probreg.linalg.lazy_array import LazyArray
@@ -162,13 +167,12 @@ class ParameterCovariance(ABC):
 
     def of_rows(self, X: Any) -> Array:
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
-        m = self.m
+        m = predictors_of(X, self.m)
         n = X.shape[0]
         covariances = np.empty((n, m, m))
         size = max(1, _NUMBERS // max(1, self.coefficients))
         for i in range(0, n, size):
-            block = np.asarray(X[i : i + size])
-            B = np.stack([self.half(np.kron(block, np.eye(m)[k])) for k in range(m)], 1)
+            B = np.stack([self.half(G) for G in _gradients(X[i : i + size], m)], 1)
             covariances[i : i + size] = B @ B.swapaxes(1, 2)
         return covariances
 
@@ -178,7 +182,7 @@ class ParameterCovariance(ABC):
         size = max(1, _NUMBERS // max(1, self.size * J.shape[1]))
         for i in range(0, len(J), size):
             rows = slice(i, i + size)
-            G = np.einsum("ndm,np->ndpm", J[rows], np.asarray(X[rows]))
+            G = row_gradients(J[rows], X[rows])
             over = np.concatenate([G.reshape(*G.shape[:2], -1), A[rows]], 2)
             B = self.half(over.reshape(-1, self.size))
             variances[rows] = np.square(B).sum(1).reshape(G.shape[:2])
@@ -280,7 +284,7 @@ class ParameterCovariance(ABC):
     def from_arrays(
         arrays: Mapping[str, Array],
         m: int,
-        intercept: int | None,
+        intercept: int | Array | None,
         further: tuple[str, ...],
     ) -> "ParameterCovariance":
         """The covariance of `arrays`. DataError if parts are missing or their shapes
@@ -411,7 +415,7 @@ class DenseCovariance(ParameterCovariance):
 
     def of_rows(self, X: Any) -> Array:
         B = self.half_of_rows(X)
-        if self.m == 1:
+        if B.shape[1] == 1:
             return np.einsum("nkr,nkr->n", B, B)[:, None, None]
         return B @ B.swapaxes(1, 2)
 
@@ -419,8 +423,8 @@ class DenseCovariance(ParameterCovariance):
         k = self.coefficients
         m = self.m
         root = self.root[:k].reshape(len(self.frame.scale), -1)
-        B = (self.frame.differences(np.asarray(X)) @ root).reshape(
-            X.shape[0], m, self.root.shape[1]
+        B = (_in_frame(self.frame, X) @ root).reshape(
+            X.shape[0], -1, self.root.shape[1]
         )
         if (
             self.missing is not None
@@ -730,14 +734,14 @@ class ArrowCovariance(ParameterCovariance):
         """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""
         from scipy.sparse import csr_array
 
-        m = self.m
-        k = self.coefficients
-        if isinstance(X, LazyColumns):
-            rows = X.sparse()
+        m = predictors_of(X, self.m)
+        columns = columns_of(X)
+        if isinstance(columns, LazyColumns):
+            rows = columns.sparse()
         else:
-            rows = csr_array(X)
+            rows = csr_array(columns)
         # of eta_j: a row of X has entries in few groups
-        group_roots = [rows @ self._root[j:k:m] for j in range(m)]
+        group_roots = [rows @ part for part in self._by_predictor(X, self._root)]
         covariances = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
@@ -748,19 +752,27 @@ class ArrowCovariance(ParameterCovariance):
 
     def _border(self, X: Any) -> Array:
         """(n, m, r), u W of each predictor at rows X."""
-        m = self.m
-        W = self.low[: self.coefficients]
+        low = self._by_predictor(X, self.low)
+        X = columns_of(X)
         if not isinstance(X, LazyColumns):
             U = self.frame.differences(np.asarray(X))
-            return np.stack([U @ W[j::m] for j in range(m)], 1)
+            return np.stack([U @ W for W in low], 1)
         head = X.head_places
         frame = self.frame.of_columns(head)
         group_columns = np.setdiff1d(np.arange(X.shape[1]), head)
         U = frame.differences(X.head)
         sparse = X.sparse()[:, group_columns]
-        return np.stack(
-            [U @ W[j::m][head] + sparse @ W[j::m][group_columns] for j in range(m)], 1
-        )
+        return np.stack([U @ W[head] + sparse @ W[group_columns] for W in low], 1)
+
+    def _by_predictor(self, X: Any, M: Any) -> list[Any]:
+        """The rows (p, r) of M over the coefficients for each linear predictor of rows X, zero for columns of others."""
+        k = self.coefficients
+        if not isinstance(X, PredictorColumns):
+            return [M[j : k : self.m] for j in range(self.m)]
+        owners = (X.owner == np.arange(X.width)[:, None])[..., None].astype(float)
+        if isinstance(M, np.ndarray):
+            return [M[:k] * owner for owner in owners]
+        return [M[:k].multiply(owner).tocsr() for owner in owners]
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         low = self._raw_low()
@@ -778,6 +790,25 @@ def _from_raw(frame: Frame, root: Array) -> Array:
 def _to_raw(frame: Frame, root: Array) -> Array:
     """(p m, r) over vec beta of a root over gamma."""
     return frame.to_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
+
+
+def predictors_of(X: Any, m: int) -> int:
+    """The number of linear predictors of rows X (n, p), m if every column is in each."""
+    return X.width if isinstance(X, PredictorColumns) else m
+
+
+def _in_frame(frame: Frame, X: Any) -> Any:
+    """Rows X, or their linear combinations, in a frame."""
+    if isinstance(X, PredictorColumns):
+        return X.map(lambda columns: frame.differences(np.asarray(columns)))
+    return frame.differences(np.asarray(X))
+
+
+def _gradients(X: Any, m: int) -> list[Array]:
+    """The gradients (n, p m) of each linear predictor over vec beta."""
+    if isinstance(X, PredictorColumns):
+        return [np.asarray(X) * (X.owner == k) for k in range(X.width)]
+    return [np.kron(np.asarray(X), np.eye(m)[k]) for k in range(m)]
 
 
 # ---- roots ------------------------------------------------------------------------------------------------------------------

@@ -273,6 +273,10 @@ class Likelihood(ABC):
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         """Return the linear predictors (n, m) at which p(y) is largest, truncated if it increases without bound."""
 
+    def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """log p(y) at the largest value over the mean (n,); `eta` (n, m) has the other linear predictors."""
+        return self.log_prob(y, self.saturated_predictor(y, **aux), **aux)
+
     @abstractmethod
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         """Return a rough eta (n, m) and aux from the response alone, as the start of Newton's method."""

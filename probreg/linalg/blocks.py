@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import cache
+from functools import cache, singledispatch
 from itertools import pairwise
 from typing import Any
 
@@ -160,7 +160,8 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 # ---- weighted Gram matrices -----------------------------------------------------------------------------------------------
 
 
-def weighted_gram(X: Array, W: Array) -> Array:
+@singledispatch
+def weighted_gram(X: Any, W: Array) -> Array:
     """The information matrix H[(a, k), (b, l)] = sum_i X[i, a] W[i, k, l] X[i, b] (p m, p m) of coefficients B (p, m).
 
     X (n, p); W (n,) for m = 1 or (n, m, m), symmetric, minus the second derivatives in the linear predictor x_i'B. Rows

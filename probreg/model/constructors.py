@@ -4,7 +4,7 @@ Each reads the data into a design, binds the likelihood to the response, and han
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from probreg.data import (
     weights_without_empty_trials,
 )
 from probreg.data.censoring import CensoredResponse
+from probreg.data.formula.parameters import ParameterRecipe
 from probreg.data.weights import (
     RowWeights,
     WeightsLike,
@@ -38,6 +39,7 @@ from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
+from probreg.likelihoods.distributional import with_predictors
 from probreg.model.compatibility import (
     Choices,
     of_rows,
@@ -75,7 +77,7 @@ class FromData(ABC):
     @only_known
     def from_formula(
         cls,
-        formula: str,
+        formula: str | Mapping[str, str],
         data: TableLike,
         *,
         likelihood: Likelihood | LikelihoodName | None = None,
@@ -91,10 +93,11 @@ class FromData(ABC):
 
         Parameters
         ----------
-        formula : str
-            Response and terms. `p(successes, trials) ~ x` counts trials and `counts(a, b, c) ~ x` classes, a row being
-            one observation. `cens(time, event)`, `cens(lower, upper)` and `cens(y, lower=0)` are censored responses, and
-            `trunc(y, lower=1)` is a truncated one.
+        formula : str or mapping of str to str
+            Response and terms, or one formula for each linear predictor: `{"y": "y ~ x", "log sigma": "~ z"}` names the
+            parameters of the likelihood (`likelihood.parameters`) that have columns of their own. `p(successes, trials) ~ x`
+            counts trials and `counts(a, b, c) ~ x` classes, a row being one observation. `cens(time, event)`,
+            `cens(lower, upper)` and `cens(y, lower=0)` are censored responses, and `trunc(y, lower=1)` is a truncated one.
         data : table
             pandas, polars, arrow, or a mapping from names to columns.
         likelihood : Likelihood or str, optional
@@ -332,6 +335,10 @@ class FromData(ABC):
         Incompatible
             When pyarrow is not installed.
         """
+        if isinstance(formula, Mapping):
+            raise DataError(
+                "formulas for several parameters need the rows in memory: read the files into a table and use from_formula"
+            )
         from probreg.data.blocks.files import files_of
         from probreg.model.from_parts import from_tables
 
@@ -608,4 +615,6 @@ def in_memory(
             values, levels=levels, event=choices.event, reference=choices.reference
         )
         y = bound.encode(values)
+    if isinstance(design.recipe, ParameterRecipe):
+        bound = with_predictors(bound, tuple(design.recipe.parameters))
     return replace(design, y=y), bound

@@ -15,6 +15,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.design import ColumnRecipe
 from probreg.data.terms.grouped import GroupedTerm
+from probreg.data.unwritten import LazyColumns, columns_of
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 from probreg.priors.joint import same_term
@@ -298,15 +299,18 @@ def rows_of_groups(
 
 def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
     """Return the columns (n, p) with zeros for the effects of each term at its rows (n,) bool."""
-    if design.is_lazy:
-        return design.X.without_effects(  # type: ignore[attr-defined]
+    columns: Any = columns_of(design.X)
+    if isinstance(columns, LazyColumns):
+        X: Any = columns.without_effects(
             [without.get(key) for key in design.recipe.grouped]
         )
-    X = design.X.copy()
-    place = {c: j for j, c in enumerate(design.columns)}
-    for key, rows in without.items():
-        X[np.ix_(rows, [place[c] for c in design.recipe.grouped[key].columns])] = 0.0
-    return X
+    else:
+        X = columns.copy()
+        place = {c: j for j, c in enumerate(design.columns)}
+        for key, rows in without.items():
+            effects = [place[c] for c in design.recipe.grouped[key].columns]
+            X[np.ix_(rows, effects)] = 0.0
+    return design.recipe.by_predictor(X)
 
 
 def refuse_unseen(

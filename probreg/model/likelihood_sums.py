@@ -78,10 +78,9 @@ def saturated_gain(
 
     def part(rows: Block) -> Sums:
         aux_rows = likelihood.at_rows(aux_values, rows.precision)
-        gain = likelihood.log_prob(
-            rows.y, likelihood.saturated_predictor(rows.y, **aux_rows), **aux_rows
-        )
-        gain = gain - likelihood.log_prob(rows.y, rows.eta(beta), **aux_rows)
+        eta = rows.eta(beta)
+        gain = likelihood.saturated_log_prob(rows.y, eta, **aux_rows)
+        gain = gain - likelihood.log_prob(rows.y, eta, **aux_rows)
         return (_weighted_sum(gain, rows.weights),)
 
     return block.sweep(part, width=beta.shape[-2])
@@ -226,7 +225,8 @@ def value_grad_hessian(
     Columns are standardised by `frame` where one is given. Returns the value, d/d gamma (p, m), d/d log aux (a,), and where
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
-    (p, m), a = gamma.shape, len(unknown)
+    p, a = len(gamma), len(unknown)
+    m = likelihood.width
     density = compiled_density_of(likelihood, block, 1)
     if density is not None:
         if curved:  # by one predictor and many columns BLAS is faster
@@ -265,10 +265,9 @@ def value_grad_hessian(
             return slopes
         # With h_i = -d^2 log p_i over (eta_i, log aux): H = sum_i w_i u_i u_i' kron h_i^(eta eta), the cross term
         # sum_i w_i u_i h_i^(eta aux), and sum_i w_i h_i^(aux aux).
-        if a:
-            cross = np.einsum("np,nka->pka", U, h[:, :m, m:])
-        else:
-            cross = np.zeros((p, m, 0))
+        cross = np.zeros((*gamma.shape, a))
+        for k in range(a):
+            cross[..., k] = np.dot(U.T, h[:, :m, m + k])
         return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
 
     return block.sweep(part, width=max(p, m * m))
@@ -325,8 +324,7 @@ def expected_information(
         W = likelihood.information(rows.eta(beta), **aux_rows)
         return (weighted_gram(rows.X, times_weights(W, rows.weights)),)
 
-    p, m = beta.shape
-    return block.sweep(part, width=max(p, m * m))
+    return block.sweep(part, width=max(len(beta), likelihood.width**2))
 
 
 def information_slope(
@@ -363,21 +361,18 @@ def curvature_slopes(
 ) -> Sums:  # fmt: skip
     """d (a'H a) of the log-likelihood's curvature H over (gamma, log aux) on standardised columns: (K, J) for directions
     `direction` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
-    (p, m), a = gamma.shape, len(unknown)
+    p, a = len(gamma), len(unknown)
+    m = likelihood.width
     pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
     # in units of the noise, where there is one
     size = _STEP * likelihood.noise(aux_values)
 
     def local(U: Array, directions: Array) -> Array:
         # d (eta_i, log aux) along each direction: (n, m + a, K)
-        eta = np.tensordot(U, directions[: p * m].reshape(p, m, -1), 1)
-        return np.concatenate(
-            [
-                eta,
-                np.broadcast_to(directions[p * m :], (len(U), a, directions.shape[1])),
-            ],
-            1,
-        )
+        K = directions.shape[1]
+        eta = (U @ directions[: gamma.size].reshape(p, -1)).reshape(len(U), m, K)
+        of_aux = np.broadcast_to(directions[gamma.size :], (len(U), a, K))
+        return np.concatenate([eta, of_aux], 1)
 
     def part(rows: Block) -> Sums:
         U = frame.rows(rows.X)

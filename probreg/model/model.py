@@ -299,8 +299,9 @@ class Model(FromData):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(p, m): columns and linear predictors."""
-        return len(self.design.columns), self.likelihood.width
+        """(p, m): columns, and the linear predictors that each of them is in; 1 where every column has one of its own."""
+        m = self.design.predictors_of_column(self.likelihood.width)
+        return len(self.design.columns), m
 
     def given(self, design: Design) -> dict[str, Array]:
         """Return the values of the rows that the likelihood needs in addition to eta and aux.

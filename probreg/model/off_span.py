@@ -8,7 +8,7 @@ they have too much of it, since they are not a projection.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 from typing import Any
@@ -159,13 +159,13 @@ class OffSpan:
     """
 
     processes: tuple[ResidualProcess | DrawnProcess | GroupEffects, ...]
+    width: int = 1  # the number of linear predictors
 
     @property
     def of_processes(self) -> "OffSpan":
         """Without effects of groups."""
-        return OffSpan(
-            tuple(p for p in self.processes if not isinstance(p, GroupEffects))
-        )
+        processes = (p for p in self.processes if not isinstance(p, GroupEffects))
+        return replace(self, processes=tuple(processes))
 
     @property
     def of_groups(self) -> tuple[GroupEffects, ...]:
@@ -201,7 +201,7 @@ class OffSpan:
             mean, variance = p.moments(design)
             means.append(mean)
             if variance is not None and p.predictor is not None:
-                of_predictor = np.arange(self._width) == p.predictor
+                of_predictor = np.arange(self.width) == p.predictor
                 variance = variance[..., None] * of_predictor
             if variance is not None:
                 variances.append(variance)
@@ -213,11 +213,6 @@ class OffSpan:
     def variance(self, design: Design) -> Array | None:
         """The variance of `moments`."""
         return self.moments(design)[1]
-
-    @property
-    def _width(self) -> int:
-        """The number of linear predictors, where some have processes of their own."""
-        return 1 + max(p.predictor for p in self.processes if p.predictor is not None)
 
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
         """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
@@ -309,13 +304,16 @@ def off_span(
             if set(columns) <= set(b.columns)
         ]
         for b, hyper in blocks or [(BlockPrior(Flat(), tuple(columns)), {})]:
-            block = _TermPrior(columns, b, hyper, draws, noise)
+            owner = model.design.owner
+            predictor = b.predictor if owner is None else int(owner[columns[0]])
+            block = _TermPrior(columns, b, predictor, hyper, draws, noise)
             if isinstance(term, GroupedTerm):
                 root = partial(block.group_root, term)
                 processes.append(GroupEffects(term, columns, root, block.predictor))
             else:
                 processes += block.processes(term)
-    return OffSpan(tuple(processes)) if processes else None
+    width = model.likelihood.width
+    return OffSpan(tuple(processes), width) if processes else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,6 +322,7 @@ class _TermPrior:
 
     columns: list[int]
     block: BlockPrior
+    predictor: int | None  # the linear predictor of the term; None for all
     names: Mapping[str, str]
     draws: Mapping[str, Array] | None
     noise: Array | float
@@ -332,11 +331,6 @@ class _TermPrior:
     def prior(self) -> Any:
         """Its prior."""
         return self.block.prior
-
-    @property
-    def predictor(self) -> int | None:
-        """The linear predictor of the block; None for all."""
-        return self.block.predictor
 
     @property
     def places(self) -> list[int]:

@@ -94,7 +94,8 @@ def prior_predictive(
     improper = [k for k, v in aux_draws.items() if v is None]
     held = {k: v for k, v in aux_draws.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    shape = draws, len(design.columns), likelihood.width
+    m = design.predictors_of_column(likelihood.width)
+    shape = draws, len(design.columns), m
     beta, of_blocks = prior.sample_with_hyper(rng, shape, sigma, proper=True)
     names = hyper_names(prior, design)
     hyper = {names[i][k]: v for i, h in of_blocks.items() for k, v in h.items()}
@@ -181,10 +182,10 @@ def _effects_of_columns(
             unit = None if b.prior.sigma_units else 1.0
         q = len(b.columns)
         for i, j in enumerate(b.columns):
-            if j == design.intercept:
+            if j == design.intercept or (design.owner is not None and design.owner[j]):
                 continue
             quantiles = None
-            if likelihood.width == 1 and unit is not None:
+            if beta.shape[2] == 1 and unit is not None:
                 quantiles = size_quantiles(b.prior, i, q, unit, (0.5, prob))
             error, note = 0.0, ""
             if quantiles is not None:
@@ -192,7 +193,7 @@ def _effects_of_columns(
             else:
                 w = beta[:, j]
                 if in_units:
-                    w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
+                    w = b.prior.sample(rng, (len(w), q, beta.shape[2]))[:, i]
                 draws = _effect_size(likelihood, spread[j] * w)
                 sizes, error = _median_and_quantile(draws, prob)
                 note = f"; by {len(w)} draws, ± {error:.2g}"

@@ -187,28 +187,34 @@ def build_pymc_model(
     import pymc as pm
 
     several = bool(likelihood.outcomes)
+    m = design.predictors_of_column(likelihood.width)
     with pm.Model(coords=_coords(design, likelihood)) as model:
         aux_values = {
             a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()
         }
         unit = likelihood.noise(aux_values)
-        hyper = _hyper_variables(model, prior, design, several, likelihood.width)
+        hyper = _hyper_variables(model, prior, design, several, m)
         beta = _coefficients(design, likelihood, prior, unit, hyper, noncentered)
         if several:
             shown = beta @ likelihood.contrast_matrix.T
             pm.Deterministic("beta", shown, dims=("coef", "outcome"))
         else:
             pm.Deterministic("beta", beta[:, 0], dims=("coef",))
-        X = pm.Data("X", design.X, dims=("obs", "coef"))
+        X = pm.Data("X", np.asarray(design.X), dims=("obs", "coef"))
         for b in prior.blocks:
             if isinstance(b.prior, WholePrior):
                 pm.Potential("prior", b.prior.potential(beta))
-        eta = plus_offset(X @ beta, design.offset)
+        of_predictors = beta
+        if design.owner is not None:
+            of_predictors = beta * (
+                design.owner[:, None] == np.arange(likelihood.width)
+            )
+        eta = plus_offset(X @ of_predictors, design.offset)
         if response:
             _observe(
                 design, likelihood, eta, aux_values, response_name(design, likelihood)
             )
-        elif several:
+        elif several or design.owner is not None:
             pm.Deterministic("eta", eta, dims=("obs", _predictor_dim(likelihood)))
         else:
             pm.Deterministic("eta", eta[:, 0], dims=("obs",))
@@ -222,6 +228,8 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
         coords["outcome"] = list(likelihood.outcomes)
     if np.ndim(likelihood.pymc_value(design.observed)) == 2:
         coords["end"] = ["lower", "upper"]
+    if design.owner is not None:
+        coords["predictor"] = list(likelihood.parameters[: likelihood.width])
     if isinstance(likelihood, OfTrials) and likelihood.levels:
         coords["level"] = [str(v) for v in likelihood.levels]
     return coords
@@ -318,7 +326,7 @@ def _coefficients(
         variables = _BlockVariables(
             design,
             block,
-            block.width(likelihood.width),
+            block.width(design.predictors_of_column(likelihood.width)),
             _predictor_dim(likelihood),
             taken,
             terms,

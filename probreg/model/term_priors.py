@@ -1,12 +1,13 @@
 """Priors of terms with a scale of their own: a stated one, else the term's default, before a prior for all columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from probreg.data import INTERCEPT, Design
+from probreg.data import Design
+from probreg.data.checked_arrays import is_intercept
 from probreg.data.terms.process import ProcessTerm, with_spread
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
@@ -130,12 +131,12 @@ def bound_terms(
     fits two.
     """
     read: Prior | Mapping[Key, Prior] = read_prior(spec)
-    if (
-        not design.recipe.terms
-        or (isinstance(read, Prior) and read.whole)
-        or not isinstance(read, Prior | Mapping)
+    if (isinstance(read, Prior) and read.whole) or not isinstance(
+        read, Prior | Mapping
     ):
         return design, read
+    if not design.recipe.terms:
+        return design, _without_terms(read, design)
     terms = _present(design)
     by_term: dict[str, Prior] = {}
     by_column: dict[Key, Prior] = {}
@@ -163,10 +164,8 @@ def bound_terms(
     terms = _present(design)
     if isinstance(read, Prior) and not isinstance(read, GaussianProcess | Flat):
         taken = {c for t in terms for c in t.columns}
-        remaining = tuple(
-            c for c in design.columns if c != INTERCEPT and c not in taken
-        )
-        by_column = {remaining: read} if remaining else {}
+        remaining = [c for c in design.columns if c not in taken]
+        by_column = dict(_by_predictor(read, design, remaining))
     blocks: dict[Key, Prior] = {
         block: by_term.get(t.name, DEFAULT)
         for t in terms
@@ -174,6 +173,27 @@ def bound_terms(
         if not named_columns.intersection(block)
     }
     return design, {**by_column, **blocks}
+
+
+def _without_terms(
+    read: Prior | Mapping[Key, Prior], design: Design
+) -> Prior | Mapping[Key, Prior]:
+    """Return the priors of a design without smooth functions, processes and effects by group."""
+    if isinstance(read, Mapping) or design.owner is None:
+        return read
+    return _by_predictor(read, design, design.columns)
+
+
+def _by_predictor(
+    prior: Prior, design: Design, columns: Sequence[str]
+) -> Mapping[Key, Prior]:
+    """Return a prior for the columns of each linear predictor, without their intercepts: each has scales of its own."""
+    owner = design.owner
+    groups: dict[int, list[str]] = {}
+    for j, column in enumerate(design.columns):
+        if column in columns and not is_intercept(column):
+            groups.setdefault(0 if owner is None else int(owner[j]), []).append(column)
+    return {tuple(group): prior for group in groups.values()}
 
 
 def _present(design: Design) -> list[BasisTerm]:

@@ -8,7 +8,7 @@ predictors.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -203,8 +203,9 @@ def average(
     for g, total in zip(groups, gradient):
         for L, X in slopes.pairs:
             weighted = g.share[:, None, None] * g.select(L)
-            sums = g.select(X).T @ weighted.reshape(len(weighted), -1)
-            total += np.moveaxis(sums.reshape(-1, *weighted.shape[1:]), 0, 1)
+            by_predictor = weighted.swapaxes(1, 2).reshape(len(weighted), -1)
+            sums = (g.select(X).T @ by_predictor).reshape(*beta.shape, -1)
+            total += np.moveaxis(sums, -1, 0)
     over_aux = [np.tensordot(g.share, g.select(slopes.over_aux), 1) for g in groups]
     over_beta = gradient.reshape(*value.shape, -1)
     return value, np.concatenate([over_beta, np.stack(over_aux)], -1), h
@@ -236,7 +237,7 @@ def averages_of_draws(
     classes = 1
     if not model.likelihood.has_scalar_mean:
         classes = len(model.likelihood.levels)
-    size = max(1, block_size // (n * classes * model.shape[1]))
+    size = max(1, block_size // (n * classes * model.likelihood.width))
 
     def part(start: int) -> list[Array]:
         atoms = slice(start, start + size)
@@ -303,7 +304,9 @@ class EffectSums:
                         column = place.start + g.rows[:, None]
                         rows.append(np.broadcast_to(row, (len(column), len(row))))
                         columns.append(np.broadcast_to(column, rows[-1].shape))
-                        values.append((share * L[g.rows]).reshape(-1, model.shape[1]))
+                        values.append(
+                            (share * L[g.rows]).reshape(-1, model.likelihood.width)
+                        )
             first += len(effect.groups) * h.shape[1]
         entry = [
             np.concatenate([x.ravel() for x in parts]) for parts in (rows, columns)
@@ -325,7 +328,8 @@ class EffectSums:
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
         """Draws of all sums, for effects that are not linear in them."""
-        return self.off.joint(self.sums, size, fit.model.shape[1], rng)
+        width = fit.model.likelihood.width
+        return self.off.joint(self.sums, size, width, rng)
 
 
 def effect_sums(
@@ -364,6 +368,8 @@ def effect_sums(
     ]
     if correlated:
         return EffectSums(
-            OffSpan(tuple(correlated)), {p.key: sums[p.key] for p in correlated}, places
+            replace(off, processes=tuple(correlated)),
+            {p.key: sums[p.key] for p in correlated},
+            places,
         )
     return None

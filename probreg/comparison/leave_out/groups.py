@@ -21,6 +21,7 @@ from scipy.special import logsumexp, ndtri
 from probreg.comparison.leave_out.rows import LeftOut, normal_given_scales
 from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset, plus_offset
+from probreg.data.unwritten import PredictorColumns
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
@@ -256,6 +257,9 @@ def _log_density_without_effects(
 
     if not columns:
         return log_likelihood(0.0)
+    X: np.ndarray | PredictorColumns = d.X[:, columns]
+    if d.owner is not None:
+        X = PredictorColumns(X, d.owner[columns], model.likelihood.width)
     S = len(draw_numbers)
     m = model.shape[1]
     roots = [
@@ -288,7 +292,7 @@ def _log_density_without_effects(
     )
     log_p = np.stack(
         [
-            log_likelihood((d.X[:, columns] @ point.reshape(len(columns), m))[None])
+            log_likelihood((X @ point.reshape(len(columns), m))[None])
             for point in points
         ],
         1,

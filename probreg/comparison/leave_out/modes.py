@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.rows import full_weights, plus_offset
+from probreg.data.unwritten import PredictorColumns, row_gradients
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode
@@ -83,7 +84,7 @@ def newton_step_without_rows(
     d = model.design
     unknown = model.unknown if model.joint.smooth else ()
     eta = model.eta(beta)
-    m = model.shape[1]
+    m = likelihood.width
     parameters = likelihood.at_rows({**model.fixed, **aux}, d.precision)
     _, g, W = likelihood.value_grad_hessian(d.observed, eta, **parameters)
     pick = [*range(m), *(likelihood.nuisance.index(a) + m for a in unknown)]
@@ -128,16 +129,22 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
-    V4 = V[: p * m, : p * m].reshape(p, m, p, m)
-    h = np.empty((len(X), m + k, m + k))
-    for a in range(m):
-        for b in range(m):
-            h[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
-    cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
-    h[:, :m, m:] = cross
-    h[:, m:, :m] = cross.swapaxes(1, 2)
-    h[:, m:, m:] = V[p * m :, p * m :]
-    return h
+    if isinstance(X, PredictorColumns):
+        J = row_gradients(
+            np.broadcast_to(np.eye(X.width), (len(X), X.width, X.width)), X
+        )
+        J = J[..., 0]
+        of_eta, cross = J @ V[:p, :p] @ J.swapaxes(1, 2), J @ V[:p, p:]
+    else:
+        V4 = V[: p * m, : p * m].reshape(p, m, p, m)
+        of_eta = np.empty((len(X), m, m))
+        for a in range(m):
+            for b in range(m):
+                of_eta[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
+        cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
+    of_aux = np.broadcast_to(V[p * m :, p * m :], (len(X), k, k))
+    above = np.concatenate([of_eta, cross], 2)
+    return np.concatenate([above, np.concatenate([cross.swapaxes(1, 2), of_aux], 2)], 1)
 
 
 # ---- doubt and refits ----------------------------------------------------------------------------------------------
@@ -176,7 +183,7 @@ def refit_without_rows(
     `shared` refits many rows at once from the mode (beta, aux) of all rows. This needs a prior that is the same without a row.
     """
     r = len(rows)
-    eta = np.full((r, model.shape[1]), np.nan)
+    eta = np.full((r, model.likelihood.width), np.nan)
     deleted_aux = {a: np.full(r, np.nan) for a in model.unknown}
     if shared:
         _refit_at_once(model, beta, aux, rows, eta, deleted_aux)

@@ -1,6 +1,6 @@
 """Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,11 @@ from probreg.data.formula.evaluate import Memory
 from probreg.data.formula.layout import (
     factor_levels,
     numeric,
+)
+from probreg.data.formula.parameters import (
+    ParameterRecipe,
+    formulas_by_parameter,
+    stack_offsets,
 )
 from probreg.data.formula.recipe import (
     Recipe,
@@ -61,7 +66,7 @@ class Reading(NamedTuple):
 
 
 def read_formula(
-    formula: str,
+    formula: str | Mapping[str, str],
     data: Any,
     *,
     weights: Any = None,
@@ -85,7 +90,12 @@ def read_formula(
     """
     kind, weights = read_weights(weights)
     table = read_table(data)
+    formula, formulas = formulas_by_parameter(formula)
     parts, offset, added, used = parse_with(formula, table, weights, offset)
+    further = {
+        name: parse_with(text, table, weights, None) for name, text in formulas.items()
+    }
+    used = _all_names(used, further)
     table, names = _with_arguments(table, used, weights, offset)
     weight = weights if isinstance(weights, str) else names.get("weights")
     all_rows = table
@@ -115,11 +125,8 @@ def read_formula(
         table = replace(table, counts=w)
     X, columns, inputs = make_columns(parts, table, memory, codes=True)
     response = response_values(parts, table, memory)
-    eta = None
-    if "offset" in names:
-        eta = np.asarray(table.columns[names["offset"]], dtype=float)
-    elif added is not None:
-        eta = numeric(added, table, memory)
+    eta = _offset_values(names, added, table, memory)
+    check_intercept(X, columns)
     recipe = Recipe(
         parts.text,
         columns,
@@ -127,11 +134,19 @@ def read_formula(
         replace(memory, learning=False),
         weights if isinstance(weights, str) else None,
     )
+    offsets = None if eta is None else eta[:, None]
+    if further:
+        recipe = ParameterRecipe.of(
+            recipe,
+            {name: learned_recipe(parsed, table) for name, parsed in further.items()},
+        )
+        X, inputs = recipe.read(table.columns)
+        others = [recipe.parameters[name].offset_at(table.columns) for name in further]
+        offsets = stack_offsets([eta, *others])
     absent = None
     if not counted.all():
         absent = AbsentRows(np.flatnonzero(~counted), all_rows.rows[~counted])
         notes = (*notes, absent.note(len(table.rows)))
-    check_intercept(X, columns)
     w = weights_without_empty_trials(response, parts.counted, w)
     frequencies, precision = by_kind(kind, w)
     design = Design(
@@ -140,7 +155,7 @@ def read_formula(
         columns=recipe.columns,
         recipe=recipe,
         response=parts.title,
-        offset=None if eta is None else eta[:, None],
+        offset=offsets,
         weights=frequencies,
         labels=table.rows,
         notes=(
@@ -153,13 +168,42 @@ def read_formula(
         absent=absent,
         inputs=inputs,
         read=table.only(
-            (*parts.variables, *(added.variables if added else ()))
+            tuple(dict.fromkeys((*recipe.variables, *recipe.offset_variables)))
         ).columns,
     )
     levels = parts.classes
     if not isinstance(response, np.ndarray):
         levels = tuple(response.categories.tolist())
     return Reading(design, np.asarray(response), levels, parts.counted)
+
+
+def _all_names(
+    names: tuple[str, ...], further: "Mapping[str, ParsedFormula]"
+) -> tuple[str, ...]:
+    """Return the columns of a formula and of those of further parameters."""
+    others = (name for parsed in further.values() for name in parsed.names)
+    return tuple(dict.fromkeys((*names, *others)))
+
+
+def _offset_values(
+    names: Mapping[str, str],
+    added: Expression | None,
+    table: DataTable,
+    memory: Memory,
+) -> np.ndarray | None:
+    """Return the offset (n,) from an array that is a column of the table or from an expression; None without one."""
+    if "offset" in names:
+        return np.asarray(table.columns[names["offset"]], dtype=float)
+    return None if added is None else numeric(added, table, memory)
+
+
+def learned_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
+    """Return the recipe of a formula that learns its state from the rows of a table."""
+    memory = Memory()
+    X, columns, _ = make_columns(parsed.parts, table, memory, codes=True)
+    check_intercept(X, columns)
+    offset = parsed.offset if isinstance(parsed.offset, str) else None
+    return Recipe(parsed.parts.text, columns, offset, replace(memory, learning=False))
 
 
 class ParsedFormula(NamedTuple):

@@ -180,6 +180,11 @@ class Recipe(ColumnRecipe):
     weights: str | None = None
 
     @property
+    def by_prefix(self) -> Mapping[str, "Recipe"]:
+        """The recipes of all linear predictors by the prefix of their columns: this one alone."""
+        return {"": self}
+
+    @property
     def layout(self) -> FormulaLayout:
         """The parts of the formula."""
         return parse_formula(self.formula)

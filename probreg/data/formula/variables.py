@@ -58,19 +58,19 @@ def read_by(design: Design) -> tuple[str, ...]:
 def categories(design: Design) -> dict[str, list[Any]]:
     """Return the levels seen in training of each variable used as a category, including `by=`."""
     from probreg.formula.expression import parse_expression
-    from probreg.formula.terms import parse_formula
 
     if isinstance(design.recipe, ArrayColumns):
         return {}
     recipe: Any = design.recipe
     levels_by_variable: dict[str, list[Any]] = {}
-    for text, levels in recipe.memory.levels.items():
-        name = parse_expression(text).category
-        if name is not None:
-            levels_by_variable.setdefault(name, list(levels))
-    if recipe.smooths:
-        for e in parse_formula(recipe.formula).factors.values():
-            if e.by is not None and (levels := recipe.smooths[e.written()].levels):
+    for part in recipe.by_prefix.values():
+        for text, levels in part.memory.levels.items():
+            name = parse_expression(text).category
+            if name is not None:
+                levels_by_variable.setdefault(name, list(levels))
+        smooths = part.smooths
+        for e in part.layout.factors.values():
+            if e.by is not None and (levels := smooths[e.written()].levels):
                 levels_by_variable.setdefault(e.by, list(levels))
     return levels_by_variable
 
@@ -129,8 +129,11 @@ def columns_by_term(design: Design) -> dict[str, tuple[int, ...]]:
     recipe = design.recipe
     written = list[list[str]]()
     if isinstance(recipe, Recipe):
-        parts = recipe.layout
-        written = [[parts.factor_name(text) for text in term] for term in parts.terms]
+        for prefix, part in recipe.by_prefix.items():
+            parts = part.layout
+            for term in parts.terms:
+                first, *others = map(parts.factor_name, term)
+                written.append([f"{prefix}{first}", *others])
     term_names = {c: term.name for term in recipe.terms for c in term.columns}
     places = dict[str, list[int]]()
     for j, column in enumerate(design.columns):

@@ -68,7 +68,8 @@ class GroupedTerm:
     @cached_property
     def column_names(self) -> BasisTerm:
         """Return the term as a `BasisTerm` with one block."""
-        return BasisTerm(self.key, self.key[1:-1], (), (self.columns,), (self.key,))
+        short = self.key.replace("(", "", 1).removesuffix(")")
+        return BasisTerm(self.key, short, (), (self.columns,), (self.key,))
 
     def columns_at(self, inputs: Array) -> Array:
         """Return the columns (n, G K) as an array; zeros at rows of new groups. Raise DataError if they exceed the memory."""

@@ -152,6 +152,10 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         raise NotApplicable(
             f"the {', '.join(sorted(names))} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
         )
+    if design.owner is not None:
+        raise NotApplicable(
+            "the influence of rows is computed for models of one formula, and this one has several linear predictors"
+        )
     reason = noiseless_obstacle(fit)
     if reason is not None:
         raise NotApplicable(reason)
@@ -194,7 +198,7 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
         kept = list(model.design.moments.rank.kept)
     X = model.design.X
     frame = model.design.frame
-    if frame.intercept is not None and frame.intercept not in kept:
+    if not frame.intercepts <= set(kept):
         # no shifts without an intercept to absorb them
         size = np.sqrt((X**2).mean(0))
         frame = Frame(np.zeros_like(size), np.where(size > 0, size, 1.0), None)

@@ -234,7 +234,7 @@ def design_leverage(model: Model) -> Array:
     )  # without effects of groups, which have a prior
     kept_columns = [j for j in design.moments.rank.kept if j in head]
     U = design.X
-    if design.frame.intercept in kept_columns:
+    if design.frame.intercepts & set(kept_columns):
         U = design.frame.rows(U)
     U = U[:, kept_columns]
     w = design.square_weights

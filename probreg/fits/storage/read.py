@@ -11,6 +11,7 @@ import numpy as np
 from probreg.data import AbsentRows, AnyMoments, ColumnRecipe, Design, Moments
 from probreg.data.array_columns import recipe_from_json
 from probreg.data.arrow_moments import SUMS_BY_GROUP, arrow_moments_of
+from probreg.data.formula.parameters import ParameterRecipe
 from probreg.data.moments import MOMENT_ARRAYS
 from probreg.errors import DataError, ProbregError
 from probreg.fits.storage.container import Container, read_verified
@@ -43,6 +44,7 @@ from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.notes import Note, Severity, Topic
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
+from probreg.likelihoods.distributional import with_predictors
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, Prior
@@ -95,6 +97,8 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
     d = spec["design"]
     likelihood = LIKELIHOODS.from_spec(spec["likelihood"])
     recipe = recipe_from_json(d["recipe"])
+    if isinstance(recipe, ParameterRecipe):
+        likelihood = with_predictors(likelihood, tuple(recipe.parameters))
     p = len(recipe.columns)
     sizes = {"p": p, "m": likelihood.width}
     rows: dict[str, Any] = {}
@@ -109,7 +113,7 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         moments = _read_moments(file, recipe)
         by_trials = _read_plain_moments(file, "moments_by_trials", recipe.columns)
     design = Design(
-        X=rows.get("X", np.zeros((0, p))),
+        X=recipe.by_predictor(rows.get("X", np.zeros((0, p)))),
         y=rows.get("y", np.zeros(0)),
         columns=tuple(recipe.columns),
         recipe=recipe,
@@ -289,7 +293,7 @@ def _read_covariance(
     if not arrays:
         return None
     return ParameterCovariance.from_arrays(
-        arrays, model.shape[1], model.design.intercept, tuple(further)
+        arrays, model.shape[1], model.design.intercepts, tuple(further)
     )
 
 

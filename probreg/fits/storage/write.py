@@ -98,7 +98,9 @@ def _specification(
         "version": __version__,
         "seed": int(seed),
         "scales_compared": int(model.scales_compared),
-        "likelihood": LIKELIHOODS.to_spec(model.likelihood),
+        "likelihood": LIKELIHOODS.to_spec(
+            getattr(model.likelihood, "base", model.likelihood)
+        ),
         "prior": _prior_spec(model),
         "aux": {k: _aux_spec(v) for k, v in model.aux.items()},
         "method": METHODS.to_spec(method),

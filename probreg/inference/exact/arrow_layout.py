@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.frame import Frame
+from probreg.data.frame import Frame, intercept_among
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
@@ -186,6 +186,23 @@ class ArrowLayout:
         return ArrowColumns(lead, tuple(others), np.ascontiguousarray(np.hstack(dense)))
 
     @cached_property
+    def owners(self) -> tuple[Array, Array] | None:
+        """The linear predictors of the leading effects (K,) and of the border columns (r,); None if every column is in each."""
+        design = self.model.design
+        if design.owner is None:
+            return None
+        lead = [np.zeros(0, dtype=np.intp)]
+        border = [np.zeros(0, dtype=np.intp)]
+        for b in self._first:
+            owner = design.owner[list(b.group.columns)]
+            if b.leads:
+                lead.append(owner[: len(owner) // self.shape[0]])
+            else:
+                border.append(owner)
+        border += [design.owner[list(part)] for part in (self.known, self.flat)]
+        return np.concatenate(lead), np.concatenate(border)
+
+    @cached_property
     def map_of_rest(self) -> Any:
         """A (p, r), sparse, with which the border columns are X A."""
         return self._map_of_border(self.frame.T)
@@ -228,10 +245,8 @@ class ArrowLayout:
             moments = design.moments_by_group or design.moments
             shift = moments.mean[flat]
             scale = moments.scale[flat]
-        intercept = self.model.design.intercept
-        frame = Frame.of(
-            shift, scale, self.flat.index(intercept) if intercept in self.flat else None
-        )
+        intercept = intercept_among(design.intercepts, np.array(flat))
+        frame = Frame.of(shift, scale, intercept)
         if rows is None or frame.intercept is None:
             return frame
         return frame.with_mix(np.asarray(rows[:: max(1, len(rows) // 10_000)]))
@@ -243,9 +258,12 @@ class ArrowLayout:
         flat_frame = self.frame
         frame = Frame.of_raw(self.model.shape[0])
         frame.shift[flat], frame.scale[flat] = flat_frame.shift, flat_frame.scale
-        if flat_frame.intercept is None:
-            intercept = None
-        else:
+        intercept: int | Array | None = None
+        if isinstance(flat_frame.intercept, np.ndarray):
+            places = flat_frame.intercept
+            intercept = np.full(len(frame.scale), -1)
+            intercept[flat] = np.where(places < 0, -1, flat[places])
+        elif flat_frame.intercept is not None:
             intercept = int(flat[flat_frame.intercept])
         return replace(
             frame,
@@ -382,6 +400,9 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     if design.n:
         weights = full_weights(design.weights, design.n)
         F = np.sqrt(weights)[:, None] * design.X[:, flat]
+        if design.owner is not None:
+            owner = design.owner[flat]
+            F = np.vstack([F * (owner == k) for k in np.unique(owner)])
     else:
         by_group = design.moments_by_group
         of_head = by_group is not None and all(j in design.ungrouped for j in flat)

@@ -231,7 +231,7 @@ def _local_rows(block: Block, model: Model, beta: Array) -> tuple[Array, Array]:
     local = likelihood.value_grad_hessian(
         block.y, block.eta(beta), **likelihood.at_rows(model.fixed, block.precision)
     )
-    m = beta.shape[1]
+    m = likelihood.width
     return times_weights(local.gradient[:, :m], block.weights), times_weights(
         local.curvature, block.weights
     )
@@ -242,7 +242,7 @@ def _score_slopes(
 ) -> Array:
     """Return (p, m a) the derivatives of the gradient of the rows over the logs of
     nuisance parameters."""
-    m = beta.shape[1]
+    m = model.likelihood.width
     pick = [m + model.likelihood.nuisance.index(name) for name in names]
 
     def part(block_part: Block) -> tuple[Array]:
@@ -255,6 +255,6 @@ def _score_slopes(
 def _curvature_of_changes(model: Model, beta: Array, u: Array) -> Array:
     """Return X'W u (p, m) of changes u (n, m) of the linear predictors."""
     block = model.design.block
-    m = beta.shape[1]
+    m = model.likelihood.width
     curvature = _local_rows(block, model, beta)[1][:, :m, :m]
     return np.asarray(block.X.T @ np.einsum("nkl,nl->nk", curvature, u))

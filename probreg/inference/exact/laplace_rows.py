@@ -168,17 +168,19 @@ def _log_det_sums(
 ) -> tuple[Array, ...]:
     """Return the gradient (p, m) and (a,) of log |H|^(1/2) over (vec beta, log aux)
     from a block of rows, with root root' = H^-1."""
-    (p, m), a = beta.shape, len(log_aux)
+    a = len(log_aux)
+    m = model.likelihood.width
+    k = beta.size
 
     def part(block_part: Block) -> tuple[Array, Array]:
         eta = block_part.eta(beta)
         n = len(eta)
         # J_i root, J_i = d z_i / d (vec beta, log aux)
-        of_eta = (block_part.X @ root[: p * m].reshape(p, -1)).reshape(n, m, -1)
-        of_aux = np.broadcast_to(root[p * m :], (n, a, root.shape[1]))
+        of_eta = (block_part.X @ root[:k].reshape(len(beta), -1)).reshape(n, m, -1)
+        of_aux = np.broadcast_to(root[k:], (n, a, root.shape[1]))
         J = np.concatenate([of_eta, of_aux], 1)
         z = np.hstack([eta, np.broadcast_to(log_aux, (n, a))])
-        rows = ArrowRows(model, None, np.zeros(p), block_part)  # type: ignore[arg-type]
+        rows = ArrowRows(model, None, np.zeros(len(beta)), block_part)  # type: ignore[arg-type]
         t = rows.log_det_slopes(z, J @ J.transpose(0, 2, 1))
         return block_part.X.T @ t[:, :m], t[:, m:].sum(0)
 

@@ -254,16 +254,22 @@ class LaplaceSurface(EvidenceSurface):
     def _of_response(self) -> Array:
         """(r m + a, 1): least squares of a rough eta on flat columns, and rough nuisance parameters."""
         layout = self.layout
-        m = self.model.shape[1]
         design = self.model.design.sample
         likelihood = self.model.likelihood
         assert isinstance(likelihood, SmoothLikelihood)  # checked in `scales_obstacle`
         coordinates = np.zeros((self._size, 1))
-        offset = plus_offset((design.X @ layout.centre)[:, None], design.offset)
+        offset = plus_offset(design.X @ layout.centre[:, None], design.offset)
         eta = likelihood.initial_eta(design.observed)[0] - offset
         X = layout.frame.rows(np.asarray(design.X[:, list(layout.flat)]))
         end = layout.border
-        coordinates[end - X.shape[1] * m : end, 0] = np.linalg.lstsq(X, eta)[0].ravel()
+        if layout.owners is None:
+            flat = np.linalg.lstsq(X, eta)[0]
+        else:
+            flat = np.zeros((X.shape[1], 1))
+            owner = layout.owners[1][len(layout.owners[1]) - len(flat) :]
+            for k, target in enumerate(eta.T):
+                flat[owner == k, 0] = np.linalg.lstsq(X[:, owner == k], target)[0]
+        coordinates[end - flat.size : end, 0] = flat.ravel()
         coordinates[end:, 0] = rough_start(self.model).log_aux
         return coordinates
 
@@ -275,7 +281,11 @@ class LaplaceSurface(EvidenceSurface):
     def _grouped_rows(self) -> ArrowRows:
         layout = self.layout
         return ArrowRows(
-            self.model, layout.columns, layout.centre, self.model.design.block
+            self.model,
+            layout.columns,
+            layout.centre,
+            self.model.design.block,
+            layout.owners,
         )
 
     def _sums(self, a: Array, c: Array, *, curved: bool) -> GroupedSums | DenseSums:
@@ -518,8 +528,11 @@ class LaplaceSurface(EvidenceSurface):
                 outer=self.outer,
                 by_group=False,
             )
-        values = sampled.values(np.array(points))
-        return [points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]]
+        values = np.full(len(points), -np.inf)
+        for i, point in enumerate(points):
+            with suppress(NoMode):  # at scales far from those of the rows
+                values[i] = np.nan_to_num(sampled.values(point[None])[0], nan=-np.inf)
+        return [points[int(np.argmax(values))]]
 
     def _information_at(self, roots: ArrowRoots) -> Array | float:
         """The information of the rows at scales of 1, on average over the coordinates

@@ -4,6 +4,7 @@ predictors and a nuisance parameters.
 A row has z_i = (eta_i, log aux), and W_i (m + a, m + a) is minus the second derivative
 of its log p. It depends on the coefficients as z_i = blkdiag(x_i kron I_m, I_a)
 coefficients. Coefficient k of predictor j is number k m + j; log aux come last.
+Where every column belongs to one predictor, `owners` names it, and coefficient k is that of column k.
 """
 
 from dataclasses import dataclass, replace
@@ -47,6 +48,8 @@ class ArrowRows:
     columns: ArrowColumns
     centre: Array  # mu (p,), of every predictor
     block: Block  # responses, weights and offset
+    # the predictors of the leading effects (K,) and of the border columns (r,)
+    owners: tuple[Array, Array] | None = None
 
     def part(self, rows: slice) -> "ArrowRows":
         """These rows."""
@@ -56,7 +59,7 @@ class ArrowRows:
 
     @property
     def m(self) -> int:
-        return self.model.shape[1]
+        return self.model.likelihood.width
 
     @property
     def a(self) -> int:
@@ -65,6 +68,8 @@ class ArrowRows:
     @property
     def size(self) -> int:
         """The number of border coefficients and nuisance parameters."""
+        if self.owners is not None:
+            return self.columns.width + self.a
         return self.columns.width * self.m + self.a
 
     @property
@@ -77,7 +82,7 @@ class ArrowRows:
     @cached_property
     def _offset(self) -> Array:
         if self.centre.any():
-            from_centre = (self.block.X @ self.centre)[:, None]
+            from_centre = self.block.X @ self.centre[:, None]
         else:
             from_centre = np.zeros((self.block.rows, 1))
         return plus_offset(from_centre, self.block.offset)
@@ -109,7 +114,23 @@ class ArrowRows:
         """Split into coefficients (G, K, m) and (r, m) of the columns."""
         G = self.columns.lead.groups
         m = self.m
+        if self._entries is not None:
+            lead, border = self._entries
+            full = np.zeros((G, self.columns.lead.effects * m, 1))
+            full[:, lead] = a
+            below = np.zeros((self.columns.width * m + self.a, 1))
+            below[border] = c
+            a, c = full, below
         return a.reshape(G, -1, m), c[: len(c) - self.a].reshape(-1, m)
+
+    @cached_property
+    def _entries(self) -> tuple[Array, Array] | None:
+        """The places of the coefficients among those of every column in each predictor, (K,) and (r + a,)."""
+        if self.owners is None:
+            return None
+        lead, border = (np.arange(len(o)) * self.m + o for o in self.owners)
+        aux = self.columns.width * self.m + np.arange(self.a)
+        return lead, np.concatenate([border, aux])
 
     def values(self, z: Array) -> RowSlopes:
         """The sums and derivatives at z (n, m + a)."""
@@ -147,7 +168,13 @@ class ArrowRows:
         above, below = self.columns.cross(v[:, : self.m])
         last = v[:, self.m :].sum(0)
         G = len(above)
-        return above.reshape(G, -1, 1), np.concatenate([below.ravel(), last])[:, None]
+        lead, border = (
+            above.reshape(G, -1, 1),
+            np.concatenate([below.ravel(), last])[:, None],
+        )
+        if self._entries is None:
+            return lead, border
+        return lead[:, self._entries[0]], border[self._entries[1]]
 
     def gram(self, W: Array) -> ArrowGram:
         """The sums of blkdiag(x_i kron I, I)' W_i blkdiag(x_i kron I, I)."""
@@ -173,8 +200,16 @@ class ArrowRows:
             cross[..., entry] = above
             border[: r * m, entry] = border[entry, : r * m] = below.ravel()
         border[r * m :, r * m :] = W[:, m:, m:].sum(0)
-        return ArrowGram(
+        gram = ArrowGram(
             lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), border
+        )
+        if self._entries is None:
+            return gram
+        rows, columns = self._entries
+        return ArrowGram(
+            gram.lead[:, rows][..., rows],
+            gram.cross[:, rows][..., columns],
+            border[np.ix_(columns, columns)],
         )
 
     def spread(self, S: Inverse) -> Array:
@@ -184,6 +219,8 @@ class ArrowRows:
         a = self.a
         n = len(self.columns.dense)
         G = len(S.own)
+        if self._entries is not None:
+            S = self._expand(S)
         r = self.columns.width * m
         spread = np.empty((n, m + a, m + a))
         for i in range(m):
@@ -206,6 +243,19 @@ class ArrowRows:
             spread[:, :m, m + i] = spread[:, m + i, :m] = self.columns.times(*part)
         spread[:, m:, m:] = S.corner[r:, r:]
         return spread
+
+    def _expand(self, S: Inverse) -> Inverse:
+        """The same covariance over the coefficients of every column in each predictor, zero where there is none."""
+        assert self._entries is not None
+        lead, border = self._entries
+        K = self.columns.lead.effects * self.m
+        r = self.columns.width * self.m + self.a
+        G = len(S.own)
+        own, cross, corner = np.zeros((G, K, K)), np.zeros((G, K, r)), np.zeros((r, r))
+        own[:, lead[:, None], lead] = S.own
+        cross[:, lead[:, None], border] = S.border
+        corner[np.ix_(border, border)] = S.corner
+        return Inverse(own, cross, corner)
 
     def log_det_slopes(self, z: Array, V: Array) -> Array:
         """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), with weights: log |H|^(1/2)

@@ -330,8 +330,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     entering = set(head)
     if frame.mixed is not None:
         entering |= set(frame.mixed)
-    if frame.intercept is not None:
-        entering.add(frame.intercept)
+    entering |= frame.intercepts
     columns = np.array(sorted(entering), dtype=np.intp)
     roots = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:

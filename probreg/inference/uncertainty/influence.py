@@ -212,12 +212,12 @@ def _influences(
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
     """Return score_rows(scores) @ slopes, (b, R), without forming the scores over all
     coefficients."""
-    m = rows.at.beta.shape[1]
-    k = rows.at.beta.size
-    slopes_by_column = slopes[:k].reshape(-1, m, slopes.shape[1])
+    p, k = len(rows.at.beta), rows.at.beta.size
+    m = rows.at.likelihood.width
+    by_row = rows.U @ slopes[:k].reshape(p, -1)
     product = scores[:, m:] @ slopes[k:]
-    for j in range(m):
-        product += (rows.U @ slopes_by_column[:, j]) * scores[:, [j]]
+    for j, of_predictor in enumerate(np.split(by_row, m, axis=1)):
+        product += of_predictor * scores[:, [j]]
     return product
 
 

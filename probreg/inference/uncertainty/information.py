@@ -15,6 +15,7 @@ import scipy
 
 from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
+from probreg.data.unwritten import row_gradients
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
 from probreg.inference.covariance import (
@@ -162,7 +163,7 @@ class Estimate:
         )  # checked in `estimate_of`
         likelihood = self.model.likelihood
         beta = self.solution.beta
-        m = self.model.shape[1]
+        m = likelihood.width
         pick = (
             *range(m),
             *(m + likelihood.nuisance.index(a) for a in self.model.unknown),
@@ -414,17 +415,15 @@ class RowDerivatives:
 
     def spread(self, root: Array) -> Array:
         """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
-        A = np.einsum("np,pkr->nkr", self.U, root, optimize=True)
+        products = self.U @ root.reshape(len(root), -1)
+        A = products.reshape(len(products), -1, root.shape[2])
         return A @ A.swapaxes(1, 2)
 
     def score_rows(self, scores: Array) -> Array:
         """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
-        p, m = self.at.beta.shape
-        rows = np.empty((len(scores), p * m + scores.shape[1] - m))
-        by_column = rows[:, : p * m].reshape(len(scores), p, m)
-        np.multiply(self.U[:, :, None], scores[:, None, :m], out=by_column)
-        rows[:, p * m :] = scores[:, m:]
-        return rows
+        m = self.at.likelihood.width
+        over_gamma = row_gradients(scores[:, None, :m], self.U)
+        return np.hstack([over_gamma.reshape(len(scores), -1), scores[:, m:]])
 
     def less_leverage(self, root: Array, power: float) -> Array:
         """Multiply the scores of eta by (1 - W_i G_i)^-power.
@@ -433,7 +432,7 @@ class RowDerivatives:
         leave-one-out scores. DataError for a row of leverage 1.
         """
         smallest = 1e-10  # 1 - leverage below which a row determines its own fit
-        m = self.at.beta.shape[1]
+        m = self.at.likelihood.width
         spreads = self.spread(root)
         scores = self.scores.copy()
         live = np.einsum("nkk->n", spreads) > 0
@@ -481,7 +480,7 @@ def standardised_information(
 ) -> Array:
     """Return the expected information of the rows over vec(gamma), (p m, p m)."""
     assert isinstance(model.likelihood, DifferentiableLikelihood)
-    every = tuple(range(model.shape[1]))
+    every = tuple(range(model.likelihood.width))
     values = {**model.fixed, **aux}
     at = BlockEstimate(model.likelihood, model.design.frame, beta, values, every)
     (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
@@ -514,7 +513,7 @@ def meat_part(
     It is sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for sampling
     weights.
     """
-    m = at.beta.shape[1]
+    m = at.likelihood.width
 
     def part(block: Block) -> tuple[Array]:
         rows = RowDerivatives(at, block)

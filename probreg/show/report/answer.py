@@ -283,7 +283,10 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, A
         except (Incompatible, NotConverged):  # at a kink, or without df
             return np.stack([z, *nothing[:2]]), "", above
         kind = str(interval.attrs["kind"])
-        ends = [np.atleast_1d(interval[k].values[j]) * c[j] for k in ("lower", "upper")]
+        place = int(np.searchsorted(fit.model.design.ungrouped, j))
+        ends = [
+            np.atleast_1d(interval[k].values[place]) * c[j] for k in ("lower", "upper")
+        ]
         lower, upper = np.sort(ends, axis=0)
     return np.stack([z, lower, upper]), kind, above
 

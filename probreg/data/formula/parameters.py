@@ -1,0 +1,215 @@
+"""Formulas for several linear predictors: the recipe of the first one, of the mean, with the recipes of the others.
+
+Columns and terms of another predictor carry its name: `log sigma: z`, `log sigma: s(z)`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.data.formula.recipe import Recipe
+from probreg.data.unwritten import PredictorColumns, side_by_side
+from probreg.errors import DataError
+from probreg.kernels import KernelBasis
+
+Array = np.ndarray
+
+
+def formulas_by_parameter(
+    formula: str | Mapping[str, str],
+) -> tuple[str, dict[str, str]]:
+    """Return the formula of the response, and the formulas of further linear predictors by name, with the response on their left.
+
+    >>> formulas_by_parameter({"y": "y ~ x", "log sigma": "~ z"})
+    ('y ~ x', {'log sigma': 'y ~ z'})
+    """
+    if not isinstance(formula, Mapping):
+        return formula, {}
+    odd = [text for text in formula.values() if not isinstance(text, str)]
+    if odd or not all(isinstance(name, str) for name in formula):
+        raise DataError(
+            "formulas are texts by the name of a linear predictor, such as {'y': 'y ~ x', 'log sigma': '~ z'}, got "
+            f"{dict(formula)!r}"
+        )
+    whole = [name for name, text in formula.items() if text.split("~")[0].strip()]
+    if len(whole) != 1:
+        raise DataError(
+            f"one formula has the response on its left side and the others begin with '~', got {dict(formula)!r}"
+        )
+    text = formula[whole[0]]
+    response = text.split("~")[0].rstrip()
+    others = {
+        name: f"{response} {right.strip()}"
+        for name, right in formula.items()
+        if name != whole[0]
+    }
+    return text, others
+
+
+def stack_offsets(offsets: Iterable[Array | None]) -> Array | None:
+    """Return the offsets (n, m) of all linear predictors, (n,) each or None for 0; None if there is none."""
+    columns = list(offsets)
+    n = next((len(c) for c in columns if c is not None), None)
+    if n is None:
+        return None
+    return np.column_stack([np.zeros(n) if c is None else c for c in columns])
+
+
+@dataclass(frozen=True)
+class ParameterRecipe(Recipe):
+    """The map from a table to the columns of several linear predictors.
+
+    The fields of `Recipe` are those of the first formula, but for `columns`, which has the columns of all.
+
+    Attributes
+    ----------
+    parameters : mapping of str to Recipe
+        The recipes of the other linear predictors, by name.
+    """
+
+    parameters: Mapping[str, Recipe] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, first: Recipe, parameters: Mapping[str, Recipe]) -> "ParameterRecipe":
+        """Return the recipe of the first formula with those of further linear predictors."""
+        columns = list(first.columns)
+        for name, recipe in parameters.items():
+            columns += [f"{name}: {column}" for column in recipe.columns]
+        return cls(
+            first.formula,
+            tuple(columns),
+            first.offset,
+            first.memory,
+            first.weights,
+            dict(parameters),
+        )
+
+    @cached_property
+    def by_prefix(self) -> dict[str, Recipe]:
+        """The recipes of all linear predictors by the prefix of their columns, which is empty for the first."""
+        others = sum(len(recipe.columns) for recipe in self.parameters.values())
+        first = Recipe(
+            self.formula,
+            self.columns[: len(self.columns) - others],
+            self.offset,
+            self.memory,
+            self.weights,
+        )
+        named = {f"{name}: ": recipe for name, recipe in self.parameters.items()}
+        return {"": first, **named}
+
+    def by_predictor(self, X: Any) -> PredictorColumns:
+        widths = [len(recipe.columns) for recipe in self.by_prefix.values()]
+        return PredictorColumns(
+            X, np.repeat(np.arange(len(widths)), widths), len(widths)
+        )
+
+    def _union(self, names: Callable[[Recipe], Iterable[str]]) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(
+                name for recipe in self.by_prefix.values() for name in names(recipe)
+            )
+        )
+
+    def _prefixed[T](self, values: Callable[[Recipe], Mapping[str, T]]) -> dict[str, T]:
+        return {
+            prefix + key: value
+            for prefix, recipe in self.by_prefix.items()
+            for key, value in values(recipe).items()
+        }
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return self._union(lambda recipe: recipe.variables)
+
+    @property
+    def offset_variables(self) -> tuple[str, ...]:
+        return self._union(lambda recipe: recipe.offset_variables)
+
+    def read(self, data: Any) -> tuple[Any, dict[str, Array]]:
+        """Return the columns at new rows, each with its linear predictor, and the inputs of functions and bars."""
+        parts = {prefix: recipe.read(data) for prefix, recipe in self.by_prefix.items()}
+        inputs = {
+            prefix + key: values
+            for prefix, (_, by_term) in parts.items()
+            for key, values in by_term.items()
+        }
+        return side_by_side([X for X, _ in parts.values()]), inputs
+
+    @cached_property
+    def of_groups_alone(self) -> tuple[str, ...]:
+        alone = self._union(lambda recipe: recipe.of_groups_alone)
+        read = {
+            name
+            for recipe in self.by_prefix.values()
+            for name in (*recipe.layout.factor_variables, *recipe.offset_variables)
+        }
+        return tuple(name for name in alone if name not in read)
+
+    def groups_at(self, data: Any) -> dict[str, Array]:
+        return self._prefixed(lambda recipe: recipe.groups_at(data))
+
+    @property
+    def learned_terms(self) -> tuple[str, ...]:
+        return tuple(
+            f"{prefix}{term}"
+            for prefix, recipe in self.by_prefix.items()
+            for term in recipe.learned_terms
+        )
+
+    @cached_property
+    def input_names(self) -> Mapping[str, tuple[str, ...]]:
+        return self._prefixed(lambda recipe: recipe.input_names)
+
+    def own_column(self, name: str) -> int | None:
+        if any(name in recipe.variables for recipe in self.parameters.values()):
+            return None
+        return self.by_prefix[""].own_column(name)
+
+    @property
+    def _term_keys(self) -> tuple[str, ...]:
+        return tuple(self._prefixed(lambda recipe: dict.fromkeys(recipe._term_keys)))
+
+    def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
+        terms = dict[str, Any]()
+        for prefix, recipe in self.by_prefix.items():
+            for key, term in recipe._terms_of(kind).items():
+                names = {"key": f"{prefix}{key}"}
+                if hasattr(term, "short"):
+                    names["short"] = f"{prefix}{term.short}"
+                terms[prefix + key] = replace(term, **names)  # type: ignore[type-var]
+        return terms
+
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
+    ) -> Self:
+        by_prefix = dict(self.by_prefix)
+        prefix = max((p for p in by_prefix if key.startswith(p)), key=len)
+        by_prefix[prefix] = by_prefix[prefix].with_basis(
+            key.removeprefix(prefix), basis, length_found=length_found
+        )
+        first = by_prefix.pop("")
+        others = {p.removesuffix(": "): recipe for p, recipe in by_prefix.items()}
+        return type(self).of(first, others)  # type: ignore[return-value]
+
+    def offset_at(self, data: Any) -> Array | None:
+        """Return the offsets (n, m) at new rows; None for a model without an offset expression."""
+        return stack_offsets(r.offset_at(data) for r in self.by_prefix.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.by_prefix[""].to_json(),
+            "parameters": {
+                name: recipe.to_json() for name, recipe in self.parameters.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        parameters = {
+            name: Recipe.from_json(part) for name, part in saved["parameters"].items()
+        }
+        return cls.of(Recipe.from_json(saved), parameters)  # type: ignore[return-value]

@@ -1,0 +1,255 @@
+"""Several linear predictors from one likelihood: nuisance parameters that have predictors of their own.
+
+The log of a nuisance parameter is an unconstrained parameter of each row, as a linear predictor is, so that the derivatives of a likelihood
+over (eta, log aux) are those over all predictors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import (
+    Array,
+    Level,
+    Likelihood,
+    SmoothLikelihood,
+    Support,
+    ValueGradHessian,
+)
+from probreg.likelihoods.links import Link
+
+# facts of the response, which are those of the likelihood without further predictors
+_FACTS = (
+    "name",
+    "binary",
+    "wider",
+    "working",
+    "event_remedy",
+    "chosen_level",
+    "has_cdf",
+    "has_scalar_mean",
+)
+
+
+def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributional":
+    """Return the likelihood with linear predictors of these names, such as "log sigma", behind that of its mean.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        A smooth likelihood of one linear predictor.
+    names : sequence of str
+        Names among `likelihood.parameters`, without the first.
+
+    Returns
+    -------
+    Distributional
+        p(y | eta) with eta (n, 1 + len(names)).
+
+    Raises
+    ------
+    DataError
+        For a name that is no parameter of the likelihood.
+
+    Examples
+    --------
+    >>> from probreg.likelihoods import Gaussian
+    >>> wide = with_predictors(Gaussian(), ["log sigma"])
+    >>> float(wide.log_prob(np.array(0.0), np.array([0.0, np.log(2.0)])).round(4))
+    -1.6121
+    """
+    nuisance = dict(zip(likelihood.parameters[1:], likelihood.nuisance))
+    unknown = [name for name in names if name not in nuisance]
+    if unknown or not isinstance(likelihood, SmoothLikelihood) or likelihood.width > 1:
+        available = ", ".join(map(repr, nuisance)) or "none"
+        raise DataError(
+            f"{(unknown or names)[0]!r} has a formula, and {likelihood.named} likelihood has these parameters beside its mean: {available}"
+        )
+    return Distributional(likelihood, tuple(nuisance[name] for name in names))
+
+
+@dataclass(frozen=True)
+class Distributional(SmoothLikelihood):
+    """A likelihood with linear predictors for the logs of some of its nuisance parameters.
+
+    Attributes
+    ----------
+    base : SmoothLikelihood
+        A likelihood of one linear predictor.
+    modelled : tuple of str
+        The nuisance parameters with predictors, in the order of these.
+    """
+
+    base: Any
+    modelled: tuple[str, ...]
+
+    outcomes = ()
+    contrast_matrix = np.ones((1, 1))
+
+    def __post_init__(self) -> None:
+        base = self.base
+        facts = {fact: getattr(base, fact) for fact in _FACTS}
+        facts["nuisance"] = tuple(a for a in base.nuisance if a not in self.modelled)
+        if base.noise_scale in facts["nuisance"]:
+            facts["noise_scale"] = base.noise_scale
+        facts["at_zero"] = {
+            name: model
+            for name, model in base.at_zero.items()
+            if name in facts["nuisance"]
+        }
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def width(self) -> int:
+        return 1 + len(self.modelled)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        names = dict(zip(self.base.nuisance, self.base.parameters[1:]))
+        order = (*self.modelled, *self.nuisance)
+        return (self.base.parameters[0], *(names[a] for a in order))
+
+    @property
+    def support(self) -> Support | Array:
+        return self.base.support
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return self.base.levels
+
+    @property
+    def link(self) -> Link:
+        return self.base.link
+
+    @property
+    def centre(self) -> str:
+        return self.base.centre
+
+    def describe(self, response: str) -> str:
+        names = " and ".join(self.parameters[1 : self.width])
+        return f"{self.base.describe(response)}; {names} with a formula"
+
+    def mean_name(self, response: str) -> str:
+        return self.base.mean_name(response)
+
+    def encode(self, values: Array) -> Array:
+        return self.base.encode(values)
+
+    def given(self, y: Array) -> dict[str, Array]:
+        return self.base.given(y)
+
+    def drawn(self, y: Array) -> Array:
+        return self.base.drawn(y)
+
+    def join(self, drawn: Array, **given: Array) -> Array:
+        return self.base.join(drawn, **given)
+
+    def response(self, y: Array) -> Array:
+        return self.base.response(y)
+
+    def at_rows(
+        self, aux: Mapping[str, Any], precision: Array | None
+    ) -> dict[str, Any]:
+        return self.base.at_rows(aux, precision)
+
+    def split(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
+        """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
+        with np.errstate(over="ignore"):
+            own = {a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.modelled)}
+        return eta[..., :1], {**aux, **own}
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        eta, aux = self.base.initial_eta(y)
+        further = [np.full((len(eta), 1), np.log(aux.pop(a))) for a in self.modelled]
+        return np.hstack([eta, *further]), aux
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        _, start = self.base.initial_eta(y)
+        first = self.base.saturated_predictor(y, **start | aux)
+        further = [np.full((len(first), 1), np.log(start[a])) for a in self.modelled]
+        return np.hstack([first, *further])
+
+    def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        first, values = self.split(eta, aux)
+        return self.base.saturated_log_prob(y, first, **values)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        first, values = self.split(eta, aux)
+        return self.base.log_prob(y, first, **values)
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        first, values = self.split(eta, aux)
+        return self.base.mean(first, **values)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        first, values = self.split(eta, aux)
+        return self.base.cdf(y, first, **values)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        first, values = self.split(eta, aux)
+        return self.base.sample(rng, first, **values)
+
+    def response_variance(self, eta: Array, **known: Any) -> Array | None:
+        first, values = self.split(eta, known)
+        return self.base.response_variance(first, **values)
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        first, values = self.split(eta, aux)
+        line, J, over_aux = self.base.link_mean_and_slope(first, **values)
+        modelled, others = (
+            over_aux[..., [self.base.nuisance.index(a) for a in names]]
+            for names in (self.modelled, self.nuisance)
+        )
+        return line, np.concatenate([J, modelled], -1), others
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        first, values = self.split(eta, aux)
+        local = self.base.value_grad_hessian(y, first, **values)
+        # from the order (eta, log aux) of the likelihood to (predictors, log aux)
+        order = [0, *map(self._place, (*self.modelled, *self.nuisance))]
+        return ValueGradHessian(
+            local.log_prob,
+            local.gradient[:, order],
+            local.curvature[:, order][:, :, order],
+        )
+
+    def _place(self, name: str) -> int:
+        return 1 + self.base.nuisance.index(name)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        parts = np.asarray(y).shape[np.ndim(self.drawn(y)) :]  # such as trials
+        of_row = np.broadcast_shapes(np.shape(self.drawn(y)), eta.shape[:-1])
+        rows = np.broadcast_to(y, (*of_row, *parts)).reshape(-1, *parts)
+        values = {a: np.broadcast_to(v, of_row).ravel() for a, v in aux.items()}
+        predictors = np.broadcast_to(eta, (*of_row, self.width))
+        local = self.value_grad_hessian(
+            rows, predictors.reshape(-1, self.width), **values
+        )
+        return local.gradient[:, : self.width].reshape(predictors.shape)
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        """The mean curvature over draws of the response: an approximation, for starts and leverages."""
+        draws = 100
+        rng = np.random.default_rng(0)
+        rows = eta.reshape(-1, self.width)
+        values = {
+            a: np.broadcast_to(v, eta.shape[:-1]).ravel() for a, v in known.items()
+        }
+        aux = {a: v for a, v in values.items() if a in self.nuisance}
+        given = {a: v for a, v in values.items() if a not in self.nuisance}
+        total = np.zeros((len(rows), self.width, self.width))
+        for _ in range(draws):
+            y = self.join(self.sample(rng, rows, **values), **given)
+            curvature = self.value_grad_hessian(y, rows, **aux).curvature
+            total += curvature[:, : self.width, : self.width]
+        return total.reshape(*eta.shape, self.width) / draws
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        own = {a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.modelled)}
+        return self.base.pymc(eta[:, :1], **aux, **own)

@@ -1,0 +1,199 @@
+"""Formulas for several parameters of a response: with an intercept alone they are the plain likelihood, and R's dispersion models."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.errors import DataError, Incompatible
+from probreg.inference.exact.evidence import Evidence
+from tests.pymc_density import density_of
+
+CASES = {
+    "gaussian": ("y", "log sigma", "gaussian"),
+    "student": ("y", "log sigma", pr.StudentT(nu=5.0)),
+    "negative_binomial": ("k", "log alpha", "negative_binomial"),
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    n = 120
+    x, z = rng.normal(size=(2, n))
+    group = rng.integers(0, 10, n)
+    shift = rng.normal(size=10) * 0.5
+    y = 1 + 2 * x + shift[group] + np.exp(0.3 + 0.5 * z) * rng.normal(size=n)
+    k = rng.poisson(np.exp(0.5 + 0.4 * x) * rng.gamma(2.0, 0.5, n)).astype(float)
+    return {"y": y, "k": k, "x": x, "z": z, "g": group.astype(str)}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def pair(request: Any, data: dict[str, Any]) -> tuple[Any, Any]:
+    """A plain fit, and one with an intercept for the logarithm of its nuisance parameter."""
+    response, parameter, likelihood = CASES[request.param]
+    formulas = (
+        f"{response} ~ x + g",
+        {response: f"{response} ~ x + g", parameter: "~ 1"},
+    )
+    plain, several = (
+        pr.fit(pr.Model.from_formula(f, data, likelihood=likelihood), "newton")
+        for f in formulas
+    )
+    return plain, several
+
+
+def numbers(table: Any) -> np.ndarray:
+    return pd.DataFrame(table).select_dtypes("number").to_numpy(float)
+
+
+OUTPUTS = {
+    "estimates": lambda f, q: np.asarray(f.coef).ravel()[:q],
+    "errors": lambda f, q: np.asarray(f.std_error).ravel()[:q],
+    "robust": lambda f, q: numbers(f.summary(covariance="HC0"))[:q, 1],
+    "information criteria": lambda f, q: [f.log_likelihood, f.aic, f.bic],
+    "predictions": lambda f, q: [
+        f.predict()[v]
+        for v in ("mean", "mean_std_error", "mean_lower", "new_lower", "new_upper")
+    ],
+    "response residuals": lambda f, q: f.residuals("response"),
+    "deviance residuals": lambda f, q: f.residuals("deviance"),
+    "quantile residuals": lambda f, q: f.residuals("quantile"),
+    "comparisons": lambda f, q: numbers(pr.comparisons(f).table),
+    "slopes": lambda f, q: numbers(pr.slopes(f).table),
+    "leave-one-out": lambda f, q: numbers(pr.compare_models({"a": f}).table),
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_intercept_alone_is_the_plain_likelihood(
+    pair: tuple[Any, Any], output: str
+) -> None:
+    plain, several = pair
+    q = len(plain.coef)
+    expected, value = (
+        np.asarray(OUTPUTS[output](f, q), dtype=float) for f in (plain, several)
+    )
+    np.testing.assert_allclose(value, expected, rtol=3e-5, atol=1e-6)
+
+
+def test_derivatives_are_those_of_the_log_posterior(data: dict[str, Any]) -> None:
+    formulas = {"y": "y ~ x + g", "log sigma": "~ z + x"}
+    model = pr.Model.from_formula(formulas, data, prior=pr.Normal(1.0))
+    beta = np.random.default_rng(0).normal(size=model.shape) * 0.3
+    local = model.value_grad_hessian(beta)
+    step = 1e-5
+    for j in range(len(beta)):
+        e = step * (np.arange(len(beta)) == j)[:, None]
+        up, down = model.log_posterior(beta + e), model.log_posterior(beta - e)
+        assert local.gradient[j] == pytest.approx((up - down) / (2 * step), abs=1e-4)
+
+
+def test_pymc_has_the_same_density(data: dict[str, Any]) -> None:
+    formulas = {"y": "y ~ x", "log sigma": "~ z"}
+    model = pr.Model.from_formula(formulas, data, prior=pr.Normal(1.0))
+    graph = density_of(model.to_pymc())
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(3):
+        point = rng.normal(size=graph.size) * 0.3
+        beta = graph.expand(point)["beta"][:, None]
+        gaps.append(graph.log_prob(point) - model.log_posterior(beta))
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8)
+
+
+def test_salaries_by_rank_as_glmmtmb(certified: Any) -> None:
+    case = certified("families/gaussian_dispersion_salaries")
+    table = pd.read_csv(certified_table("families/data/salaries.csv"))
+    table["rank"] = pd.Categorical(table["rank"], ["AsstProf", "AssocProf", "Prof"])
+    fit = pr.fit(
+        pr.Model.from_formula(
+            {
+                "pay": "pay ~ rank + discipline + yrs_since_phd",
+                "log sigma": "~ rank + yrs_service",
+            },
+            table,
+        )
+    )
+    # glmmTMB has the logarithm of the variance
+    unit = np.array([0.5 if k[:4] == "disp" else 1.0 for k in case["coefficients"]])
+    estimate, error = (
+        unit * [v[name] for v in case["coefficients"].values()]
+        for name in ("estimate", "se")
+    )
+    assert (np.abs(np.asarray(fit.coef).ravel() - estimate) < 1e-6 * error).all()
+    np.testing.assert_allclose(np.asarray(fit.std_error).ravel(), error, rtol=1e-5)
+    assert fit.log_likelihood == pytest.approx(case["logLik"], abs=1e-8)
+    np.testing.assert_allclose(fit.predict()["mean"], case["fitted"], rtol=1e-8)
+
+
+def certified_table(name: str) -> Path:
+    from tests.conftest import reference_path
+
+    return reference_path(name)
+
+
+@pytest.mark.parametrize(
+    "formulas",
+    [
+        {"y": "y ~ x + (1 | g)", "log sigma": "~ z"},
+        {"y": "y ~ x + (1 | g)", "log sigma": "~ z + (1 | g)"},
+        {"y": "y ~ s(x)", "log sigma": "~ s(z)"},
+    ],
+    ids=["group", "groups", "smooths"],
+)
+def test_groups_and_smooths_in_each_formula(
+    formulas: dict[str, str], data: dict[str, Any], tmp_path: Path
+) -> None:
+    fit = pr.fit(pr.Model.from_formula(formulas, data))
+    fit.save(tmp_path / "fit.h5", rows=True)
+    loaded = pr.load_fit(tmp_path / "fit.h5")
+    np.testing.assert_array_equal(loaded.coef, fit.coef)
+    for name in ("mean", "mean_std_error"):
+        np.testing.assert_allclose(loaded.predict()[name], fit.predict()[name])
+
+
+def test_a_group_of_constant_noise_has_the_likelihood_of_the_plain_model(
+    data: dict[str, Any],
+) -> None:
+    fits = [
+        pr.fit(pr.Model.from_formula(formula, data), Evidence(criterion="ML"))
+        for formula in ("y ~ x + (1 | g)", {"y": "y ~ x + (1 | g)", "log sigma": "~ 1"})
+    ]
+    # Laplace's approximation is exact for normal noise at the maximum over log sigma
+    np.testing.assert_allclose(fits[1].coef[:2], fits[0].coef, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("formulas", "likelihood", "message"),
+    [
+        ({"y": "y ~ x", "log nu": "~ z"}, "gaussian", "'log nu'.*'log sigma'"),
+        ({"k": "k ~ x", "log sigma": "~ z"}, "poisson", "these parameters.*none"),
+        (
+            {"y": "y ~ x", "log sigma": "y ~ z"},
+            "gaussian",
+            "one formula has the response",
+        ),
+        ({"y": "y ~ x", "log sigma": 3}, "gaussian", "formulas are texts"),
+    ],
+)
+def test_wrong_formulas_are_named(
+    data: dict[str, Any], formulas: Any, likelihood: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        pr.Model.from_formula(formulas, data, likelihood=likelihood)
+
+
+def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:
+    fit = pr.fit(pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ z"}, data))
+    for quantity in (
+        lambda: fit.summary(covariance="HC3"),
+        lambda: fit.summary(covariance="expected"),
+        lambda: fit.residuals("working"),
+        lambda: fit.r_squared,
+    ):
+        with pytest.raises(Incompatible):
+            quantity()
