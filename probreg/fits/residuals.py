@@ -21,7 +21,6 @@ from probreg.likelihoods import (
     SmoothLikelihood,
     SoftmaxLikelihood,
 )
-from probreg.likelihoods.distributional import Distributional
 from probreg.special import ndtri
 
 Array = np.ndarray
@@ -221,9 +220,10 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
             f"these residuals are those of a smooth likelihood, and the {likelihood.name} likelihood has kinks: "
             "take 'response' or 'quantile' ones"
         )
-    if isinstance(likelihood, Distributional):
+    if not likelihood.exact_information:
         raise Incompatible(
-            "these residuals are of one linear predictor, and this model has several: take 'response', 'pearson' or 'quantile' ones"
+            "these residuals are in units of the expected information, which has no formula here "
+            f"({likelihood.describe(fit.model.design.response)}): take 'quantile' ones"
         )
     eta = predictor(fit)
     aux = fit.aux_of_rows
@@ -240,7 +240,7 @@ def _pearson(fit: Fitted) -> ResidualKind:
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
             )
-    if isinstance(likelihood, Distributional):
+    if not likelihood.exact_information:
         variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
         if variance is None:
             raise Incompatible(

@@ -131,6 +131,8 @@ class Likelihood(ABC):
     compiled_quantile: ClassVar[Any] = None
     # whether `mean` is one number of a row, and not a probability of each class
     has_scalar_mean: ClassVar[bool] = False
+    # whether `information` is the Fisher information, and not an approximation for starts
+    exact_information: ClassVar[bool] = True
     # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
     # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;

@@ -32,6 +32,7 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
     """
 
     base: Likelihood
+    exact_information = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -86,6 +86,7 @@ class Distributional(SmoothLikelihood):
     base: Any
     modelled: tuple[str, ...]
 
+    exact_information = False
     outcomes = ()
     contrast_matrix = np.ones((1, 1))
 

@@ -152,9 +152,9 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         raise NotApplicable(
             f"the {', '.join(sorted(names))} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
         )
-    if design.owner is not None:
+    if not likelihood.exact_information:
         raise NotApplicable(
-            "the influence of rows is computed for models of one formula, and this one has several linear predictors"
+            "the influence of rows is in units of the expected information, which has no formula for this likelihood"
         )
     reason = noiseless_obstacle(fit)
     if reason is not None:

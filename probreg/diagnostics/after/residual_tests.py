@@ -28,6 +28,15 @@ from probreg.likelihoods import SmoothLikelihood
 Array = np.ndarray
 
 
+def _standard_scores(fit: Fit) -> Array:
+    """Return the standardised scores (n, m). NotApplicable for a likelihood whose expected information has no formula."""
+    if not fit.model.likelihood.exact_information:
+        raise NotApplicable(
+            "it needs the expected information, which has no formula for this likelihood"
+        )
+    return standardised_scores(fit).u
+
+
 @DIAGNOSTICS.register
 class NormalityDiagnostic(Diagnostic):
     """The Shapiro-Wilk test of the residuals (Royston 1995), and from 5,000 observations on the Jarque-Bera test, which is
@@ -51,7 +60,7 @@ class NormalityDiagnostic(Diagnostic):
                 f"{fit.model.likelihood.named} response has no normal noise; see distribution"
             )
         require_counts(fit, continuous=True)
-        e = standardised_scores(fit).u[observation_rows(fit.model)[0], 0]
+        e = _standard_scores(fit)[observation_rows(fit.model)[0], 0]
         require_variation(fit, e)
         return self.report_test(
             normality_test(e),
@@ -156,7 +165,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         rows = observation_rows(fit.model)[0]
         X = design.X[:, design.ungrouped][rows]
         if likelihood.least_squares:
-            e = standardised_scores(fit).u[rows, 0]
+            e = _standard_scores(fit)[rows, 0]
         else:
             e = quantile_residuals(fit, rows)
         require_variation(fit, e**2)
@@ -236,7 +245,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
             return self.report(sentence, Verdict.NOTE, remedy)
-        e = standardised_scores(fit).u[:, 0]
+        e = _standard_scores(fit)[:, 0]
         require_variation(fit, e)
         tests = []
         if likelihood.least_squares and fit.model.flat and design.intercept is not None:
@@ -301,7 +310,7 @@ def durbin_watson_test(fit: Fit, most_exact: int = 400) -> HypothesisTest:
     The two-sided p-value is under normal noise: exact up to `most_exact` rows, by the inversion of Imhof
     (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
     design = fit.model.design
-    e = standardised_scores(fit).u[:, 0]
+    e = _standard_scores(fit)[:, 0]
     d = float(np.sum(np.diff(e) ** 2) / np.sum(e**2))
     kept = list(design.moments.rank.kept)
     U = design.X

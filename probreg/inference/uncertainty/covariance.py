@@ -277,19 +277,19 @@ def _observed_information(
     return Spread(estimate.of_root(estimate.bread))
 
 
-def _refuse_several_predictors(model: Model, kind: str) -> None:
-    """Raise Incompatible for a kind that needs the expected information of models with a formula for each of several parameters."""
-    if model.design.owner is not None:
+def _require_information(model: Model, kind: str) -> None:
+    """Raise Incompatible for a kind that needs the expected information of a likelihood without a formula for it."""
+    if not model.likelihood.exact_information:
         raise Incompatible(
-            f"{kind!r} needs the expected information, which has no formula over several linear predictors. Use 'observed', or 'HC0' "
-            "or 'HC1'"
+            f"{kind!r} needs the expected information, which has no formula here ({model.likelihood.describe(model.design.response)}). Use 'observed', "
+            "or 'HC0' or 'HC1'"
         )
 
 
 def _expected_information(
     model: Model, solution: Solution, settings: Settings
 ) -> Spread:
-    _refuse_several_predictors(model, "expected")
+    _require_information(model, "expected")
     estimate = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
     return Spread(estimate.of_root(estimate.expected_root))
@@ -311,7 +311,7 @@ def _sampling_covariance(
 def _heteroscedastic(kind: str) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
         if SANDWICHES[kind]:
-            _refuse_several_predictors(model, kind)
+            _require_information(model, kind)
         estimate = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
