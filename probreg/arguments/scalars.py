@@ -168,6 +168,7 @@ class RegistryName:
 
 
 Real = Annotated[float, Number()]
+Bound = Annotated[float, Number(ends=(-math.inf, math.inf), words="a number")]
 Positive = Annotated[float, Number(0.0, words="a positive finite number")]
 NonNegative = Annotated[
     float, Number(0.0, ends=(0.0,), words="a non-negative finite number")

@@ -1,11 +1,11 @@
 """Read censored responses: times with an indicator, intervals, and values with a limit, as lower and upper ends of each row."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from probreg.arguments.arrays import floats
+from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, row_error, such_rows
 
 Array = np.ndarray
@@ -23,11 +23,11 @@ class CensoredResponse:
 
 
 def censored(
-    y: Any = None,
-    event: Any = None,
+    y: ArrayLike | None = None,
+    event: ArrayLike | None = None,
     *,
-    lower: Any = None,
-    upper: Any = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
 ) -> CensoredResponse:
     """A censored response for `Model.from_arrays`: times with an indicator, intervals, or values with a limit.
 

@@ -32,8 +32,8 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
 
     Examples
     --------
-    >>> float(Beta().log_prob(np.array(0.5), np.array([0.0]), phi=2.0).round(6))
-    0.0
+    >>> float(Beta().log_prob(np.array(0.5), np.array([0.0]), phi=4.0).round(6))
+    0.405465
     """
 
     name = "beta"

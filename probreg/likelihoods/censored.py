@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.arguments.scalars import Bound
 from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import DataError, Incompatible, row_error
 from probreg.likelihoods.base import (
@@ -363,8 +364,8 @@ class Truncated(OfBase):
     """
 
     base: Likelihood = field(default_factory=Poisson)
-    lower: float = -np.inf
-    upper: float = np.inf
+    lower: Bound = -np.inf
+    upper: Bound = np.inf
 
     name = "truncated"
 

@@ -126,7 +126,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
     Examples
     --------
     >>> three = Ordinal(levels=("low", "medium", "high"))
-    >>> three.mean(np.array([[0.0]]), gap_2=np.log(3.0)).tolist()
+    >>> three.mean(np.array([[0.0]]), gap_2=np.log(3.0)).round(6).tolist()
     [[0.5, 0.25, 0.25]]
     """
 

@@ -57,7 +57,7 @@ def response_of_counts(
 
     >>> from probreg.likelihoods import Bernoulli
     >>> response_of_counts(Bernoulli(), "p")[0]
-    Binomial(trials=None)
+    Binomial(trials=None, link='logit')
     """
     if likelihood is None and counted in ("p", "counts"):
         return {"p": Binomial, "counts": Multinomial}[counted](), ()

@@ -20,6 +20,7 @@ P = 1.0 / (1.0 + np.exp(-ETA[:, 0]))
 REAL = np.array([-1.9, 0.3, 0.0, 2.2, -40.0])
 POSITIVE = np.array([0.1, 0.3, 1.0, 5.5, 40.0])
 SHARE = np.array([0.02, 0.3, 0.5, 0.55, 0.98])
+ENDS = np.array([[-np.inf, 1.0], [0.5, 2.0], [1.0, np.inf], [-1.0, 0.0], [-2.0, 3.0]])
 COUNT = np.array([0.0, 2.0, 1.0, 5.0, 40.0])
 SIGMA, ALPHA, TUBE = 1.7, 0.6, 0.45
 CLASSES = ("a", "b", "c")
@@ -67,6 +68,20 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
         of.InverseGaussian(), POSITIVE, ETA, {"phi": SIGMA}, stats.invgauss.logpdf(POSITIVE, SIGMA * MU, scale=1 / SIGMA),
     ),
     "beta": (of.Beta(), SHARE, ETA, {"phi": SIGMA}, stats.beta.logpdf(SHARE, SIGMA * P, SIGMA * (1 - P))),
+    "weibull": (of.Weibull(), POSITIVE, ETA, {"scale": SIGMA}, stats.weibull_min.logpdf(POSITIVE, 1 / SIGMA, scale=MU)),
+    "exponential": (of.Exponential(), POSITIVE, ETA, {}, stats.expon.logpdf(POSITIVE, scale=MU)),
+    "log_logistic": (of.LogLogistic(), POSITIVE, ETA, {"scale": SIGMA}, stats.fisk.logpdf(POSITIVE, 1 / SIGMA, scale=MU)),
+    "censored": (
+        of.Censored(of.Gaussian()), ENDS, ETA, {"sigma": SIGMA},
+        np.log(stats.norm.cdf(ENDS[:, 1], ETA[:, 0], SIGMA) - stats.norm.cdf(ENDS[:, 0], ETA[:, 0], SIGMA)),
+    ),
+    "truncated": (
+        of.Truncated(of.Poisson(), lower=1.0), COUNT + 1.0, ETA, {}, stats.poisson.logpmf(COUNT + 1.0, MU) - stats.poisson.logsf(0, MU),
+    ),
+    "ordinal": (
+        of.Ordinal(levels=CLASSES), np.array([0.0, 2.0, 1.0, 1.0, 0.0]), ETA, {"gap_2": SIGMA},
+        np.log(np.diff(stats.logistic.cdf([[-np.inf, 0.0, SIGMA, np.inf]] - ETA))[np.arange(5), [0, 2, 1, 1, 0]]),
+    ),
     "poisson": (of.Poisson(), COUNT, ETA, {}, stats.poisson.logpmf(COUNT, MU)),
     "negative_binomial": (
         of.NegativeBinomial(), COUNT, ETA, {"alpha": ALPHA}, stats.nbinom.logpmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU)),

@@ -10,6 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.fits.residuals import quantile_residuals
+from probreg.likelihoods import Censored, LogLocationScaleLikelihood, Truncated
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
 from probreg.show.plot.fitted import sweep, variables
@@ -24,6 +25,7 @@ LIKELIHOODS = [
     "poisson",
     "negative_binomial",
     "gamma",
+    "ordinal",
     "inverse_gaussian",
     "beta",
     "categorical",
@@ -51,6 +53,7 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         "categorical": np.array(["ash", "beech", "cedar"])[
             np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
         ],
+        "ordinal": np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2),
         "binomial": rng.binomial(8, 1 / (1 + np.exp(-eta))),
         "multinomial": np.array(
             [rng.multinomial(6, p / p.sum()) for p in np.exp(np.c_[0 * eta, eta, -eta])]
@@ -93,11 +96,15 @@ def shown(fig: Any) -> list[Any]:
 
 
 def test_the_tested_likelihoods_are_all_there_are():
-    # numbers with noise are drawn as the Gaussian ones are, whatever the noise
+    # numbers with noise are drawn as the Gaussian ones are, whatever the noise, and times as the gamma ones; test_censoring.py has
+    # the pictures of intervals
     noise = {
         name
         for name in own(pr.LIKELIHOODS)
-        if issubclass(pr.LIKELIHOODS[name], AdditiveNoise)
+        if issubclass(
+            pr.LIKELIHOODS[name],
+            AdditiveNoise | LogLocationScaleLikelihood | Censored | Truncated,
+        )
     }
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))
 
@@ -163,6 +170,7 @@ def test_fitted_draws_the_curve_of_predict_along_the_first_variable(
         "beta": 3,
         "bernoulli": 2,
         "categorical": 3,
+        "ordinal": 3,
         "binomial": 2,
         "multinomial": 3,
     }

@@ -17,7 +17,7 @@ from probreg.data.formula.variables import categories, variables
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import OfClasses, OfTrials
 from probreg.model.group_effects import Groups
 from probreg.show.plot.observations import bin_means
 from probreg.show.plot.style import (
@@ -221,7 +221,7 @@ def fitted(
         for term in fit.model.design.recipe.grouped.values()
     }
     notes = [_describe_fixed_values(path, list(groups))]
-    if isinstance(first.model.likelihood, SoftmaxLikelihood):
+    if not first.model.likelihood.has_scalar_mean:
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
     elif not path.is_on_curve.all():
@@ -276,7 +276,7 @@ def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
-    if isinstance(likelihood, SoftmaxLikelihood):
+    if not likelihood.has_scalar_mean:
         _draw_classes(ax, fit, path, prediction)
         return
     if likelihood.binary:

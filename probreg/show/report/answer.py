@@ -207,8 +207,10 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]
     if likelihood.link is LOGIT:
         if isinstance(likelihood, OfTrials):
             event = f"a success ({response})"
-        else:
+        elif likelihood.levels:
             event = f"{response} = {likelihood.levels[-1]}"
+        else:
+            event = response
         return True, [f"the odds of {event}"]
     return likelihood.link is LOG, [mean_words(likelihood, response)]
 
