@@ -211,7 +211,8 @@ class _Atoms:
         """Return eta (S, n, m) from one matrix product; the atoms of a row are adjacent in memory."""
         S = len(self.values["beta"])
         eta = X @ self.columns
-        return plus_offset(eta.reshape(len(eta), -1, S).transpose(2, 0, 1), offset)
+        by_atom = eta.reshape(len(eta), eta.shape[1] // S, S).transpose(2, 0, 1)
+        return plus_offset(by_atom, offset)
 
     def thin(self, atoms: int) -> "_Atoms":
         """Return at most this number of atoms, evenly spaced."""

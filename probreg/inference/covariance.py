@@ -423,9 +423,9 @@ class DenseCovariance(ParameterCovariance):
         k = self.coefficients
         m = self.m
         root = self.root[:k].reshape(len(self.frame.scale), -1)
-        B = (_in_frame(self.frame, X) @ root).reshape(
-            X.shape[0], -1, self.root.shape[1]
-        )
+        r = self.root.shape[1]
+        product = _in_frame(self.frame, X) @ root
+        B = product.reshape(len(product), product.shape[1] // r, r)
         if (
             self.missing is not None
             and (missing := self.missing[:k].reshape(-1, m).any(1)).any()
