@@ -76,6 +76,8 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
         counts, inside = _summed_counts(lower, upper)
         terms = [self.log_prob(np.full(1, k), eta, **aux) for k in counts]
+        if not terms:  # every count is in the interval
+            return np.zeros_like(self.log_prob(np.zeros(1), eta, **aux))
         total = logsumexp(np.stack(terms), 0)
         return total if inside else log1mexp(np.maximum(-total, 0.0))
 
@@ -115,4 +117,4 @@ def _summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
     low, high = float(np.max(lower)), float(np.max(upper))
     if np.isfinite(high):
         return np.arange(max(low, -1.0) + 1.0, high + 1.0), True
-    return np.arange(low + 1.0), False
+    return np.arange(max(low, -1.0) + 1.0), False

@@ -364,6 +364,7 @@ ASKED = {
 }
 # tested one by one below, or not about a model: they make one, or read a file or a table
 ELSEWHERE = {
+    "censored",
     "table",
     "diagnose",
     "fit",

@@ -217,3 +217,14 @@ def test_a_saved_fit_reads_back(fit, tmp_path):
     again = pr.load_fit(tmp_path / "fit.nc")
     assert again.model.likelihood == fit.model.likelihood
     assert again.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-14)
+
+
+@pytest.mark.parametrize("lower", [0.0, -np.inf])
+def test_counts_truncated_below_zero_are_not_truncated(lower):
+    y, eta = np.array([0.0, 3.0]), np.array([[0.4], [-0.7]])
+    cut = pr.likelihoods.Truncated(pr.Poisson(), lower=lower)
+    np.testing.assert_array_equal(cut.log_prob(y, eta), pr.Poisson().log_prob(y, eta))
+    for a, b in zip(
+        cut.value_grad_hessian(y, eta), pr.Poisson().value_grad_hessian(y, eta)
+    ):
+        np.testing.assert_array_equal(a, b)

@@ -72,6 +72,8 @@ def table(n: int = N) -> pd.DataFrame:
     data["categorical"] = np.array(["u", "v", "w"])[
         np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)
     ]
+    data["event"] = rng.random(n) < 0.8
+    data["seen"] = data["poisson"] + 1
     data["ordinal"] = np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)
     return data
 
@@ -79,8 +81,13 @@ def table(n: int = N) -> pd.DataFrame:
 DATA = table()
 RESPONSE = {
     "beta": "share",
-    "gamma": "positive",
-    "inverse_gaussian": "positive",
+    **dict.fromkeys(
+        ("exponential", "gamma", "inverse_gaussian", "log_logistic", "weibull"),
+        "positive",
+    ),
+    # a formula states the interval of a family
+    "censored": "cens(positive, event)",
+    "truncated": "trunc(seen, lower=1)",
     "negative_binomial": "poisson",
     **dict.fromkeys(
         ("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"
@@ -88,6 +95,7 @@ RESPONSE = {
     "binomial": "p(hits, trials)",
     "multinomial": "counts(hits, misses, poisson)",
 }
+FAMILY = {"censored": "weibull", "truncated": "poisson"}
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +108,7 @@ def frame(client):
 def both(name, frame, client, **more):
     """The model of the cluster and that of one machine, under a prior that the rows have to be put beside."""
     settings = {
-        "likelihood": name,
+        "likelihood": FAMILY.get(name, name),
         "prior": pr.Normal(0.7),
         "weights": "w",
         "offset": None if name in ("categorical", "multinomial") else "log(exposure)",
