@@ -23,6 +23,10 @@ DATA = {
     "bernoulli": {"y": ONES},
     "binomial": {"y": ZEROS, "trials": 3 * ONES},
     "categorical": {"y": pd.Categorical(["a"] * N, categories=["a", "b", "c"])},
+    "censored": {  # every row is censored on the right
+        "y": np.stack([ONES, np.full(N, np.inf)], -1),
+        "aux": {"sigma": pr.priors.HalfNormal(1.0)},
+    },
     "multinomial": {"y": np.stack([3 * ONES, ONES, ZEROS], -1)},
     "negative_binomial": {"y": ZEROS, "aux": {"alpha": pr.priors.HalfNormal(1.0)}},
     "poisson": {"y": ZEROS},
@@ -120,7 +124,7 @@ def test_pymc_has_the_same_density(likelihood):
         )
 
 
-@pytest.mark.parametrize("likelihood", [name for name in DATA if name != "multinomial"])
+@pytest.mark.parametrize("likelihood", [k for k, v in DATA.items() if v["y"].ndim == 1])
 def test_constant_responses_in_dask(likelihood):
     dask = pytest.importorskip("dask.dataframe")
     given = dict(DATA[likelihood])

@@ -2,7 +2,6 @@
 registered one draws from the posterior, which here has few coefficients and is integrated on a grid."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,7 +137,7 @@ def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
     """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
     mean, cov = moments_of(beta)
     solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
-    measures = mixing_measures(SimpleNamespace(model=MODEL, solution=solution))
+    measures = mixing_measures(pr.Fit(MODEL, pr.NUTS(), solution))
     return with_convergence_status(MODEL, solution), measures
 
 

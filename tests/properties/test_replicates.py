@@ -88,9 +88,9 @@ def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
 
 @smooth
 def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
-    """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 300 rows."""
+    """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 1,200 rows."""
     model = model_for(
-        likelihood, prior, n=300, aux=dict.fromkeys(likelihood.nuisance, 0.7)
+        likelihood, prior, n=1200, aux=dict.fromkeys(likelihood.nuisance, 0.7)
     )
     fit = pr.fit(model)
     (drawn,) = draw_replicates(fit, arrays_of_fit(fit), np.random.default_rng(0), 5)
