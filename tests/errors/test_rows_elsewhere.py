@@ -362,7 +362,7 @@ ASKED = {
     **PICTURES,
     **{f"fit {k}": v for k, v in METHODS.items()},
 }
-# tested one by one below, or not about a model: they make one, or read a file or a table
+# tested one by one below, or not about a model: they make one or its response, or read a file or a table
 ELSEWHERE = {
     "censored",
     "table",
