@@ -16,7 +16,7 @@ TOP = {
         "Models and fits",
         "A model is a design, a likelihood and a prior; `fit` finds its mode or its posterior.",
         {
-            "The model": ["Model"],
+            "The model": ["Model", "censored"],
             "The fit": ["fit", "Fit", "load_fit"],
             "Data sets": ["list_datasets", "describe_dataset", "load_dataset"],
             "Errors and warnings": ["ProbregError", "DataError", "Incompatible", "NotConverged", "ProbregWarning"],

@@ -17,7 +17,10 @@ PARSED = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 # A likelihood and a prior of one distribution share its name.
-SHARED_CLASSES = {"StudentT": {"likelihoods/student.py", "priors/student.py"}}
+SHARED_CLASSES = {
+    "StudentT": {"likelihoods/student.py", "priors/student.py"},
+    "Exponential": {"likelihoods/survival.py", "priors/positive.py"},
+}
 # A learner may have the name of the loss that it minimises, which is also that of the model with this likelihood.
 SHARED_FUNCTIONS = {
     "logistic": {"online/recipes.py", "recipes.py"},

@@ -44,7 +44,7 @@ class RowGroup:
         return values[(slice(None),) * axis + (self.rows,)]
 
 
-class Slopes(NamedTuple):
+class EffectSlopes(NamedTuple):
     """The slopes of h: pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl the sum over pairs of L_ikl x_ij, and over log aux (n, K, a)."""
 
     pairs: list[tuple[Array, Array]]
@@ -61,7 +61,7 @@ class Target(ABC):
         """Return h; `residual` (..., n, m) each are the additions to the linear predictors of `sums`, if there are any."""
 
     @abstractmethod
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
         """Return the slopes of h over the coefficients and the logs of the nuisance parameters."""
 
     def values_of_draws(
@@ -97,9 +97,9 @@ class AverageMean(Target):
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
 
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
         J, over_aux = mean_slopes(model.likelihood, self.eta(beta), aux)
-        return Slopes([(J, self.X)], over_aux)
+        return EffectSlopes([(J, self.X)], over_aux)
 
     def eta(self, beta: Array) -> Array:
         """Return the linear predictors."""
@@ -138,14 +138,14 @@ class AverageSlope(Target):
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
 
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> Slopes:
+    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
         eta = self.at.eta(beta)
         v = self.D @ beta
         J = mean_slopes(model.likelihood, eta, aux)[0]
         # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X, and d/d log aux of it is
         # the slope of d mean / d log aux along D beta
         along, over_aux = _slopes_along(model.likelihood, eta, v, aux)
-        return Slopes([(J, self.D), (along, self.at.X)], over_aux)
+        return EffectSlopes([(J, self.D), (along, self.at.X)], over_aux)
 
 
 @dataclass(frozen=True, eq=False)

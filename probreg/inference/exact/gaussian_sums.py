@@ -4,7 +4,7 @@ With M the roots of the priors, noise = 1 / sigma^2 and X the columns of a layou
 
     H = noise M'X'X M + blkdiag(I, 0),  mean = H^-1 noise M'X'y
 
-`DenseSums` eliminates flat columns first, |y - X b|^2 = |R b_f + across gamma - z_f|^2 + |W gamma - z|^2 + rest, and factors H by orthogonal
+`DenseGaussianSums` eliminates flat columns first, |y - X b|^2 = |R b_f + across gamma - z_f|^2 + |W gamma - z|^2 + rest, and factors H by orthogonal
 reduction of W, never from squares. If one scale multiplies all columns, H is diagonal in the singular vectors of W (`DiagonalSums`), and a
 value costs q operations. `ArrowSums` has effects by group, whose H is an arrow with flat columns at the end of its border.
 """
@@ -141,7 +141,7 @@ class GaussianSums(ABC):
         (p, r) in the frame, plus sigma^2 F F'."""
 
 
-class DenseSums(GaussianSums):
+class DenseGaussianSums(GaussianSums):
     """All columns are dense, and come from a triangular factor of the moments."""
 
     max_bytes = 16 * 2**20
@@ -270,7 +270,7 @@ class DenseSums(GaussianSums):
         return DenseCovariance(self.frame, 1, root=root)
 
 
-class DiagonalSums(DenseSums):
+class DiagonalSums(DenseGaussianSums):
     """One scale multiplies all columns: in the singular vectors of W they are blocks of
     one coordinate."""
 

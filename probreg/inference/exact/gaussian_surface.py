@@ -23,7 +23,7 @@ from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.gaussian_sums import (
     ArrowSums,
-    DenseSums,
+    DenseGaussianSums,
     DiagonalSums,
     GaussianNodes,
     GaussianSums,
@@ -70,7 +70,7 @@ class GaussianSurface(EvidenceSurface):
         """The rows, with the curvature of the coefficients."""
         if self.layout.by_group:
             return ArrowSums(self.layout)
-        kind = DiagonalSums if self.groups.scalar else DenseSums
+        kind = DiagonalSums if self.groups.scalar else DenseGaussianSums
         return kind(self.layout)
 
     @property
