@@ -93,8 +93,10 @@ class Registry[T](Mapping[str, type[T]]):
         return self._classes[name] if name in self else default
 
     def resolve(self, spec: "str | T") -> T:
-        """Return an instance with default settings from a name, or the instance itself."""
-        return self[spec]() if isinstance(spec, str) else spec
+        """Return the instance itself, or the one that a name or a call in text describes."""
+        if not isinstance(spec, str):
+            return spec
+        return self.parse(spec) if "(" in spec else self[spec]()
 
     def parse(self, text: str) -> T:
         """Return the instance that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.

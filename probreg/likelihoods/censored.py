@@ -69,6 +69,16 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
     def support(self) -> Support | Array:
         return self.base.support
 
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.base.mean(eta, **aux)
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> Any:
+        return self.base.link_mean_and_slope(eta, **aux)
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        # of exact responses of the base, for starts
+        return self.family.information(eta, **aux)
+
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ class Censored(OfBase, MayDiverge):
         return self
 
     def encode(self, values: Array) -> Array:
-        """Return (n, 2), lower and upper ends."""
+        """Return (n, 2), lower and upper ends; a lower end of 0 of a positive response is -inf."""
         y = np.asarray(values, dtype=float)
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(
@@ -167,6 +177,7 @@ class Censored(OfBase, MayDiverge):
                     bad[0],
                     f" ends at {y[bad[0], 0]:g} and {y[bad[0], 1]:g}",
                 )
+            y = np.where(y == 0.0, -np.inf, y)
         return y
 
     def is_censored(self, y: Array) -> Array:
@@ -186,38 +197,25 @@ class Censored(OfBase, MayDiverge):
     def describe(self, response: str) -> str:
         return self.base.describe(response) + "; censored responses"
 
-    def _known(self, y: Array) -> Array:
-        """A finite response in each row: the exact one, the middle of an interval, or the finite end."""
+    def _midpoint(self, y: Array) -> Array:
+        """Return the exact response of each row, the middle of its interval, or its finite end."""
         low, high = np.asarray(y).T
-        positive = self.base.support == "positive"
-        low = np.where(np.isfinite(low) & ~(positive & (low <= 0.0)), low, high)
+        low = np.where(np.isfinite(low), low, high)
         high = np.where(np.isfinite(high), high, low)
         return 0.5 * (low + high)
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return self.base.initial_eta(self._known(y))
+        return self.base.initial_eta(self._midpoint(y))
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         # log P(lower < Y) goes to 0 as eta increases
         far = 40.0 * np.asarray(next(iter(aux.values()), 1.0))
-        eta = self.base.saturated_predictor(self._known(y), **aux)
+        eta = self.base.saturated_predictor(self._midpoint(y), **aux)
         low, high = np.asarray(y).T
-        open_below = ~np.isfinite(low) | (
-            (self.base.support == "positive") & (low <= 0.0)
-        )
-        return eta + (far * (np.isinf(high) * 1.0 - open_below))[:, None]
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.base.mean(eta, **aux)
-
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> Any:
-        return self.base.link_mean_and_slope(eta, **aux)
+        return eta + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         return self.base.response_variance(eta, **known)
-
-    def information(self, eta: Array, **aux: Any) -> Array:
-        return self.family.information(eta, **aux)
 
     def dispersion(self, aux: Any) -> float:
         return self.base.dispersion(aux)
@@ -227,18 +225,18 @@ class Censored(OfBase, MayDiverge):
         inside = self.family.log_interval(low, high, eta, **aux)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(
-                exact, self.family.log_prob(self._filled(y), eta, **aux), inside
+                exact, self.family.log_prob(self._exact_or_one(y), eta, **aux), inside
             )
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         low, high, exact = self._split(y)
-        density = self.family.score(self._filled(y), eta, **aux)
+        density = self.family.score(self._exact_or_one(y), eta, **aux)
         inside = self.family.score_interval(low, high, eta, **aux)
         return np.where(exact[..., None], density, inside)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split(y)
-        density = self.family.value_grad_hessian(self._filled(y), eta, **aux)
+        density = self.family.value_grad_hessian(self._exact_or_one(y), eta, **aux)
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(
             *(
@@ -257,8 +255,8 @@ class Censored(OfBase, MayDiverge):
             exact,
         )
 
-    def _filled(self, y: Array) -> Array:
-        """The exact responses, 1 in other rows."""
+    def _exact_or_one(self, y: Array) -> Array:
+        """Return the exact responses, and 1 in censored rows."""
         y = np.asarray(y)
         return np.where(self.is_censored(y), 1.0, y[..., 0])
 
@@ -276,14 +274,9 @@ class Censored(OfBase, MayDiverge):
         # P(lower < Y) increases with eta, P(Y <= upper) decreases; others fall on both sides
         y = np.asarray(y)
         right = np.isinf(y[:, 1])
-        left = self._open_below(y) & ~right
+        left = np.isinf(y[:, 0])
         direction = np.where(left, -1.0, 1.0)[:, None]
         return Recession(np.arange(len(y)), direction, ~(right | left))
-
-    def _open_below(self, y: Array) -> Array:
-        return np.isinf(y[:, 0]) | (
-            (self.base.support == "positive") & (y[:, 0] <= 0.0) & self.is_censored(y)
-        )
 
     def absent_outcomes(self, y: Array) -> Array:
         rows = self.recession(y)
@@ -320,8 +313,6 @@ class Censored(OfBase, MayDiverge):
         low, high = y[..., 0], y[..., 1]
         open_above = pt.isinf(high)
         open_below = pt.isinf(low)
-        if self.base.support == "positive":
-            open_below = open_below | pt.le(low, 0.0)
         # infinite ends would make the slopes nan
         a = pt.switch(open_below, 1.0, low)
         b = pt.switch(open_above, 1.0, high)
@@ -394,7 +385,7 @@ class Truncated(OfBase):
         return y
 
     def describe(self, response: str) -> str:
-        return f"{self.base.describe(response)}; truncated to [{self.lower:g}, {self.upper:g}]"
+        return f"{self.base.describe(response)}, before truncation to [{self.lower:g}, {self.upper:g}]"
 
     def _ends(self) -> tuple[Array, Array]:
         """P(lower < Y <= upper) is of these ends: below the first count of a discrete response."""
@@ -403,9 +394,6 @@ class Truncated(OfBase):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return self.base.initial_eta(y)
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.base.mean(eta, **aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)
@@ -420,10 +408,6 @@ class Truncated(OfBase):
         low, high = (np.full(len(eta), v[0]) for v in self._ends())
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(*(v - w for v, w in zip(density, inside)))
-
-    def information(self, eta: Array, **aux: Any) -> Array:
-        # of the family, at least that of a truncated response
-        return self.family.information(eta, **aux)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         low, high = self._ends()
