@@ -115,7 +115,8 @@ class Ordinal(SmoothLikelihood, OfClasses):
     Parameters
     ----------
     levels : tuple
-        The classes, in order. Without them the order of a categorical column, or of numbers.
+        The classes, in order. Without them the order of the categories of a categorical column, whether or not it is declared as
+        ordered, or of numbers. The summary prints the order.
     link : str
         "logit", "probit" or "cloglog".
 

@@ -207,7 +207,7 @@ def _refuse_value(value: Any, before: str, after: str, values: Any) -> Array:
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
     """Return response values before the likelihood is prepared: numbers as floats, levels unchanged."""
-    if likelihood.of_counts() is not None:
+    if likelihood.of_counts() is not None or likelihood.levels:
         return np.asarray
     return likelihood.encode
 

@@ -65,6 +65,11 @@ def test_text_without_an_order_is_refused_and_levels_give_one(link):
     assert model.likelihood.classes == tuple(words)
     p = pr.fit(model).predict()["mean"]
     np.testing.assert_allclose(p.sum("level"), 1.0)
+    X, y = model.design.X[:, 1:], table["rating"].to_numpy()
+    blocks = [(X[:30], y[:30]), (X[30:], y[30:])]
+    by_block = pr.Model.from_blocks(blocks, likelihood=stated)
+    assert by_block.likelihood == model.likelihood
+    np.testing.assert_allclose(pr.fit(by_block).coef, pr.fit(model).coef, rtol=1e-9)
 
 
 def test_quadrature_over_judges_is_that_of_clmm():
