@@ -522,7 +522,7 @@ class OfClasses(Likelihood):
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         """The reason why an intercept without a prior has no estimate where these classes occur in no row."""
         name = self.classes[int(np.argmax(absent))]
-        return f"class {name} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the scale of log odds"
+        return f"class {name} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the {self.link} scale"
 
 
 def class_probabilities(mean: Array) -> Array:

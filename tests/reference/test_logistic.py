@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.datasets import load_dataset
 from probreg.inference import Status
 
 from .cases import (
@@ -27,7 +28,7 @@ SEPARATED = {
     "logistic/complete_separation_6rows": "complete",
     "tables/logistic/endometrial_separation": "quasi",
 }
-PROBIT = "tables/logistic/spector_probit"
+PROBIT = "tables/logistic/spector_probit"  # without results
 ALL = [n for n in cases("logistic", "tables/logistic") if n != PROBIT]
 FINITE = [n for n in ALL if n not in SEPARATED]
 FULL = 1e-9  # the collection's tolerance against full precision
@@ -276,10 +277,21 @@ def test_the_separating_column_is_nv(certified: Any) -> None:
         )
 
 
-@pytest.mark.skip(
-    reason="the probit link is not offered: a Bernoulli likelihood is logistic"
-)
-def test_probit() -> None: ...
+def test_probit_of_spector_and_mazzeo() -> None:
+    """Greene, Econometric Analysis (2003), table 21.1: three digits; and the score, computed apart, is zero."""
+    from scipy.stats import norm
+
+    data = load_dataset("spector")
+    model = pr.Model.from_formula(
+        "grade ~ gpa + tuce + psi", data, likelihood="bernoulli(link=probit)"
+    )
+    fit = pr.fit(model, pr.Newton(tol=1e-12))
+    np.testing.assert_allclose(fit.coef, [-7.452, 1.626, 0.052, 1.426], atol=6e-4)
+    X, y = model.design.X, model.design.y
+    eta = X @ np.asarray(fit.coef)
+    p = norm.cdf(eta)
+    score = X.T @ ((y - p) * norm.pdf(eta) / (p * (1 - p)))
+    np.testing.assert_allclose(score, 0.0, atol=1e-9)
 
 
 # R 4.2.2, glm(cbind(k, n - k) ~ x, binomial(link), control = glm.control(epsilon = 1e-14)): estimates, errors by the expected
