@@ -132,13 +132,6 @@ class ArrowRoots:
         S = len(self.lead)
         return np.hstack([root.value.reshape(S, -1) for root in self.roots])
 
-    def divide(self, a: Array, c: Array) -> Parts:
-        """M^-1 of columns a (G, K, s) and c (r, s) by the diagonal roots of the first
-        node."""
-        K = a.shape[1]
-        scale = self.diagonal()[0][:, None]
-        return a / scale[:K], c / scale[K:]
-
     def axes(self, H: Arrow) -> tuple[Array, Array, Array]:
         """M (H^-1)^(1/2) of the border as columns (G, K, r S) and (r, r S), and of the
         leading blocks (S, G, K, K)."""
@@ -236,11 +229,10 @@ class ArrowRoots:
         return lead, behind
 
     def effective_parameters(
-        self, gram: ArrowGram | None, slopes_of_log_det: Array, noise: float = 1.0
+        self, gram: ArrowGram, slopes_of_log_det: Array, noise: float = 1.0
     ) -> Array:
         """The parameters that each scale adds (d,): <dL, X'WX M H^-1> for independent
-        effects, from `slopes`; W is `noise` times the weights in `gram`, which diagonal
-        roots do not need.
+        effects, from `slopes`; W is `noise` times the weights in `gram`.
 
         A correlated effect may reduce others by more than it adds. Its value, with x_g
         = <dL, X'WX_g dL>, is sum_g x_g / (1 + x_g), the addition of this effect alone,
@@ -251,7 +243,6 @@ class ArrowRoots:
             value = root.value[0]
             on_diagonal = np.count_nonzero(np.diagonal(value, axis1=1, axis2=2))
             if np.count_nonzero(value) > on_diagonal:
-                assert gram is not None
                 x = noise * _information(root, gram)
                 effective[root.block.hyper] = (x / (1.0 + x)).sum(1)
         return effective

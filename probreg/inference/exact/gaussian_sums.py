@@ -26,7 +26,7 @@ from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.kernels.ridge import DIGITS
-from probreg.linalg import Arrow, solve_upper
+from probreg.linalg import Arrow, inverse_upper, solve_upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,6 @@ class GaussianSums(ABC):
 
     Attributes
     ----------
-    gram : ArrowGram or None
-        The sums of squares of the columns; None if all roots are diagonal.
     flat_root : array (p, k)
         F with sigma F z, in the frame, the part of the coefficients that is independent
         of u.
@@ -75,7 +73,6 @@ class GaussianSums(ABC):
     """
 
     max_bytes: ClassVar[int]
-    gram: ArrowGram | None = None
     flat_root: Array
     flat_log_det: float
     log_precision: float
@@ -107,13 +104,11 @@ class GaussianSums(ABC):
         likelihood (ML)."""
 
     @abstractmethod
-    def score(self, nodes: GaussianNodes) -> Parts:
-        """Return noise X'(y - X M u) at the first node."""
-
-    @abstractmethod
-    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
-        """Return the Hessian (d, d) of the log evidence, or minus its average
-        information."""
+    def derivatives(
+        self, nodes: GaussianNodes, theta: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return the gradient of f + n log sigma at the first node, the Hessian of f or
+        minus its average information, and the parameters that each scale adds."""
 
     @abstractmethod
     def balance(self, roots: ArrowRoots) -> Array | float:
@@ -226,25 +221,31 @@ class DenseGaussianSums(GaussianSums):
 
     def inverse(self, H: Arrow) -> Array:
         """H^-1 at the first node, or its diagonal."""
-        return H.at(0).inverse_blocks()[1]
+        T = inverse_upper(H.T[0].T)
+        return np.asarray(T @ T.T)
 
-    def score(self, nodes: GaussianNodes) -> Parts:
-        # X's = M'^-1 u at the mean
-        return nodes.roots.divide(nodes.mean[0][0], nodes.mean[1][0])
-
-    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
+    def derivatives(
+        self, nodes: GaussianNodes, theta: Array
+    ) -> tuple[Array, Array, Array]:
         groups = self.layout.groups
         _, J, curvature = groups.log_scales(theta[: len(groups.priors)])
-        relative = None
-        if self.layout.model.unknown:
-            units = [float(g.base.sigma_units) for g in groups.groups]
-            relative = np.array(units)[groups.of]
         m = np.concatenate([part[0].ravel() for part in nodes.mean])
         S = before = self.inverse(nodes.factor)
         if nodes.value_factor is not nodes.factor:
             before = self.inverse(nodes.value_factor)
+        diagonal = before if before.ndim == 1 else np.diagonal(before)
+        # d f / d log D = (H^-1)_jj + m^2 - 1
+        slopes = diagonal + m * m - 1.0
+        gradient = J.T @ slopes
+        trace = np.bincount(groups.of, 1.0 - diagonal)
         rss = float(nodes.penalised[0] - m @ m)
-        return log_scale_hessian(S, m, before, J, curvature, relative, rss)
+        relative = None
+        if self.layout.model.unknown:
+            units = [float(g.base.sigma_units) for g in groups.groups]
+            relative = np.array(units)[groups.of]
+            gradient = np.append(gradient, rss + trace.sum() + relative @ slopes)
+        hessian = log_scale_hessian(S, m, before, J, curvature, relative, rss)
+        return gradient, hessian, trace[groups.group_of]
 
     def balance(self, roots: ArrowRoots) -> float:
         # the mean of the diagonal of D W'W D
@@ -371,13 +372,32 @@ class ArrowSums(GaussianSums):
     def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
         return H.leading_part(self.layout.shape[2])
 
-    def score(self, nodes: GaussianNodes) -> Parts:
+    def derivatives(
+        self, nodes: GaussianNodes, theta: Array
+    ) -> tuple[Array, Array, Array]:
+        roots = nodes.roots
         noise = float(np.exp(nodes.log_noise[0]))
-        a, c = self.gram.times(*_first(nodes.roots.forth(*nodes.mean)))
-        return noise * (self.zy - a), noise * (self.xy - c)
+        u = _first(nodes.mean)
+        b = _first(roots.forth(*nodes.mean))
+        a, c = self.gram.times(*b)
+        # noise X'(y - X b)
+        score = noise * (self.zy - a), noise * (self.xy - c)
+        lead, corner = nodes.value_factor.at(0).inverse_blocks()
+        gradient, relative, of_log_det = roots.slopes([(score, u)], lead, corner)
+        if self.layout.model.unknown:
+            q = roots.latent
+            size = np.square(u[0]).sum() + np.square(u[1][:q]).sum()
+            trace = np.trace(lead) + np.trace(corner[:q, :q])
+            counted = len(self.layout.groups.of) - trace + relative
+            gradient = np.append(gradient, nodes.penalised[0] - size + counted)
+        information = self._average_information(nodes, score, b)
+        effective = roots.effective_parameters(self.gram, of_log_det, noise)
+        return gradient, -information, effective
 
-    def hessian(self, nodes: GaussianNodes, theta: Array, score: Parts) -> Array:
-        """- z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
+    def _average_information(
+        self, nodes: GaussianNodes, score: Parts, b: Parts
+    ) -> Array:
+        """z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
         d = nodes.roots.d + bool(self.layout.model.unknown)
         noise = float(np.exp(nodes.log_noise[0]))
         roots = nodes.roots
@@ -385,7 +405,6 @@ class ArrowSums(GaussianSums):
         y = np.zeros((1, d))
         if d > roots.d:
             # d V / d log sigma = 2 sigma^2 / w; its product with P y is 2 (y - X b)
-            b = _first(roots.forth(*nodes.mean))
             a[..., -1] -= 2.0 * b[0][..., 0]
             c[:, -1] -= 2.0 * b[1][:, 0]
             y[0, -1] = 2.0
@@ -403,7 +422,7 @@ class ArrowSums(GaussianSums):
             noise * (border_products + self.xy * y),
         )
         half = nodes.factor.at(0).half(*_first(cross))
-        return -0.5 * (noise * square - inner_products(half, half))
+        return 0.5 * (noise * square - inner_products(half, half))
 
     def balance(self, roots: ArrowRoots) -> Array:
         return roots.weights_of(self.gram)

@@ -11,8 +11,8 @@ the flat columns. With s = noise X'(y - X M u) the slope over a root L is
 
     d f = < dL, s u' - L'^-1 (I - H^-1) >
 
-on the diagonal blocks of L. `GaussianSums` computes H and the Hessian of f: exact for dense columns; for effects by
-group the average information of Gilmour et al. 1995, which only guides the search.
+on the diagonal blocks of L. `GaussianSums` computes H and the derivatives of f. The Hessian is exact for dense columns; for
+effects by group it is the average information of Gilmour et al. 1995, which only guides the search.
 """
 
 from functools import cached_property, partial
@@ -181,29 +181,12 @@ class GaussianSurface(EvidenceSurface):
         return np.array_split(order, min(count, blocks))
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        sums = self.sums
         try:
             nodes = self.at_nodes(theta[None])
         except np.linalg.LinAlgError:
             return impossible_point(len(theta), len(self.groups.priors))
-        roots = nodes.roots
-        u = nodes.mean[0][0], nodes.mean[1][0]
-        score = sums.score(nodes)
-        lead, corner = nodes.value_factor.at(0).inverse_blocks()
-        gradient, relative, of_log_det = roots.slopes([(score, u)], lead, corner)
-        # the parameters that each scale adds: < dL, X'WX M H^-1 >
-        noise = float(np.exp(nodes.log_noise[0]))
-        effective = roots.effective_parameters(sums.gram, of_log_det, noise)
-        if self.model.unknown:
-            # d f / d log sigma = -n + noise RSS + tr (I - H^-1)_uu
-            q = roots.latent
-            size = np.square(u[0]).sum() + np.square(u[1][:q]).sum()
-            trace = np.trace(lead) + np.trace(corner[:q, :q])
-            counted = len(self.groups.of) - trace - self._residual_weight
-            gradient = np.append(
-                gradient, nodes.penalised[0] - size + counted + relative
-            )
-        hessian = sums.hessian(nodes, theta, score)
+        gradient, hessian, effective = self.sums.derivatives(nodes, theta)
+        gradient[len(self.groups.priors) :] -= self._residual_weight
         value = float(self._evidence(nodes)[0])
         point = EvidencePoint(value, gradient, hessian, value, effective)
         return with_priors(self.with_left_bound(point, theta), theta, self.priors)
