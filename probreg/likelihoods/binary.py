@@ -1,4 +1,7 @@
-"""The base class of two classes: the probability of an event, by a logit, probit or complementary log-log link."""
+"""The base class of two classes: the probability of an event, by a logit, probit or complementary log-log link.
+
+Ordered classes use the same functions of a link.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -14,7 +17,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
-from probreg.special import erfcx, expit, log_ndtr, ndtr
+from probreg.special import LOG_2PI, erfcx, expit, log_ndtr, ndtr
 
 BinaryLinkName = Literal["logit", "probit", "cloglog"]
 _LARGEST = 700.0  # exp of it is finite
@@ -29,7 +32,23 @@ class Tails(NamedTuple):
     rate_p: Callable[[Array], Array]  # p' / p
     rate_q: Callable[[Array], Array]  # p' / q
     bend: Callable[[Array], Array]  # p'' / p'
-    largest_change: Callable[[Array], Array]  # max over e of p(e + d) - p(e), d >= 0
+    log_slope: Callable[[Array], Array]  # log p'
+    steepest: Callable[[Array], Array]  # the e of the largest p(e + d) - p(e), d > 0
+
+    def log_change(self, upper: Array, lower: Array) -> Array:
+        """log(p(upper) - p(lower)), from the tail in which the logs are smaller; the ends may be infinite."""
+        with np.errstate(all="ignore"):
+            p, q = self.log_p(upper), self.log_q(lower)
+            by_p = p + np.log(-np.expm1(self.log_p(lower) - p))
+            by_q = q + np.log(-np.expm1(self.log_q(upper) - q))
+            by_q = np.where(np.isneginf(q), -np.inf, by_q)
+        return np.where(p < q, by_p, by_q)
+
+    def largest_change(self, d: Array) -> Array:
+        """The largest p(e + d) - p(e) over e, d >= 0."""
+        d = np.clip(d, 1e-300, _LARGEST)
+        e = self.steepest(d)
+        return np.exp(self.log_change(e + d, e))
 
 
 def _log_expit(e: Array) -> Array:
@@ -57,14 +76,7 @@ def _cloglog_rate_p(e: Array) -> Array:
     return u / np.expm1(u)
 
 
-def _cloglog_change(d: Array) -> Array:
-    # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
-    d = np.clip(d, 1e-300, _LARGEST)
-    u = d / np.expm1(d)
-    return -np.exp(-u) * np.expm1(-d)
-
-
-TAILS = {
+TAILS: dict[str, Tails] = {
     LOGIT: Tails(
         _log_expit,
         lambda e: _log_expit(-e),
@@ -72,7 +84,8 @@ TAILS = {
         lambda e: expit(-e),
         expit,
         lambda e: -np.tanh(e / 2.0),
-        lambda d: np.tanh(d / 4.0),
+        lambda e: _log_expit(e) + _log_expit(-e),
+        lambda d: -d / 2.0,
     ),
     PROBIT: Tails(
         log_ndtr,
@@ -81,7 +94,8 @@ TAILS = {
         _normal_rate,
         lambda e: _normal_rate(-e),
         lambda e: -e,
-        lambda d: 2.0 * ndtr(d / 2.0) - 1.0,
+        lambda e: -0.5 * (e * e + LOG_2PI),
+        lambda d: -d / 2.0,
     ),
     CLOGLOG: Tails(
         _cloglog_log_p,
@@ -90,7 +104,9 @@ TAILS = {
         _cloglog_rate_p,
         _exp,
         lambda e: 1.0 - _exp(e),
-        _cloglog_change,
+        lambda e: e - _exp(e),
+        # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
+        lambda d: np.log(d / np.expm1(d)),
     ),
 }
 
@@ -117,7 +133,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
 
     @property
     def tails(self) -> Tails:
-        """The probability near 0 and 1."""
+        """The functions of the link that keep their digits."""
         return TAILS[self.link]
 
     def variance(self, mu: Array, **aux: Any) -> Array:

@@ -1,14 +1,13 @@
 """Ordered classes: cumulative logit, probit and complementary log-log regression."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from probreg.compiled.density import CompiledDensity
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
@@ -19,57 +18,9 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     ValueGradHessian,
 )
-from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.likelihoods.binary import TAILS, BinaryLinkName, Tails
+from probreg.likelihoods.links import LINKS, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
-from probreg.special import LOG_2PI, log_ndtr
-
-Elementwise = Callable[[Array], Array]
-OrdinalLink = Literal["logit", "probit", "cloglog"]
-
-
-class Latent(NamedTuple):
-    """The distribution of a latent variable; y <= k if it is below the k-th threshold. `link` has the distribution function F."""
-
-    link: Link
-    log_cdf: Elementwise
-    log_sf: Elementwise
-    log_density: Elementwise
-    slope: Elementwise  # d log f / d x
-    mode: Elementwise  # x with the largest F(x + gap) - F(x), a function of the gap
-
-
-def _log_expit(x: Array) -> Array:
-    return -np.logaddexp(0.0, -x)
-
-
-LATENT = {
-    "logit": Latent(
-        LOGIT,
-        _log_expit,
-        lambda x: _log_expit(-x),
-        lambda x: _log_expit(x) + _log_expit(-x),
-        lambda x: -np.tanh(x / 2.0),
-        lambda gap: -gap / 2.0,
-    ),
-    "probit": Latent(
-        PROBIT,
-        log_ndtr,
-        lambda x: log_ndtr(-x),
-        lambda x: -0.5 * (x * x + LOG_2PI),
-        np.negative,
-        lambda gap: -gap / 2.0,
-    ),
-    # F(x) = 1 - exp(-e^x), log f = x - e^x; f(x + gap) = f(x) at e^x = gap / (e^gap - 1)
-    "cloglog": Latent(
-        CLOGLOG,
-        # x - e^x / 2 + ... far below 0
-        lambda x: np.where(x < -30.0, x, np.log(-np.expm1(-np.exp(x)))),
-        lambda x: -np.exp(x),
-        lambda x: x - np.exp(x),
-        lambda x: 1.0 - np.exp(x),
-        lambda gap: np.log(gap / np.expm1(gap)),
-    ),
-}
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
@@ -117,8 +68,8 @@ class Ordinal(SmoothLikelihood, OfClasses):
     levels : tuple
         The classes, in order. Without them the order of the categories of a categorical column, whether or not it is declared as
         ordered, or of numbers. The summary prints the order.
-    link : str
-        "logit", "probit" or "cloglog".
+    link : {"logit", "probit", "cloglog"}
+        The distribution function F is the inverse of the link.
 
     References
     ----------
@@ -132,7 +83,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
     """
 
     levels: tuple[Level, ...] = (0, 1, 2)
-    link: OrdinalLink | Link = LOGIT  # type: ignore[assignment]
+    link: BinaryLinkName = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"
     width, outcomes = 1, ()
@@ -141,19 +92,10 @@ class Ordinal(SmoothLikelihood, OfClasses):
     # the threshold that is minus the intercept, counted from 0
     anchor: ClassVar[int] = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name = getattr(self.link, "name", self.link)
-        if name not in LATENT:
-            raise Incompatible(
-                f"Ordinal link={self.link!r}: expected {', '.join(map(repr, LATENT))}"
-            )
-        object.__setattr__(self, "link", LATENT[name].link)
-
     @property
-    def latent(self) -> Latent:
-        """The distribution of the latent variable."""
-        return LATENT[str(getattr(self.link, "name", self.link))]
+    def tails(self) -> Tails:
+        """The distribution function p of the latent variable; y <= k if the variable is below the k-th threshold."""
+        return TAILS[self.link]
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -162,7 +104,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        if self.latent.link is LOGIT and self.anchor == 0:
+        if self.link is LOGIT and self.anchor == 0:
             return CompiledDensity(_evaluate_row)
         return None
 
@@ -195,7 +137,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def describe(self, response: str) -> str:
         order = " < ".join(map(str, self.levels))
-        return f"P({response} above a threshold), {order}, on the {self.latent.link.name} scale"
+        return f"P({response} above a threshold), {order}, on the {self.link} scale"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -249,7 +191,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
-        z = self.latent.link.forward(count[:-1].cumsum() / count.sum())
+        z = LINKS[self.link].forward(count[:-1].cumsum() / count.sum())
         gaps = dict(zip(self.nuisance, np.diff(z).tolist()))
         return np.full((len(y), 1), -z[self.anchor]), gaps
 
@@ -258,7 +200,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
         cuts = self.thresholds(aux)
         eta = np.where(k == 0, -FAR, FAR)
         for j, name in enumerate(self.nuisance, start=1):
-            eta = np.where(k == j, cuts[j - 1] - self.latent.mode(aux[name]), eta)
+            eta = np.where(k == j, cuts[j - 1] - self.tails.steepest(aux[name]), eta)
         return eta[..., None]
 
     def _ends(self, y: Array, eta: Array, aux: Any) -> tuple[Array, Array]:
@@ -270,17 +212,8 @@ class Ordinal(SmoothLikelihood, OfClasses):
             lower = np.where(k == j + 1, c, lower)
         return upper - eta[..., 0], lower - eta[..., 0]
 
-    def _log_between(self, u: Array, v: Array) -> Array:
-        """log(F(u) - F(v)), by the tail in which the logs are smaller."""
-        with np.errstate(all="ignore"):
-            below_u, above_l = self.latent.log_cdf(u), self.latent.log_sf(v)
-            by_cdf = below_u + np.log(-np.expm1(self.latent.log_cdf(v) - below_u))
-            by_sf = above_l + np.log(-np.expm1(self.latent.log_sf(u) - above_l))
-            by_sf = np.where(np.isneginf(above_l), -np.inf, by_sf)
-        return np.where(below_u < above_l, by_cdf, by_sf)
-
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return self._log_between(*self._ends(y, eta, aux))
+        return self.tails.log_change(*self._ends(y, eta, aux))
 
     def mean(self, eta: Array, **aux: Any) -> Array:
         log_p = [self.log_prob(np.full(1, k), eta, **aux) for k in self.support]
@@ -290,7 +223,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
         k = np.clip(np.floor(y), -1, len(self.levels) - 1)
         upper, _ = self._ends(np.maximum(k, 0.0), eta, aux)
         with np.errstate(over="ignore"):
-            return np.where(k < 0, 0.0, self.latent.link.inverse(upper))
+            return np.where(k < 0, 0.0, LINKS[self.link].inverse(upper))
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         p = self.mean(eta, **aux)
@@ -301,29 +234,29 @@ class Ordinal(SmoothLikelihood, OfClasses):
         u = rng.random((*p.shape[:-1], 1))
         return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
-    def _pulls(self, u: Array, v: Array) -> tuple[Array, Array]:
+    def _log_slopes(self, u: Array, v: Array) -> tuple[Array, Array]:
         """Return d log(F(u) - F(v)) over u and over v."""
-        log_p = self._log_between(u, v)
+        log_p = self.tails.log_change(u, v)
         with np.errstate(all="ignore"):
             over_u, over_l = (
-                np.where(np.isinf(x), 0.0, np.exp(self.latent.log_density(x) - log_p))
+                np.where(np.isinf(x), 0.0, np.exp(self.tails.log_slope(x) - log_p))
                 for x in (u, v)
             )
         return over_u, -over_l
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)
-        line = self.latent.link.forward(p)
+        line = LINKS[self.link].forward(p)
         gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
         D = self._slopes
         over_eta, over_gaps = [], []
         for k in range(len(self.levels)):
-            over_u, over_l = self._pulls(*self._ends(np.full(1, k), eta, aux))
+            over_u, over_l = self._log_slopes(*self._ends(np.full(1, k), eta, aux))
             over_eta.append(-(over_u + over_l))
             over_gaps.append(
                 (over_u[..., None] * D[k + 1] + over_l[..., None] * D[k]) * gaps
             )
-        scale = p / self.latent.link.slope(line)  # d p = p d log p
+        scale = p / LINKS[self.link].slope(line)  # d p = p d log p
         return (
             line,
             (np.stack(over_eta, -1) * scale)[..., None],
@@ -331,7 +264,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
         )
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return -np.add(*self._pulls(*self._ends(y, eta, aux)))[..., None]
+        return -np.add(*self._log_slopes(*self._ends(y, eta, aux)))[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         scores = [self.score(np.full(1, k), eta, **aux)[..., 0] for k in self.support]
@@ -340,9 +273,9 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         u, v = self._ends(y, eta, aux)
-        gu, gl = self._pulls(u, v)
+        gu, gl = self._log_slopes(u, v)
         with np.errstate(all="ignore"):
-            ru, rl = (np.where(np.isinf(x), 0.0, self.latent.slope(x)) for x in (u, v))
+            ru, rl = (np.where(np.isinf(x), 0.0, self.tails.bend(x)) for x in (u, v))
         # with u = c_k - eta and c_k a sum of gaps: J over (eta, log gaps)
         k = np.asarray(y).astype(int)
         gaps = np.stack([np.broadcast_to(aux[a], k.shape) for a in self.nuisance], -1)
@@ -361,20 +294,19 @@ class Ordinal(SmoothLikelihood, OfClasses):
         H = H + cross + cross.swapaxes(1, 2)
         i = np.arange(1, 1 + len(self.nuisance))
         H[:, i, i] += gradient[:, 1:]  # of exp(log gap)
-        return ValueGradHessian(self._log_between(u, v), gradient, -H)
+        return ValueGradHessian(self.tails.log_change(u, v), gradient, -H)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
         import pytensor.tensor as pt
 
         cuts = pt.stack([pt.as_tensor_variable(c) for c in self.thresholds(aux)])
-        link = self.latent.link
-        if link is LOGIT:
+        if self.link is LOGIT:
             parameters = {"eta": eta[:, 0], "cutpoints": cuts, "compute_p": False}
             return pm.OrderedLogistic, parameters
         x = cuts - eta
         # P(y > k); pm.OrderedProbit keeps fewer digits
-        above = 0.5 * pt.erfc(x / 2**0.5) if link is PROBIT else pt.exp(-pt.exp(x))
+        above = 0.5 * pt.erfc(x / 2**0.5) if self.link is PROBIT else pt.exp(-pt.exp(x))
         ones = pt.ones_like(eta)
         edges = pt.concatenate([ones, above, 0.0 * ones], axis=1)
         return pm.Categorical, {"p": edges[:, :-1] - edges[:, 1:]}
