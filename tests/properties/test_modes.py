@@ -18,6 +18,7 @@ from probreg.inference import (
     default_scales,
     mode_path,
 )
+from probreg.inference.penalized import coordinate_loops
 from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescale_model
@@ -276,6 +277,31 @@ def test_descent_on_a_diagonal_quadratic_is_the_proximal_map(prior, step):
                 ((v - at) ** 2).sum() / (2 * step) + penalty.value(v) for v in near
             ]
             assert value <= min(others) + 1e-9
+
+
+def test_descent_solves_a_group_with_a_ridge_in_one_pass(monkeypatch):
+    """A group is minimised exactly given the others, so that a group alone needs one pass, and another to confirm it."""
+    rng = np.random.default_rng(7)
+    X, center = rng.normal(size=(12, 3)), np.array([0.2, -0.1, 0.4])
+    penalty = KinkedPenalty(
+        np.array([2.0, 1.0, 3.0]),
+        np.ones(3),
+        np.array([0.5, 4.0, 9.0]),
+        center,
+        np.zeros(3, int),
+    )
+    passes = []
+    descend = coordinate_loops.descend
+    monkeypatch.setattr(
+        coordinate_loops,
+        "descend",
+        lambda *arguments: (passes.append(1), descend(*arguments)),
+    )
+    G, c = X.T @ X, 12.0 * rng.normal(size=3)
+    x = penalty.sweep(G, c, rng.normal(size=3), 1e-10)
+    assert not penalty.at_kink(x).any()
+    assert penalty.distance(G @ x - c, x).max() < 1e-9
+    assert len(passes) == 2
 
 
 # ---- identities ----------------------------------------------------------------------------------------------------
