@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 
-WINE = Path(__file__).parent / "data" / "wine.csv"
+WINE = Path(__file__).parent / "data" / "csv" / "wine.csv"
 CLM = {  # estimate, standard error by the observed information
     "1|2": (-1.41126196470557, 0.545353234292653),
     "2|3": (1.14355366039748, 0.509655528434886),
