@@ -213,19 +213,20 @@ class ArrowLayout:
         return self._map_of_border(np.eye(len(self.flat)))
 
     def _map_of_border(self, of_flat: Array) -> Any:
-        from scipy.sparse import csr_array, eye_array, hstack
+        from scipy.sparse import block_diag, coo_array, csr_array, eye_array
 
-        parts = [
-            (
-                b.group.columns,
-                eye_array(len(b.group.columns)) if b.repeated else b.group.root,
-            )
-            for b in self._first
-            if not b.leads
+        blocks = [b for b in self._first if not b.leads]
+        roots = [
+            eye_array(len(b.group.columns)) if b.repeated else b.group.root
+            for b in blocks
         ]
-        parts += [(self.known, eye_array(len(self.known))), (self.flat, of_flat)]
-        p = self.model.shape[0]
-        return csr_array(hstack([_place_rows(p, *part) for part in parts]))
+        columns = [j for b in blocks for j in b.group.columns]
+        rows = np.array([*columns, *self.known, *self.flat], dtype=np.intp)
+        A = block_diag([*roots, eye_array(len(self.known)), of_flat], format="coo")
+        shape = self.model.shape[0], A.shape[1]
+        A = csr_array(coo_array((A.data, (rows[A.row], A.col)), shape=shape))
+        A.eliminate_zeros()
+        return A
 
     @cached_property
     def frame(self) -> Frame:
@@ -451,15 +452,6 @@ def _require_near_intercept(model: Model, method: str) -> None:
                 f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so its "
                 f"intercept is too far from the rows to be estimated: subtract {middle[k]:.6g} from it first"
             )
-
-
-def _place_rows(p: int, rows: tuple[int, ...], values: Any) -> Any:
-    """(p, f), sparse: `values` (q, f) in these rows."""
-    from scipy.sparse import coo_array
-
-    entries = coo_array(values)
-    places = np.array(rows, dtype=np.intp)[entries.row], entries.col
-    return coo_array((entries.data, places), shape=(p, values.shape[1]))
 
 
 def _repeating_term(model: Model, g: LatentGroup) -> GroupedTerm | None:
