@@ -13,11 +13,11 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 def _on_use(name: str) -> Callable[..., Any]:
-    def called(*args: Any, **named: Any) -> Any:
+    def function(*args: Any, **named: Any) -> Any:
         return getattr(scipy.special, name)(*args, **named)
 
-    called.__name__ = called.__qualname__ = name
-    return called
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 betainc = _on_use("betainc")

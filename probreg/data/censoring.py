@@ -79,7 +79,7 @@ def response_ends(parts: dict[str, Array]) -> Array:
     if "event" in parts and set(parts) == {"y", "event"}:
         return _right_censored(parts["y"], parts["event"])
     if "y" in parts and not parts.keys() - {"y", "lower", "upper"} and len(parts) > 1:
-        return _limited(parts["y"], parts.get("lower"), parts.get("upper"))
+        return _censor_at_limits(parts["y"], parts.get("lower"), parts.get("upper"))
     if set(parts) == {"lower", "upper"}:
         low, high = parts["lower"].astype(float), parts["upper"].astype(float)
         low = np.where(np.isnan(low), -np.inf, low)
@@ -131,7 +131,7 @@ def _right_censored(time: Array, event: Array) -> Array:
     return np.stack([time, np.where(values == 1.0, time, np.inf)], 1)
 
 
-def _limited(y: Array, lower: Array | None, upper: Array | None) -> Array:
+def _censor_at_limits(y: Array, lower: Array | None, upper: Array | None) -> Array:
     _require(np.isfinite(y), "has y = {:g}: expected a finite number", y)
     ends = np.stack([y, y], 1).astype(float)
     if lower is not None:

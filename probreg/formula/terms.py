@@ -316,46 +316,45 @@ def _kind_of_response(
     expression: Expression,
 ) -> tuple[Counted | None, tuple[str, ...]]:
     """Return the kind of a response with several parts, and the names of the parts of a censored one."""
-    tree = expression.tree
-    if not isinstance(tree, ast.Call):
+    if not isinstance(expression.tree, ast.Call):
         return None, ()
-    keywords = tuple(word.arg or "**" for word in tree.keywords)
     if expression.function == "cens":
-        parts = (*("y", "second")[: len(tree.args)], *keywords)
-        forms = ({"y", "second"}, {"y", "event"}, {"y", "lower"}, {"y", "upper"}, {"lower", "upper"}, {"y", "lower", "upper"})  # fmt: skip
-        if (
-            len(tree.args) > 2
-            or len(set(parts)) < len(parts)
-            or set(parts) not in forms
-        ):
-            raise expression.make_error(
-                tree,
-                "a censored response is cens(time, event), cens(lower, upper), or cens(y, lower=0) with lower=, upper= or both",
-            )
-        return "cens", parts
+        return "cens", _parts_of_ends(expression, expression.tree)
     if expression.function == "trunc":
-        if (
-            len(tree.args) != 1
-            or not keywords
-            or not set(keywords) <= {"lower", "upper"}
-        ):
-            raise expression.make_error(
-                tree,
-                "a truncated response is trunc(y, lower=1), with lower=, upper= or both",
-            )
-        try:
-            limits = {
-                str(w.arg): float(ast.literal_eval(w.value)) for w in tree.keywords
-            }
-        except (TypeError, ValueError):
-            raise expression.make_error(
-                tree, "the limits of trunc are numbers"
-            ) from None
-        return Truncation(
-            limits.get("lower", -math.inf), limits.get("upper", math.inf)
-        ), ()
+        return _parse_truncation(expression, expression.tree), ()
     kinds: dict[str, Counted] = {"p": "p", "counts": "counts"}
     return kinds.get(expression.function), ()
+
+
+def _parts_of_ends(expression: Expression, tree: ast.Call) -> tuple[str, ...]:
+    """Return the names of the arguments of `cens(...)`."""
+    parts = (
+        *("y", "second")[: len(tree.args)],
+        *(word.arg or "**" for word in tree.keywords),
+    )
+    forms = ({"y", "second"}, {"y", "event"}, {"y", "lower"}, {"y", "upper"}, {"lower", "upper"}, {"y", "lower", "upper"})  # fmt: skip
+    is_repeated = len(set(parts)) < len(parts)
+    if len(tree.args) > 2 or is_repeated or set(parts) not in forms:
+        raise expression.make_error(
+            tree,
+            "a censored response is cens(time, event), cens(lower, upper), or cens(y, lower=0) with lower=, upper= or both",
+        )
+    return parts
+
+
+def _parse_truncation(expression: Expression, tree: ast.Call) -> Truncation:
+    """Return the limits of `trunc(...)`."""
+    keywords = {str(word.arg): word.value for word in tree.keywords}
+    if len(tree.args) != 1 or not keywords or keywords.keys() - {"lower", "upper"}:
+        raise expression.make_error(
+            tree,
+            "a truncated response is trunc(y, lower=1), with lower=, upper= or both",
+        )
+    try:
+        limits = {k: float(ast.literal_eval(v)) for k, v in keywords.items()}
+    except (TypeError, ValueError):
+        raise expression.make_error(tree, "the limits of trunc are numbers") from None
+    return Truncation(**{"lower": -math.inf, "upper": math.inf, **limits})
 
 
 def joined_offsets(*offsets: str | None) -> str | None:

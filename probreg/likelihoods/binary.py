@@ -146,7 +146,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
         e = eta[..., 0]
         return self.tails.rate_p(e), self.tails.rate_q(e), self.tails.bend(e)
 
-    def _counts(self, y: Array) -> tuple[Array, Array]:
+    def _events_and_others(self, y: Array) -> tuple[Array, Array]:
         """k and n - k."""
         counts = self.tally(y)
         return counts[..., 1], counts[..., 0]
@@ -154,7 +154,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         if self.canonical:
             return super().score(y, eta, **aux)
-        k, others = self._counts(y)
+        k, others = self._events_and_others(y)
         h, g, _ = self._rates(eta)
         return (k * h - others * g)[..., None]
 
@@ -175,7 +175,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         if self.canonical:
             return super().value_grad_hessian(y, eta, **aux)
-        k, others = self._counts(y)
+        k, others = self._events_and_others(y)
         h, g, r = self._rates(eta)
         curvature = k * h * (h - r) + others * g * (g + r)
         return ValueGradHessian(

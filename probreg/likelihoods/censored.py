@@ -9,6 +9,7 @@ from probreg.arguments.scalars import Bound
 from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import DataError, Incompatible, row_error
 from probreg.likelihoods.base import (
+    FAR,
     LIKELIHOODS,
     Array,
     IntervalLikelihood,
@@ -116,7 +117,7 @@ class Censored(OfBase, MayDiverge):
         super().__post_init__()
         if self.base.is_discrete:
             raise Incompatible(
-                f"cens(...) is of a continuous response, and a {self.base.name} response is a count; trunc(y, lower=1) restricts counts"
+                f"cens(...) censors a continuous response, and a {self.base.name} response is a count; use trunc(y, lower=1) for counts without zeros"
             )
 
     @property
@@ -208,11 +209,22 @@ class Censored(OfBase, MayDiverge):
         return self.base.initial_eta(self._midpoint(y))
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        # log P(lower < Y) goes to 0 as eta increases
-        far = 40.0 * np.asarray(next(iter(aux.values()), 1.0))
-        eta = self.base.saturated_predictor(self._midpoint(y), **aux)
         low, high = np.asarray(y).T
-        return eta + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
+        below = self.base.saturated_predictor(np.where(np.isinf(low), high, low), **aux)
+        above = self.base.saturated_predictor(
+            np.where(np.isinf(high), low, high), **aux
+        )
+        if (below < above).any():
+            # P(lower < Y <= upper) is largest between the ends, where its score is zero: bisection
+            for _ in range(60):
+                middle = 0.5 * (below + above)
+                with np.errstate(all="ignore"):  # rows without an interval
+                    rises = self.family.score_interval(low, high, middle, **aux) > 0.0
+                below = np.where(rises, middle, below)
+                above = np.where(rises, above, middle)
+        # log P(lower < Y) goes to 0 as eta increases
+        far = FAR * np.asarray(next(iter(aux.values()), 1.0))
+        return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         return self.base.response_variance(eta, **known)
@@ -336,8 +348,8 @@ class Censored(OfBase, MayDiverge):
 class Truncated(OfBase):
     """Responses of a family `base` of which only those with lower <= y <= upper are observed.
 
-    p(y) is the density of the family divided by P(lower <= Y <= upper). Formulas write `trunc(y, lower=1)`. Predictions are of the
-    family itself, before truncation.
+    p(y) is the density of the family divided by P(lower <= Y <= upper). Formulas write `trunc(y, lower=1)`. Predicted means are
+    means of the family, before truncation; quantiles and draws are those of the truncated response.
 
     Parameters
     ----------
@@ -378,7 +390,7 @@ class Truncated(OfBase):
         bad = np.flatnonzero((y < self.lower) | (y > self.upper))
         if len(bad):
             raise row_error(
-                f"a response truncated to [{self.lower:g}, {self.upper:g}] lies within; ",
+                f"a response truncated to [{self.lower:g}, {self.upper:g}] lies in this interval; ",
                 bad[0],
                 f" holds {y[bad[0]]:g}",
             )
@@ -388,7 +400,7 @@ class Truncated(OfBase):
         return f"{self.base.describe(response)}, before truncation to [{self.lower:g}, {self.upper:g}]"
 
     def _ends(self) -> tuple[Array, Array]:
-        """P(lower < Y <= upper) is of these ends: below the first count of a discrete response."""
+        """Return a and b with P(a < Y <= b) = P(lower <= Y <= upper): for counts a is below the first one."""
         low = np.ceil(self.lower) - 1.0 if self.base.is_discrete else self.lower
         return np.full(1, low), np.full(1, self.upper)
 

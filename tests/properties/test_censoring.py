@@ -72,6 +72,31 @@ def test_mean_and_its_link_are_those_of_the_base(likelihood):
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize("base", CONTINUOUS, ids=lambda v: v.name)
+def test_no_predictor_has_a_larger_density_than_the_saturated_one(base):
+    likelihood = Censored(base)
+    y, _, aux = rows(likelihood)
+    largest = likelihood.saturated_log_prob(y, np.zeros((len(y), 1)), **aux)
+    for eta in np.linspace(-4.0, 8.0, 400):
+        at_eta = likelihood.log_prob(y, np.full((len(y), 1), eta), **aux)
+        assert (at_eta <= largest + 1e-9).all()
+
+
+@pytest.mark.parametrize("base", CONTINUOUS, ids=lambda v: v.name)
+def test_the_density_increases_in_the_direction_of_recession(base):
+    likelihood = Censored(base)
+    y, eta, aux = rows(likelihood)
+    recession = likelihood.recession(y)
+    free = recession.rows[~recession.equal]
+    one_sided = np.isinf(y).any(1)
+    np.testing.assert_array_equal(free, np.flatnonzero(one_sided))
+    further = eta + 0.5 * recession.directions
+    increase = likelihood.log_prob(y, further, **aux) - likelihood.log_prob(
+        y, eta, **aux
+    )
+    assert (increase[free] > 0).all()
+
+
 @every
 def test_leading_axes_are_draws(likelihood):
     y, eta, aux = rows(likelihood)
@@ -250,3 +275,9 @@ def test_counts_truncated_below_zero_are_not_truncated(lower):
         cut.value_grad_hessian(y, eta), pr.Poisson().value_grad_hessian(y, eta)
     ):
         np.testing.assert_array_equal(a, b)
+
+
+def test_counts_have_the_same_density_at_any_lower_limit_between_two_counts():
+    y, eta = np.array([1.0, 3.0]), np.array([[0.4], [-0.7]])
+    half, one = (Truncated(pr.Poisson(), lower=v) for v in (0.5, 1.0))
+    np.testing.assert_array_equal(half.log_prob(y, eta), one.log_prob(y, eta))
