@@ -245,6 +245,13 @@ def test_a_censored_row_is_not_compared_as_if_exact(fit):
     assert "nan" not in str(pr.diagnose(posterior))
 
 
+def test_pictures_count_the_censored_rows(fit):
+    count = int(fit.model.likelihood.is_censored(fit.model.design.y).sum())
+    for draw in (pr.plot.fitted, pr.plot.diagnose):
+        notes = " ".join(text.get_text() for text in draw(fit).texts)
+        assert f"{count} censored rows" in " ".join(notes.split())
+
+
 def test_groups_and_smooths_work_with_censored_times(fit):
     rng = np.random.default_rng(6)
     g = np.repeat(np.arange(30), 10)

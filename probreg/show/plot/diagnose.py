@@ -18,6 +18,7 @@ from probreg.show.plot.observations import (
     Observations,
     beyond,
     bin_means,
+    count_censored,
     normal_order,
     observations,
 )
@@ -103,7 +104,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     if fit.target == "posterior":
         place = "under the posterior predictive"
     bands = f"Bands: {100 * BAND:g} %"
-    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note, bands)
+    censored = count_censored(fit, "have a quantile residual only")
+    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note, censored, bands)
     footnote(fig, ". ".join(note for note in notes if note))
     return fig
 

@@ -19,7 +19,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.model.group_effects import Groups
-from probreg.show.plot.observations import bin_means
+from probreg.show.plot.observations import bin_means, count_censored
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
@@ -227,6 +227,7 @@ def fitted(
     elif not path.is_on_curve.all():
         levels = ", ".join(shorten(name, 24) for name in path.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
+    notes.append(count_censored(first, "are not drawn"))
     footnote(fig, ". ".join(note for note in notes if note))
     return fig
 

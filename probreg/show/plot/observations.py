@@ -67,6 +67,12 @@ def observations(fit: Fit) -> Observations:
     return Observations(rows, drawn, distribution.mean(), w, distribution, note, tally)
 
 
+def count_censored(fit: Fit, words: str) -> str:
+    """Return the number of censored rows followed by `words`; "" for none."""
+    count = int(fit.model.likelihood.is_censored(fit.model.design.observed).sum())
+    return f"{count:,} censored rows {words}" if count else ""
+
+
 def beyond(z: Array) -> str:
     """Count the quantile residuals beyond double precision; "" for none."""
     smallest_prob = 1e-15  # of probability: a quantile residual is at most 7.9 in size
