@@ -70,3 +70,15 @@ def test_proportions_of_zero_or_one_are_named_with_a_remedy(bad):
     with pytest.raises(DataError, match="between 0 and 1") as error:
         pr.Model.from_arrays(np.arange(4.0), y, likelihood="beta")
     assert "Binomial" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "name"), [(pr.Weibull(), "weibull_min"), (pr.LogLogistic(), "fisk")]
+)
+def test_variances_of_times_are_those_of_scipy(likelihood, name):
+    import scipy.stats
+
+    eta = np.array([[0.3], [-1.0]])
+    variance = likelihood.response_variance(eta, scale=0.2)
+    distribution = getattr(scipy.stats, name)(1.0 / 0.2, scale=np.exp(eta[:, 0]))
+    np.testing.assert_allclose(variance, distribution.var(), rtol=1e-12)
