@@ -245,6 +245,14 @@ def test_a_censored_row_is_not_compared_as_if_exact(fit):
     assert "nan" not in str(pr.diagnose(posterior))
 
 
+def test_a_right_censored_row_has_a_positive_deviance_residual():
+    """The response is larger than the limit, so that a larger mean always has a larger likelihood."""
+    data = {"t": [1.0, 2.5, 3.0, 4.0, 6.0, 0.5], "event": [1, 1, 0, 1, 0, 0]}
+    model = pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="weibull")
+    r = np.asarray(pr.fit(model).residuals("deviance"))
+    assert (r[np.array(data["event"]) == 0] > 0.0).all()
+
+
 def test_pictures_count_the_censored_rows(fit):
     count = int(fit.model.likelihood.is_censored(fit.model.design.y).sum())
     for draw in (pr.plot.fitted, pr.plot.diagnose):
