@@ -124,6 +124,7 @@ def test_a_held_noise_and_an_intercept_with_a_prior():
     np.testing.assert_allclose(
         [at.value, *at.gradient], [by.value, *by.gradient], rtol=1e-10
     )
+    np.testing.assert_allclose(at.effective, by.effective, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["one", "crossed", "smooth", "known"])
