@@ -160,6 +160,17 @@ def test_slopes_of_the_approximate_evidence_of_a_process(likelihood, basis):
     )
 
 
+def test_a_process_by_maximum_likelihood_is_at_its_mode_given_flat_coefficients():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2.0, 2.0, 50)
+    data = {"x": x, "k": rng.poisson(np.exp(np.sin(2.0 * x) + 1.0))}
+    model = pr.Model.from_formula("k ~ gp(x, basis='hsgp')", data, likelihood="poisson")
+    fit = pr.fit(model, pr.Evidence(criterion="ML"))
+    slope = fit.model.gradient(fit.solution.beta)
+    errors = np.sqrt(np.diag(np.linalg.inv(fit.model.information(fit.solution.beta))))
+    assert (np.abs(slope[1:]) * errors[1:]).max() < 1e-4
+
+
 def test_every_basis_finds_the_length_of_the_exact_one():
     found = {}
     for basis in ("exact", "cholesky", "hsgp"):

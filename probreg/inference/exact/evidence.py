@@ -22,6 +22,7 @@ from probreg.inference.base import (
     bounded_aux,
     with_found_scales,
 )
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.latent_groups import LikelihoodCriterion, NoMode
@@ -248,6 +249,13 @@ class Evidence(Method):
             return inner
         # flat coefficients maximise the likelihood of scales
         beta, scale = problem.surface.estimate(theta)
+        unit = _column_units(problem.model, model)
+        if (unit != 1.0).any():
+            entries = np.repeat(unit, model.shape[1])[:, None]
+            beta = unit[:, None] * beta
+            scale = DenseCovariance.of_raw_root(
+                model.design.frame, model.shape[1], entries * scale.raw_root()
+            )
         solution = replace(_solution_of(inner, rng), beta=beta, scale=scale)
         return inner._replace(solution=solution)
 
@@ -261,6 +269,21 @@ class Evidence(Method):
         if settled.found is None:
             return solution
         return with_found_scales(settled.model, solution, settled.found)
+
+
+def _column_units(before: Model, after: Model) -> Array:
+    """Return (p,) the columns of `before` in units of those of `after`: sines of a process have the scales of its length."""
+    unit = np.ones(before.shape[0])
+    place = {c: j for j, c in enumerate(after.design.columns)}
+    for key, term in after.design.recipe.processes.items():
+        columns = [place[c] for c in term.columns]
+        if before.design.recipe.processes[key].basis is not term.basis:
+            old, new = (
+                np.linalg.norm(model.design.sample.X[:, columns], axis=0)
+                for model in (before, after)
+            )
+            unit[columns] = np.divide(old, new, where=new > 0, out=np.ones_like(new))
+    return unit
 
 
 def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
