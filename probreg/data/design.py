@@ -98,7 +98,7 @@ class ColumnRecipe(ABC):
     def read(self, data: Any) -> tuple[Array, dict[str, Array]]:
         """Return the columns (n, p) at new rows, and the inputs of each smooth function, process and bar, by term."""
 
-    def by_predictor(self, X: Array) -> Any:
+    def assign_predictors(self, X: Array) -> Any:
         """Return columns (n, p) with the linear predictor of each, where they have one of their own."""
         return X
 
@@ -493,7 +493,7 @@ class Design(PrintsLines):
         """(p,) the number of the linear predictor of each column; None if every column is in each of them."""
         return self.X.owner if isinstance(self.X, PredictorColumns) else None
 
-    def predictors_of_column(self, width: int) -> int:
+    def coefficients_per_column(self, width: int) -> int:
         """Return m, the number of the `width` linear predictors in which each column has a coefficient."""
         return width if self.owner is None else 1
 
@@ -571,11 +571,12 @@ class Design(PrintsLines):
                 [columns[..., :first], new, columns[..., first + len(old) :]], axis=-1
             )
 
+        columns = among(
+            np.asarray(self.X), new.columns_at(self.inputs[key], self.labels)
+        )
         return replace(
             self,
-            X=np.ascontiguousarray(
-                among(self.X, new.columns_at(self.inputs[key], self.labels))
-            ),
+            X=recipe.assign_predictors(np.ascontiguousarray(columns)),
             columns=recipe.columns,
             recipe=recipe,
             kept=None,

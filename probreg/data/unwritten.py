@@ -444,7 +444,7 @@ def row_gradients(J: Array, X: Any) -> Array:
     return np.einsum("ndm,np->ndpm", J, np.asarray(X))
 
 
-def side_by_side(parts: Sequence[Any]) -> PredictorColumns:
+def join_predictors(parts: Sequence[Any]) -> PredictorColumns:
     """Return the columns of each linear predictor behind those of the one before."""
     widths = [part.shape[1] for part in parts]
     owner = np.repeat(np.arange(len(parts)), widths)

@@ -249,7 +249,10 @@ def _compute_band(
     if root.size:
         by_predictor = {p.predictor: p.scale for p in processes}
         common = by_predictor.get(None)
-        scales: list[Any] = [by_predictor.get(k, common) for k in range(model.shape[1])]
+        predictors = np.arange(model.shape[1])
+        if model.design.owner is not None:  # a term is in one predictor
+            predictors = model.design.owner[[function.at[0]]]
+        scales: list[Any] = [by_predictor.get(int(k), common) for k in predictors]
         if any(s is None for s in scales):
             raise Incompatible(
                 f"{function.label} needs a normal prior of one scale, off the rows of its columns"

@@ -27,8 +27,6 @@ _FACTS = (
     "binary",
     "wider",
     "working",
-    "event_remedy",
-    "chosen_level",
     "has_cdf",
     "has_scalar_mean",
 )
@@ -79,12 +77,12 @@ class Distributional(SmoothLikelihood):
     ----------
     base : SmoothLikelihood
         A likelihood of one linear predictor.
-    modelled : tuple of str
+    with_formula : tuple of str
         The nuisance parameters with predictors, in the order of these.
     """
 
     base: Any
-    modelled: tuple[str, ...]
+    with_formula: tuple[str, ...]
 
     exact_information = False
     outcomes = ()
@@ -93,7 +91,9 @@ class Distributional(SmoothLikelihood):
     def __post_init__(self) -> None:
         base = self.base
         facts = {fact: getattr(base, fact) for fact in _FACTS}
-        facts["nuisance"] = tuple(a for a in base.nuisance if a not in self.modelled)
+        facts["nuisance"] = tuple(
+            a for a in base.nuisance if a not in self.with_formula
+        )
         if base.noise_scale in facts["nuisance"]:
             facts["noise_scale"] = base.noise_scale
         facts["at_zero"] = {
@@ -106,12 +106,12 @@ class Distributional(SmoothLikelihood):
 
     @property
     def width(self) -> int:
-        return 1 + len(self.modelled)
+        return 1 + len(self.with_formula)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         names = dict(zip(self.base.nuisance, self.base.parameters[1:]))
-        order = (*self.modelled, *self.nuisance)
+        order = (*self.with_formula, *self.nuisance)
         return (self.base.parameters[0], *(names[a] for a in order))
 
     @property
@@ -160,18 +160,22 @@ class Distributional(SmoothLikelihood):
     def split(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
         """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
         with np.errstate(over="ignore"):
-            own = {a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.modelled)}
+            own = {a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)}
         return eta[..., :1], {**aux, **own}
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         eta, aux = self.base.initial_eta(y)
-        further = [np.full((len(eta), 1), np.log(aux.pop(a))) for a in self.modelled]
+        further = [
+            np.full((len(eta), 1), np.log(aux.pop(a))) for a in self.with_formula
+        ]
         return np.hstack([eta, *further]), aux
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         _, start = self.base.initial_eta(y)
         first = self.base.saturated_predictor(y, **start | aux)
-        further = [np.full((len(first), 1), np.log(start[a])) for a in self.modelled]
+        further = [
+            np.full((len(first), 1), np.log(start[a])) for a in self.with_formula
+        ]
         return np.hstack([first, *further])
 
     def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -201,17 +205,17 @@ class Distributional(SmoothLikelihood):
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         first, values = self.split(eta, aux)
         line, J, over_aux = self.base.link_mean_and_slope(first, **values)
-        modelled, others = (
+        over_predictors, others = (
             over_aux[..., [self.base.nuisance.index(a) for a in names]]
-            for names in (self.modelled, self.nuisance)
+            for names in (self.with_formula, self.nuisance)
         )
-        return line, np.concatenate([J, modelled], -1), others
+        return line, np.concatenate([J, over_predictors], -1), others
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         first, values = self.split(eta, aux)
         local = self.base.value_grad_hessian(y, first, **values)
         # from the order (eta, log aux) of the likelihood to (predictors, log aux)
-        order = [0, *map(self._place, (*self.modelled, *self.nuisance))]
+        order = [0, *map(self._place, (*self.with_formula, *self.nuisance))]
         return ValueGradHessian(
             local.log_prob,
             local.gradient[:, order],
@@ -233,24 +237,15 @@ class Distributional(SmoothLikelihood):
         return local.gradient[:, : self.width].reshape(predictors.shape)
 
     def information(self, eta: Array, **known: Any) -> Array:
-        """The mean curvature over draws of the response: an approximation, for starts and leverages."""
-        draws = 100
-        rng = np.random.default_rng(0)
-        rows = eta.reshape(-1, self.width)
-        values = {
-            a: np.broadcast_to(v, eta.shape[:-1]).ravel() for a, v in known.items()
-        }
-        aux = {a: v for a, v in values.items() if a in self.nuisance}
-        given = {a: v for a, v in values.items() if a not in self.nuisance}
-        total = np.zeros((len(rows), self.width, self.width))
-        for _ in range(draws):
-            y = self.join(self.sample(rng, rows, **values), **given)
-            curvature = self.value_grad_hessian(y, rows, **aux).curvature
-            total += curvature[:, : self.width, : self.width]
-        return total.reshape(*eta.shape, self.width) / draws
+        """Return the information of the mean, and 1 for each other predictor: an approximation, for starts."""
+        first, values = self.split(eta, known)
+        information = np.zeros((*eta.shape, self.width))
+        information += np.eye(self.width)
+        information[..., :1, :1] = self.base.information(first, **values)
+        return information
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        own = {a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.modelled)}
+        own = {a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)}
         return self.base.pymc(eta[:, :1], **aux, **own)

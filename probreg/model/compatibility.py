@@ -414,8 +414,14 @@ def check_joint(
     prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]
 ) -> None:
     """Incompatible for priors that mean nothing under this likelihood."""
+    jeffreys = any(isinstance(b.prior, FisherPrior) for b in prior.blocks)
+    if jeffreys and not likelihood.exact_information:
+        raise Incompatible(
+            f"Jeffreys' prior is a function of the expected information, which has no formula for {likelihood.named} likelihood with "
+            "censored or truncated responses or with formulas for several parameters: name another prior"
+        )
     varies = [name for name in unknown if name != likelihood.noise_scale]
-    if varies and any(isinstance(b.prior, FisherPrior) for b in prior.blocks):
+    if varies and jeffreys:
         raise Incompatible(
             f"Jeffreys' prior is that of the coefficients at a known {varies[0]}, with which their information varies: hold "
             f"it, aux={{{varies[0]!r}: 1.0}}, or name another prior"

@@ -310,7 +310,7 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
         for key, rows in without.items():
             effects = [place[c] for c in design.recipe.grouped[key].columns]
             X[np.ix_(rows, effects)] = 0.0
-    return design.recipe.by_predictor(X)
+    return design.recipe.assign_predictors(X)
 
 
 def refuse_unseen(

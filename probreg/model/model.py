@@ -300,7 +300,7 @@ class Model(FromData):
     @property
     def shape(self) -> tuple[int, int]:
         """(p, m): columns, and the linear predictors that each of them is in; 1 where every column has one of its own."""
-        m = self.design.predictors_of_column(self.likelihood.width)
+        m = self.design.coefficients_per_column(self.likelihood.width)
         return len(self.design.columns), m
 
     def given(self, design: Design) -> dict[str, Array]:
@@ -766,6 +766,11 @@ class Model(FromData):
         array (p m, p m)
             Of the log posterior.
         """
+        if not self.likelihood.exact_information:
+            raise Incompatible(
+                f"the expected information has no formula here ({self.likelihood.describe(self.design.response)}): "
+                "value_grad_hessian has the observed one"
+            )
         beta = self._as_coefficients(beta, draws=False)
         aux_values = self._complete_aux(aux)
         fn = partial(

@@ -94,7 +94,7 @@ def prior_predictive(
     improper = [k for k, v in aux_draws.items() if v is None]
     held = {k: v for k, v in aux_draws.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    m = design.predictors_of_column(likelihood.width)
+    m = design.coefficients_per_column(likelihood.width)
     shape = draws, len(design.columns), m
     beta, of_blocks = prior.sample_with_hyper(rng, shape, sigma, proper=True)
     names = hyper_names(prior, design)

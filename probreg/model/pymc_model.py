@@ -187,7 +187,7 @@ def build_pymc_model(
     import pymc as pm
 
     several = bool(likelihood.outcomes)
-    m = design.predictors_of_column(likelihood.width)
+    m = design.coefficients_per_column(likelihood.width)
     with pm.Model(coords=_coords(design, likelihood)) as model:
         aux_values = {
             a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()
@@ -326,7 +326,7 @@ def _coefficients(
         variables = _BlockVariables(
             design,
             block,
-            block.width(design.predictors_of_column(likelihood.width)),
+            block.width(design.coefficients_per_column(likelihood.width)),
             _predictor_dim(likelihood),
             taken,
             terms,

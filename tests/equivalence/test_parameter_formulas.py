@@ -167,6 +167,42 @@ def test_a_group_of_constant_noise_has_the_likelihood_of_the_plain_model(
     np.testing.assert_allclose(fits[1].coef[:2], fits[0].coef, rtol=1e-5)
 
 
+@pytest.mark.parametrize("term", ["s(x)", "gp(x, basis='hsgp')"])
+def test_a_function_beside_constant_noise_is_that_of_the_plain_model(
+    data: dict[str, Any], term: str
+) -> None:
+    fits = [
+        pr.fit(pr.Model.from_formula(formula, data), Evidence(criterion="ML"))
+        for formula in (f"y ~ {term}", {"y": f"y ~ {term}", "log sigma": "~ 1"})
+    ]
+    for name in ("mean", "mean_std_error"):
+        plain, several = (fit.predict()[name] for fit in fits)
+        np.testing.assert_allclose(several, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_the_lasso_has_the_mode_of_the_plain_model(data: dict[str, Any]) -> None:
+    fits = [
+        pr.fit(pr.Model.from_formula(formula, data, prior=prior), "proximal_newton")
+        for formula, prior in (
+            ("y ~ x + z", pr.Laplace(0.3)),
+            ({"y": "y ~ x + z", "log sigma": "~ 1"}, {("x", "z"): pr.Laplace(0.3)}),
+        )
+    ]
+    np.testing.assert_allclose(fits[1].coef[:3], fits[0].coef, atol=1e-6)
+
+
+def test_columns_are_identified_in_each_predictor(data: dict[str, Any]) -> None:
+    formulas = {"y": "y ~ x", "log sigma": "~ z + I(2 * z)"}
+    with pytest.warns(pr.ProbregWarning, match="not identified"):
+        fit = pr.fit(pr.Model.from_formula(formulas, data))
+    assert fit.solution.null_space is not None
+    assert (np.abs(fit.solution.null_space).max(1) > 0).tolist() == [
+        *[False] * 3,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize(
     ("formulas", "likelihood", "message"),
     [
@@ -194,6 +230,9 @@ def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:
         lambda: fit.summary(covariance="expected"),
         lambda: fit.residuals("working"),
         lambda: fit.r_squared,
+        lambda: fit.model.information(np.zeros((4, 1))),
+        lambda: pr.fit(fit.model, "sgd", seed=1),
+        lambda: fit.model.with_prior(pr.priors.Jeffreys()),
     ):
         with pytest.raises(Incompatible):
             quantity()

@@ -18,7 +18,7 @@ from probreg.data.formula.layout import (
 )
 from probreg.data.formula.parameters import (
     ParameterRecipe,
-    formulas_by_parameter,
+    split_formulas,
     stack_offsets,
 )
 from probreg.data.formula.recipe import (
@@ -90,7 +90,7 @@ def read_formula(
     """
     kind, weights = read_weights(weights)
     table = read_table(data)
-    formula, formulas = formulas_by_parameter(formula)
+    formula, formulas = split_formulas(formula)
     parts, offset, added, used = parse_with(formula, table, weights, offset)
     further = {
         name: parse_with(text, table, weights, None) for name, text in formulas.items()
@@ -138,7 +138,7 @@ def read_formula(
     if further:
         recipe = ParameterRecipe.of(
             recipe,
-            {name: learned_recipe(parsed, table) for name, parsed in further.items()},
+            {name: learn_recipe(parsed, table) for name, parsed in further.items()},
         )
         X, inputs = recipe.read(table.columns)
         others = [recipe.parameters[name].offset_at(table.columns) for name in further]
@@ -197,7 +197,7 @@ def _offset_values(
     return None if added is None else numeric(added, table, memory)
 
 
-def learned_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
+def learn_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
     """Return the recipe of a formula that learns its state from the rows of a table."""
     memory = Memory()
     X, columns, _ = make_columns(parsed.parts, table, memory, codes=True)

@@ -11,19 +11,19 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.data.formula.recipe import Recipe
-from probreg.data.unwritten import PredictorColumns, side_by_side
+from probreg.data.unwritten import PredictorColumns, join_predictors
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
 
-def formulas_by_parameter(
+def split_formulas(
     formula: str | Mapping[str, str],
 ) -> tuple[str, dict[str, str]]:
     """Return the formula of the response, and the formulas of further linear predictors by name, with the response on their left.
 
-    >>> formulas_by_parameter({"y": "y ~ x", "log sigma": "~ z"})
+    >>> split_formulas({"y": "y ~ x", "log sigma": "~ z"})
     ('y ~ x', {'log sigma': 'y ~ z'})
     """
     if not isinstance(formula, Mapping):
@@ -101,7 +101,7 @@ class ParameterRecipe(Recipe):
         named = {f"{name}: ": recipe for name, recipe in self.parameters.items()}
         return {"": first, **named}
 
-    def by_predictor(self, X: Any) -> PredictorColumns:
+    def assign_predictors(self, X: Any) -> PredictorColumns:
         widths = [len(recipe.columns) for recipe in self.by_prefix.values()]
         return PredictorColumns(
             X, np.repeat(np.arange(len(widths)), widths), len(widths)
@@ -137,7 +137,7 @@ class ParameterRecipe(Recipe):
             for prefix, (_, by_term) in parts.items()
             for key, values in by_term.items()
         }
-        return side_by_side([X for X, _ in parts.values()]), inputs
+        return join_predictors([X for X, _ in parts.values()]), inputs
 
     @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
@@ -165,7 +165,8 @@ class ParameterRecipe(Recipe):
         return self._prefixed(lambda recipe: recipe.input_names)
 
     def own_column(self, name: str) -> int | None:
-        if any(name in recipe.variables for recipe in self.parameters.values()):
+        others = self.parameters.values()
+        if any(name in (*r.variables, *r.offset_variables) for r in others):
             return None
         return self.by_prefix[""].own_column(name)
 

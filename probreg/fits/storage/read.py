@@ -113,7 +113,7 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         moments = _read_moments(file, recipe)
         by_trials = _read_plain_moments(file, "moments_by_trials", recipe.columns)
     design = Design(
-        X=recipe.by_predictor(rows.get("X", np.zeros((0, p)))),
+        X=recipe.assign_predictors(rows.get("X", np.zeros((0, p)))),
         y=rows.get("y", np.zeros(0)),
         columns=tuple(recipe.columns),
         recipe=recipe,

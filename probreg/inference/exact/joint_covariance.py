@@ -63,9 +63,15 @@ def joint_covariance(
     for k, columns_of_process, u in _process_derivatives(
         problem, scales.theta, beta, model
     ):
-        columns = np.linalg.lstsq(model.design.X[:, columns_of_process], u, rcond=rank)[
-            0
-        ]
+        if model.design.owner is not None:  # a process is in one linear predictor
+            predictor = int(model.design.owner[columns_of_process[0]])
+            u = u * (np.arange(u.shape[1]) == predictor)
+            of_columns = u[:, [predictor]]
+        else:
+            of_columns = u
+        columns = np.linalg.lstsq(
+            model.design.X[:, columns_of_process], of_columns, rcond=rank
+        )[0]
         direct[vec_entries(tuple(columns_of_process), model.shape[1]), k] = (
             columns.ravel()
         )

@@ -293,7 +293,8 @@ def open_directions(model: Model) -> FreeDirections | None:
     if len(flat) < 2:
         return None
     design = model.design
-    if design.n:
+    # columns of different linear predictors are orthogonal in the moments
+    if design.n and design.owner is None:
         F = triangular(design.X[:, flat], weights=design.weights)
     else:
         F = triangular(design.moments.R[:, flat])

@@ -89,6 +89,8 @@ class Stochastic(Method):
         return gradient_pass(data, order, gamma, aux, step, batch)
 
     def obstacle(self, model: Model) -> str | None:
+        if model.design.owner is not None:
+            return f"{self.name} needs a model of one formula, and this one has a formula for each of several parameters"
         return unsupported_kinds(self, model) or bounded_aux(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:

@@ -24,7 +24,7 @@ from probreg.inference.modes.newton import (
 )
 from probreg.inference.modes.separation import frame_with_shifts
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
-from probreg.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import between_outcomes, map_of_columns
 from probreg.model.model import Model
@@ -338,15 +338,13 @@ def _rough_start(search: SearchCoordinates) -> Array:
     x[: search._k] = search.penalty.center[: search._k]
     if not target.any():
         return x
-    root = np.sqrt(weight)[:, None]
-    A = root * search.basis.rows(design.X)
-    b = root * target
+    U = search.basis.rows(design.X)
     k = search._k
-    m = model.shape[1]
     G = np.zeros((len(x), len(x)))
     c = np.zeros(len(x))
     # x = argmin x'G x / 2 - c'x + penalty(x): weighted least squares of the rough eta, with the kinked prior.
-    G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()
+    G[:k, :k] = map_of_columns(weighted_gram(U, weight), model.shape[1])
+    c[:k] = (U.T @ (weight[:, None] * target)).ravel()
     G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
     G[range(k, len(x)), range(k, len(x))], c[k:] = 1.0, x[k:]
     return minimise(G, c, search.penalty, x, tol=1e-3, rounds=5)[0]
