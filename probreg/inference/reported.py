@@ -1,6 +1,6 @@
 """Parameters that a fit reports in place of the nuisance parameters of its likelihood, such as thresholds between ordered classes.
 
-`Likelihood.reported` defines them as functions of the intercept and of the nuisance parameters; it returns None for most likelihoods,
+`Likelihood.report_parameters` defines them as functions of the intercept and of the nuisance parameters; it returns None for most likelihoods,
 which report the nuisance parameters themselves. Estimates, draws and replicates are transformed, and standard errors are by the delta
 method.
 """
@@ -22,7 +22,7 @@ def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported |
     """Return the parameters to report at coefficients (..., p, m) and nuisance parameters (...)."""
     j = model.design.intercept
     intercept = beta[..., 0, 0] * 0.0 if j is None else beta[..., j, 0]
-    return model.likelihood.reported(intercept, **{**model.fixed, **aux})
+    return model.likelihood.report_parameters(intercept, **{**model.fixed, **aux})
 
 
 def draws_at(model: Model, draws: Mapping[str, Array]) -> dict[str, Array]:

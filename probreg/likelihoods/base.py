@@ -329,7 +329,7 @@ class Likelihood(ABC):
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         return aux.get(self.noise_scale or "", default)
 
-    def reported(self, intercept: Any, **aux: Any) -> Reported | None:
+    def report_parameters(self, intercept: Any, **aux: Any) -> Reported | None:
         """Return the parameters to report in place of the nuisance parameters; None: the nuisance parameters themselves."""
         return None
 

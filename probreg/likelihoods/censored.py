@@ -233,7 +233,7 @@ class Censored(OfBase, MayDiverge):
         return self.base.dispersion(aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        low, high, exact = self._split(y)
+        low, high, exact = self._split_ends(y)
         inside = self.family.log_interval(low, high, eta, **aux)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(
@@ -241,13 +241,13 @@ class Censored(OfBase, MayDiverge):
             )
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        low, high, exact = self._split(y)
+        low, high, exact = self._split_ends(y)
         density = self.family.score(self._exact_or_one(y), eta, **aux)
         inside = self.family.score_interval(low, high, eta, **aux)
         return np.where(exact[..., None], density, inside)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        low, high, exact = self._split(y)
+        low, high, exact = self._split_ends(y)
         density = self.family.value_grad_hessian(self._exact_or_one(y), eta, **aux)
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(
@@ -257,7 +257,7 @@ class Censored(OfBase, MayDiverge):
             )
         )
 
-    def _split(self, y: Array) -> tuple[Array, Array, Array]:
+    def _split_ends(self, y: Array) -> tuple[Array, Array, Array]:
         """Lower and upper ends, (0, inf) of the support or the line in exact rows, and which rows are exact."""
         y = np.asarray(y)
         exact = ~self.is_censored(y)

@@ -157,7 +157,9 @@ class Distributional(SmoothLikelihood):
     ) -> dict[str, Any]:
         return self.base.at_rows(aux, precision)
 
-    def split(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
+    def split_predictors(
+        self, eta: Array, aux: Mapping[str, Any]
+    ) -> tuple[Array, dict[str, Any]]:
         """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
         with np.errstate(over="ignore"):
             own = {a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)}
@@ -179,31 +181,31 @@ class Distributional(SmoothLikelihood):
         return np.hstack([first, *further])
 
     def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         return self.base.saturated_log_prob(y, first, **values)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         return self.base.log_prob(y, first, **values)
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         return self.base.mean(first, **values)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         return self.base.cdf(y, first, **values)
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         return self.base.sample(rng, first, **values)
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
-        first, values = self.split(eta, known)
+        first, values = self.split_predictors(eta, known)
         return self.base.response_variance(first, **values)
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         line, J, over_aux = self.base.link_mean_and_slope(first, **values)
         over_predictors, others = (
             over_aux[..., [self.base.nuisance.index(a) for a in names]]
@@ -212,7 +214,7 @@ class Distributional(SmoothLikelihood):
         return line, np.concatenate([J, over_predictors], -1), others
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        first, values = self.split(eta, aux)
+        first, values = self.split_predictors(eta, aux)
         local = self.base.value_grad_hessian(y, first, **values)
         # from the order (eta, log aux) of the likelihood to (predictors, log aux)
         order = [0, *map(self._place, (*self.with_formula, *self.nuisance))]
@@ -238,7 +240,7 @@ class Distributional(SmoothLikelihood):
 
     def information(self, eta: Array, **known: Any) -> Array:
         """Return the information of the mean, and 1 for each other predictor: an approximation, for starts."""
-        first, values = self.split(eta, known)
+        first, values = self.split_predictors(eta, known)
         information = np.zeros((*eta.shape, self.width))
         information += np.eye(self.width)
         information[..., :1, :1] = self.base.information(first, **values)

@@ -170,7 +170,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
         below = np.tri(a + 1, a, -1)
         return np.pad(below - below[self.anchor], ((1, 1), (0, 0)))
 
-    def reported(self, intercept: Any, **aux: Any) -> Reported:
+    def report_parameters(self, intercept: Any, **aux: Any) -> Reported:
         names = tuple(f"{a}|{b}" for a, b in zip(self.levels, self.levels[1:]))
         values = np.stack(
             np.broadcast_arrays(*(c - intercept for c in self.thresholds(aux))), -1

@@ -70,7 +70,8 @@ def same_model(here: pr.Model, there: pr.Model, rng: np.random.Generator) -> Non
             agree(found.value, wanted.value)
             agree(found.gradient, wanted.gradient)
             agree(found.curvature, wanted.curvature)
-    agree(there.information(beta, **aux), here.information(beta, **aux))
+    if here.likelihood.exact_information:
+        agree(there.information(beta, **aux), here.information(beta, **aux))
     agree(there.design.moments.gram[0], here.design.moments.gram[0])
     agree(there.design.moments.scale, here.design.moments.scale)
 

@@ -138,7 +138,7 @@ def read_formula(
     if further:
         recipe = ParameterRecipe.of(
             recipe,
-            {name: learn_recipe(parsed, table) for name, parsed in further.items()},
+            {name: _learn_recipe(parsed, table) for name, parsed in further.items()},
         )
         X, inputs = recipe.read(table.columns)
         others = [recipe.parameters[name].offset_at(table.columns) for name in further]
@@ -197,7 +197,7 @@ def _offset_values(
     return None if added is None else numeric(added, table, memory)
 
 
-def learn_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
+def _learn_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
     """Return the recipe of a formula that learns its state from the rows of a table."""
     memory = Memory()
     X, columns, _ = make_columns(parsed.parts, table, memory, codes=True)

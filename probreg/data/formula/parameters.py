@@ -114,7 +114,9 @@ class ParameterRecipe(Recipe):
             )
         )
 
-    def _prefixed[T](self, values: Callable[[Recipe], Mapping[str, T]]) -> dict[str, T]:
+    def _with_prefix[T](
+        self, values: Callable[[Recipe], Mapping[str, T]]
+    ) -> dict[str, T]:
         return {
             prefix + key: value
             for prefix, recipe in self.by_prefix.items()
@@ -150,7 +152,7 @@ class ParameterRecipe(Recipe):
         return tuple(name for name in alone if name not in read)
 
     def groups_at(self, data: Any) -> dict[str, Array]:
-        return self._prefixed(lambda recipe: recipe.groups_at(data))
+        return self._with_prefix(lambda recipe: recipe.groups_at(data))
 
     @property
     def learned_terms(self) -> tuple[str, ...]:
@@ -162,7 +164,7 @@ class ParameterRecipe(Recipe):
 
     @cached_property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:
-        return self._prefixed(lambda recipe: recipe.input_names)
+        return self._with_prefix(lambda recipe: recipe.input_names)
 
     def own_column(self, name: str) -> int | None:
         others = self.parameters.values()
@@ -172,7 +174,7 @@ class ParameterRecipe(Recipe):
 
     @property
     def _term_keys(self) -> tuple[str, ...]:
-        return tuple(self._prefixed(lambda recipe: dict.fromkeys(recipe._term_keys)))
+        return tuple(self._with_prefix(lambda recipe: dict.fromkeys(recipe._term_keys)))
 
     def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
         terms = dict[str, Any]()

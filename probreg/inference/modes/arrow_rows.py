@@ -100,7 +100,7 @@ class ArrowRows:
     def moved(self, a: Array, c: Array) -> Array:
         """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
         m = self.m
-        split = self._split(a, c)
+        split = self._split_coefficients(a, c)
         eta = self.columns.times(*split)
         last = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
         return np.hstack([eta, last]) if m and self.a else eta
@@ -110,7 +110,7 @@ class ArrowRows:
         z = self.moved(a, c)
         return np.hstack([z[:, : self.m] + self._offset, z[:, self.m :]])
 
-    def _split(self, a: Array, c: Array) -> Parts:
+    def _split_coefficients(self, a: Array, c: Array) -> Parts:
         """Split into coefficients (G, K, m) and (r, m) of the columns."""
         G = self.columns.lead.groups
         m = self.m
@@ -220,7 +220,7 @@ class ArrowRows:
         n = len(self.columns.dense)
         G = len(S.own)
         if self._entries is not None:
-            S = self._expand(S)
+            S = self._embed(S)
         r = self.columns.width * m
         spread = np.empty((n, m + a, m + a))
         for i in range(m):
@@ -244,7 +244,7 @@ class ArrowRows:
         spread[:, m:, m:] = S.corner[r:, r:]
         return spread
 
-    def _expand(self, S: Inverse) -> Inverse:
+    def _embed(self, S: Inverse) -> Inverse:
         """The same covariance over the coefficients of every column in each predictor, zero where there is none."""
         assert self._entries is not None
         lead, border = self._entries
