@@ -111,9 +111,8 @@ def test_errors_of_an_estimate_are_those_of_the_delta_method(likelihood: Any) ->
 def test_errors_of_a_posterior_are_the_spread_over_its_draws(likelihood: Any) -> None:
     if likelihood.least_squares:
         pytest.skip("its posterior has a closed form, which its draws only sample")
-    fit = fitted(
-        likelihood, "laplace", prior=pr.Normal(1.0), aux=proper_aux(likelihood)
-    )
+    few = pr.inference.METHODS["laplace"](draws=300)
+    fit = fitted(likelihood, few, prior=pr.Normal(1.0), aux=proper_aux(likelihood))
     draws = parameter_draws(fit.model, fit.solution)
     beta = draws.pop("beta")
     met = errors(fit)

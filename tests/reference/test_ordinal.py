@@ -72,6 +72,7 @@ def test_text_without_an_order_is_refused_and_levels_give_one(link):
     np.testing.assert_allclose(pr.fit(by_block).coef, pr.fit(model).coef, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_quadrature_over_judges_is_that_of_clmm():
     formula = "rating ~ temp + contact + (1 | judge)"
     model = pr.Model.from_formula(formula, wine(), likelihood="ordinal")
