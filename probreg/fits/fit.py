@@ -67,6 +67,7 @@ from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, Quantile
 from probreg.likelihoods.links import IDENTITY
+from probreg.likelihoods.quantities import quantity_called
 from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
@@ -737,6 +738,7 @@ class Fit(FitStatistics):
         data: RowsLike | None = None,
         prob: Probability | None = 0.95,
         *,
+        what: Word = "mean",
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
@@ -750,6 +752,7 @@ class Fit(FitStatistics):
         data: RowsLike | None = None,
         prob: Probability | None = 0.95,
         *,
+        what: Word = "mean",
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
@@ -763,6 +766,7 @@ class Fit(FitStatistics):
         data: RowsLike | None = None,
         prob: Probability | None = 0.95,
         *,
+        what: Word = "mean",
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
@@ -788,6 +792,10 @@ class Fit(FitStatistics):
             New rows; the training rows by default.
         prob : float or None
             Probability of both intervals, between 0 and 1; None returns only the mean and its error, which is faster.
+        what : str
+            "mean"; "link" for its linear predictor; another parameter, such as "sigma", or its linear predictor, such as "log sigma";
+            "median" of a continuous response. Quantities other than the mean have no interval of a new observation, and the columns
+            keep their names, such as `mean_lower`.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         weights : RowWeights, optional
@@ -821,19 +829,26 @@ class Fit(FitStatistics):
         import xarray as xr
 
         design = self._design(data, offset, weights, trials, groups)
+        quantity = quantity_called(self.model.likelihood, what)
         arrays, kind = predict(
-            self.model, self.solution, self.method, design, prob=prob, seed=self.seed
+            self.model,
+            self.solution,
+            self.method,
+            design,
+            prob=prob,
+            seed=self.seed,
+            quantity=quantity,
         )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if arrays["mean"].ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": kind, "method": self.method.name}
+        if what != "mean":
+            attrs["what"] = what
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
         if self.model.design.recipe.grouped:
-            said_of = describe_group_choice(
-                groups, identity=self.model.likelihood.link is IDENTITY
-            )
+            said_of = describe_group_choice(groups, identity=quantity.link is IDENTITY)
             if (
                 groups not in (None, "known", "typical")
                 and data is not None

@@ -39,6 +39,7 @@ from probreg.likelihoods import (
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
+from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.linalg import on_all_cores, one_blas_thread
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -324,21 +325,23 @@ def predict(
     *,
     prob: float | None,
     seed: int,
+    quantity: Quantity | None = None,
 ) -> Prediction:
-    """Return the mean, its error and intervals at the rows of a design; no intervals if `prob` is None.
+    """Return the mean or another quantity, its error and intervals at the rows of a design; no intervals if `prob` is None.
 
     Raises NotConverged if there is no estimate.
     """
     require_predictive(solution, method)
     require_estimable(model, solution, design)
-    if _has_exact_predictive(model, solution):
+    quantity = quantity or model.likelihood
+    if quantity is model.likelihood and _has_exact_predictive(model, solution):
         prediction = _exact_prediction(model, solution, design, prob)
     else:
-        prediction = _predict_by_blocks(model, solution, design, prob, seed)
+        prediction = _predict_by_blocks(model, solution, design, prob, seed, quantity)
     if prob is None:
         return prediction
     arrays, kind = prediction
-    if not model.likelihood.has_scalar_mean:
+    if not quantity.has_scalar_mean:
         arrays["likely"] = _likely(arrays["mean"], prob)
     terms = ", ".join(model.design.recipe.processes)
     if terms:
@@ -347,7 +350,12 @@ def predict(
 
 
 def _predict_by_blocks(
-    model: Model, solution: Solution, design: Design, prob: float | None, seed: int
+    model: Model,
+    solution: Solution,
+    design: Design,
+    prob: float | None,
+    seed: int,
+    quantity: Quantity,
 ) -> Prediction:
     """Return the prediction from blocks of rows, which bound the memory of draws times rows."""
     block_rows = 2**14  # rows of an estimate in one block if no interval is computed
@@ -355,16 +363,20 @@ def _predict_by_blocks(
     is_point = solution.draws is None
     predict_block: Any
     atoms = None
-    if _on_nodes(model, solution):
+    if quantity is model.likelihood and _on_nodes(model, solution):
         predict_block = _of_nodes
         size = max(1, most_numbers // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
-    elif is_point and (prob is None or not _has_new_distribution(model, solution)):
-        predict_block = _of_point
+    elif is_point and (
+        prob is None or not _has_new_distribution(model, solution, quantity)
+    ):
+        predict_block = partial(_of_point, quantity=quantity)
         size = block_rows
     else:
         spread = is_point and not _errorless(model, solution)
         atoms = _atoms(model, solution, spread=spread, seed=seed)
-        predict_block = partial(_of_point if is_point else _of_draws, atoms=atoms)
+        predict_block = partial(
+            _of_point if is_point else _of_draws, quantity=quantity, atoms=atoms
+        )
         size = max(
             1, most_numbers // (len(atoms.values["beta"]) * model.likelihood.width)
         )
@@ -512,19 +524,28 @@ def _of_nodes(
 
 
 def _of_draws(
-    model: Model, solution: Solution, design: Design, prob: float | None, atoms: _Atoms
+    model: Model,
+    solution: Solution,
+    design: Design,
+    prob: float | None,
+    *,
+    quantity: Quantity,
+    atoms: _Atoms,
 ) -> Prediction:
     p = _mixture(model, atoms, design)
-    means = p.means()
+    means = quantity.mean(p.eta, **p.aux)
     mean, error = mean_and_sd(means)
-    is_linear = model.likelihood.link is IDENTITY
+    is_linear = quantity.link is IDENTITY
     if atoms.off is None and is_linear and np.array_equal(means, p.eta[..., 0]):
         # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
         mean = _eta(design, solution.beta)[:, 0]
     if prob is None:
         return Prediction({"mean": mean, "error": error})
     interval = equal_tail(means, prob)
-    if not model.likelihood.has_scalar_mean:
+    if isinstance(quantity, RowQuantity):
+        kind = f"equal-tailed posterior interval of {quantity.name}"
+        return Prediction.of(mean, error, interval, None, kind)
+    if not quantity.has_scalar_mean:
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction.of(mean, error, interval, None, kind)
     loaded = means.size >= FEW  # compiled code, for the interval of the mean
@@ -552,14 +573,16 @@ def _why_errorless(model: Model) -> str:
     return "the estimate has no standard errors, see the notes of the fit"
 
 
-def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
+def _point_mean(
+    model: Model, solution: Solution, design: Design, quantity: Quantity
+) -> Array:
     """Return the plug-in mean; for a process with a nonlinear link it is averaged over the residual."""
     block_size = 1000  # rows in one block of means over nodes
     aux = _aux_of_rows(model, solution, design)
     eta = _eta(design, solution.beta)
-    mean = model.likelihood.mean(eta, **aux)
+    mean = quantity.mean(eta, **aux)
     off = off_span_of(model, solution)
-    if off is None or model.likelihood.link is IDENTITY:
+    if off is None or quantity.link is IDENTITY:
         variance = None
     else:
         variance = off.variance(design)
@@ -570,7 +593,7 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     for part in row_slices(design.n, block_size):
         aux_part = {a: v[:, part] for a, v in values.items()}
         atom = Predictive(model.likelihood, eta[None, part], aux_part)
-        mean[part] = _with_residual(model, atom, variance[:, part], rng).mean()
+        mean[part] = _with_residual(model, atom, variance[:, part], rng).mean(quantity)
     return mean
 
 
@@ -579,9 +602,9 @@ def row_slices(n: int, size: int) -> list[slice]:
     return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
 
 
-def _has_new_distribution(model: Model, solution: Solution) -> bool:
+def _has_new_distribution(model: Model, solution: Solution, quantity: Quantity) -> bool:
     """Whether a new observation has an interval: its response is ordered and its noise is known."""
-    if not model.likelihood.has_scalar_mean:
+    if not quantity.has_scalar_mean or isinstance(quantity, RowQuantity):
         return False
     if model.design.weight_kind == "sampling":
         return False
@@ -593,21 +616,23 @@ def _of_point(
     solution: Solution,
     design: Design,
     prob: float | None,
+    *,
+    quantity: Quantity,
     atoms: _Atoms | None = None,
 ) -> Prediction:
     """Return the prediction of a point estimate; `atoms` are for the interval of a new observation."""
-    mean = _point_mean(model, solution, design)
-    likelihood = model.likelihood
+    mean = _point_mean(model, solution, design, quantity)
+    name = f"the {model.likelihood.centre}"
+    if isinstance(quantity, RowQuantity):
+        name = quantity.name
     if _errorless(model, solution):
         error = np.full(mean.shape, np.nan)
         interval = (error, error)
-        kind = f"no interval of the {likelihood.centre}: {_why_errorless(model)}"
+        kind = f"no interval of {name}: {_why_errorless(model)}"
         source = "that of a new observation is of the noise alone, the estimate taken as the truth"
     else:
-        error, interval = _error_and_interval(model, solution, design, prob)
-        kind = (
-            f"Wald interval of the {likelihood.centre} on the link scale (delta method)"
-        )
+        error, interval = _error_and_interval(model, solution, design, prob, quantity)
+        kind = f"Wald interval of {name} on the link scale (delta method)"
         source = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
     if prob is None:
         return Prediction({"mean": mean, "error": error})
@@ -691,10 +716,14 @@ def few_rows(rows: Array) -> str:
 
 
 def _error_and_interval(
-    model: Model, solution: Solution, design: Design, prob: float | None
+    model: Model,
+    solution: Solution,
+    design: Design,
+    prob: float | None,
+    quantity: Quantity,
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return the standard error of the mean by the delta method, and its Wald interval on the link scale, nan without a probability."""
-    centre, J, over_aux = model.likelihood.link_mean_and_slope(
+    """Return the standard error of the quantity by the delta method, and its Wald interval on the link scale, nan without a probability."""
+    centre, J, over_aux = quantity.link_mean_and_slope(
         _eta(design, solution.beta), **_aux_of_rows(model, solution, design)
     )
     A = solution.scale.over_further(over_aux, aux_names(model.likelihood))
@@ -710,7 +739,7 @@ def _error_and_interval(
             np.broadcast_to(extra_variance, (len(J), J.shape[-1])),
             np.square(J),
         )
-    link = model.likelihood.link
+    link = quantity.link
     sd = np.sqrt(variance)
 
     def flat(values: Array) -> Array:

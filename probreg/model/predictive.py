@@ -16,6 +16,7 @@ from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
+from probreg.likelihoods.quantities import Quantity
 from probreg.special import logsumexp
 from probreg.tables import PrintsTable, Table
 
@@ -47,14 +48,15 @@ class Predictive(PrintsTable):
         head = f"predictive distribution of {n} rows: {self.likelihood.name}, atoms: {atoms}"
         return Table((), head=(head,))
 
-    def mean(self) -> Array:
-        """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""
-        if (
-            self.share is not None and self.likelihood.link is LOG
-        ):  # exp of one node can overflow where the mean does not
+    def mean(self, quantity: Quantity | None = None) -> Array:
+        """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes; or the mean of another quantity."""
+        quantity = quantity or self.likelihood
+        if self.share is not None and quantity.link is LOG:
+            # exp of one node can overflow where the mean does not
+            line = quantity.link_mean_and_slope(self.eta, **self.aux)[0][..., 0]
             with np.errstate(over="ignore"):  # exp(mean + sd^2 / 2) above 1e308 is inf
-                return np.exp(logsumexp(self.eta[..., 0], 0, b=self._atom_weights))
-        return self._average_atoms(self.means())
+                return np.exp(logsumexp(line, 0, b=self._atom_weights))
+        return self._average_atoms(quantity.mean(self.eta, **self.aux))
 
     @property
     def _atom_weights(self) -> Array:

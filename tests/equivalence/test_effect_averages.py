@@ -30,8 +30,7 @@ def case():
     )
     X, D = rng.standard_normal((N, 2)), rng.standard_normal((N, 2))
     return (
-        model,
-        AverageMean(X, None),
+        AverageMean(model.likelihood, X, None),
         D,
         rng.standard_normal((S, 2, 1)),
         rng.standard_normal((2, S, N, 1)),
@@ -39,7 +38,7 @@ def case():
 
 
 def test_draws_meet_what_is_added_to_them_a_part_at_a_time(case):
-    model, at, D, beta, (of_slope, of_eta) = case
+    at, D, beta, (of_slope, of_eta) = case
     mean, slope = at, AverageSlope(at, D)
     added = {id(mean): [of_eta], id(slope): [of_slope, of_eta]}
     groups = [
@@ -53,7 +52,7 @@ def test_draws_meet_what_is_added_to_them_a_part_at_a_time(case):
         return [each[atoms] for each in added[id(target)]]
 
     found = averages_of_draws(
-        model, [(mean, groups), (slope, groups)], {"beta": beta}, residual
+        [(mean, groups), (slope, groups)], {"beta": beta}, residual
     )
     # d expit(eta + r) / dv = p (1 - p) (D beta + s), r and s what is added to eta and to its slope
     p = expit((at.X @ beta + of_eta)[..., 0])
@@ -74,10 +73,10 @@ def test_draws_meet_what_is_added_to_them_a_part_at_a_time(case):
 
 
 def test_what_is_added_to_a_slope_stands_in_the_order_of_its_sums(case):
-    _, at, D, _, _ = case
+    at, D, _, _ = case
     x, steps = np.arange(3.0)[:, None], RowSums(np.ones((3, 2)), np.zeros((3, 2, 1)))
     slope = AverageSlope(
-        AverageMean(at.X[:3], None, {"gp(x)": x}), D[:3], {"gp(x)": steps}
+        AverageMean(at.quantity, at.X[:3], None, {"gp(x)": x}), D[:3], {"gp(x)": steps}
     )
     of_slope, of_eta = slope.sums()
     assert of_slope["gp(x)"] is steps
@@ -101,8 +100,9 @@ def test_a_category_at_one_level_has_the_columns_of_its_table(formula):
         "g": np.array(["a", "b[T.b]", "c:d"])[np.arange(30) % 3],
         "k": np.arange(30) % 4 + 1,
     }
-    design = pr.Model.from_formula(formula, table).design
-    of = population(design, None, ())
+    model = pr.Model.from_formula(formula, table)
+    design = model.design
+    of = population(model.likelihood, design, None, ())
     for name, levels in categories(design).items():
         for level in levels:
             made = design.recipe.matrix(table | {name: np.repeat(level, 30)})

@@ -18,11 +18,10 @@ from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import noise_of_scale, off_span_of
 from probreg.kernels.sums import RowSums
-from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import Link
+from probreg.likelihoods.quantities import Quantity
 from probreg.linalg import on_all_cores
 from probreg.model.group_effects import GroupEffects
-from probreg.model.model import Model
 from probreg.model.off_span import JointDraws, OffSpan
 
 Array = np.ndarray
@@ -54,21 +53,21 @@ class EffectSlopes(NamedTuple):
 class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
+    quantity: Quantity  # with the mean that is h, or has h as its slope
+
     @abstractmethod
-    def values(
-        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
-    ) -> Array:
+    def values(self, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         """Return h; `residual` (..., n, m) each are the additions to the linear predictors of `sums`, if there are any."""
 
     @abstractmethod
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
+    def slopes(self, beta: Array, aux: Aux) -> EffectSlopes:
         """Return the slopes of h over the coefficients and the logs of the nuisance parameters."""
 
     def values_of_draws(
-        self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
+        self, beta: Array, aux: Aux, jacobians: dict[int, Array]
     ) -> Array:
         """Return h at draws; slopes in several variables share the Jacobian of their mean, by the identity of the mean."""
-        return self.values(model, beta, aux)
+        return self.values(beta, aux)
 
     @abstractmethod
     def sums(self) -> list[Mapping[str, RowSums]]:
@@ -77,28 +76,27 @@ class Target(ABC):
 
 @dataclass(frozen=True, eq=False)
 class AverageMean(Target):
-    """E[y | x] at the rows X (n, p), with offset (n, 1) or (n, m)."""
+    """E[y | x], or another quantity, at the rows X (n, p), with offset (n, 1) or (n, m)."""
 
+    quantity: Quantity
     X: Array
     offset: Array | None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process
 
-    def values(
-        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
-    ) -> Array:
+    def values(self, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         eta = self.eta(beta)
         if residual:
             eta = eta + residual[0]
-        mean = model.likelihood.mean(eta, **aux)
-        if model.likelihood.has_scalar_mean:
+        mean = self.quantity.mean(eta, **aux)
+        if self.quantity.has_scalar_mean:
             return mean[..., None]
         return mean
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
 
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
-        J, over_aux = mean_slopes(model.likelihood, self.eta(beta), aux)
+    def slopes(self, beta: Array, aux: Aux) -> EffectSlopes:
+        J, over_aux = mean_slopes(self.quantity, self.eta(beta), aux)
         return EffectSlopes([(J, self.X)], over_aux)
 
     def eta(self, beta: Array) -> Array:
@@ -108,43 +106,45 @@ class AverageMean(Target):
 
 @dataclass(frozen=True, eq=False)
 class AverageSlope(Target):
-    """d E[y | x] / d v along one variable v: J(eta) (D beta), with D (n, p) the slopes of the columns in v."""
+    """d h / d v along one variable v of the quantity h of `at`: J(eta) (D beta), with D (n, p) the slopes of the columns in v."""
 
     at: AverageMean
     D: Array
     # by process; D contains the slopes of its columns
     differences: Mapping[str, RowSums] = field(default_factory=dict)
 
-    def values(
-        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
-    ) -> Array:
+    @property
+    def quantity(self) -> Quantity:  # type: ignore[override]
+        return self.at.quantity
+
+    def values(self, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         # d mu(x beta) / dv = J(eta) (dx/dv) beta
         eta = self.at.eta(beta)
         v = self.D @ beta
         if residual:
             eta = eta + residual[1]
             v = v + residual[0]
-        J = mean_slopes(model.likelihood, eta, aux)[0]
+        J = mean_slopes(self.quantity, eta, aux)[0]
         return np.einsum("...nkm,...nm->...nk", J, v)
 
     def values_of_draws(
-        self, model: Model, beta: Array, aux: Aux, jacobians: dict[int, Array]
+        self, beta: Array, aux: Aux, jacobians: dict[int, Array]
     ) -> Array:
         if id(self.at) not in jacobians:
             eta = self.at.eta(beta)
-            jacobians[id(self.at)] = mean_slopes(model.likelihood, eta, aux)[0]
+            jacobians[id(self.at)] = mean_slopes(self.quantity, eta, aux)[0]
         return np.einsum("snkm,snm->snk", jacobians[id(self.at)], self.D @ beta)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
 
-    def slopes(self, model: Model, beta: Array, aux: Aux) -> EffectSlopes:
+    def slopes(self, beta: Array, aux: Aux) -> EffectSlopes:
         eta = self.at.eta(beta)
         v = self.D @ beta
-        J = mean_slopes(model.likelihood, eta, aux)[0]
+        J = mean_slopes(self.quantity, eta, aux)[0]
         # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X, and d/d log aux of it is
         # the slope of d mean / d log aux along D beta
-        along, over_aux = _slopes_along(model.likelihood, eta, v, aux)
+        along, over_aux = _slopes_along(self.quantity, eta, v, aux)
         return EffectSlopes([(J, self.D), (along, self.at.X)], over_aux)
 
 
@@ -162,16 +162,16 @@ class AveragedEffect:
         return list(zip((-1.0, 1.0)[-len(self.targets) :], self.targets))
 
 
-def mean_slopes(likelihood: Likelihood, eta: Array, aux: Aux) -> tuple[Array, Array]:
+def mean_slopes(quantity: Quantity, eta: Array, aux: Aux) -> tuple[Array, Array]:
     """d mean / d eta, (..., n, K, m), and d mean / d log aux, (..., n, K, a), from the line on which the mean lies and its link."""
-    line, J, A = likelihood.link_mean_and_slope(eta, **aux)
+    line, J, A = quantity.link_mean_and_slope(eta, **aux)
     # mu = g^-1(line(eta)): d mu / d eta = (g^-1)'(line) d line / d eta.
-    slope = likelihood.link.slope(line)[..., None]
+    slope = quantity.link.slope(line)[..., None]
     return slope * J, slope * A
 
 
 def _slopes_along(
-    likelihood: Likelihood, eta: Array, v: Array, aux: Aux
+    quantity: Quantity, eta: Array, v: Array, aux: Aux
 ) -> tuple[Array, Array]:
     """d/dt `mean_slopes` at eta + t v, t = 0, (n, K, m) and (n, K, a): second derivatives of the mean, by five-point differences."""
     size = np.abs(v).max(1, initial=0.0)[:, None]
@@ -180,7 +180,7 @@ def _slopes_along(
     step_size = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
     ends = [
-        mean_slopes(likelihood, eta + k * step_size * unit, aux) for k in (1, -1, 2, -2)
+        mean_slopes(quantity, eta + k * step_size * unit, aux) for k in (1, -1, 2, -2)
     ]
     # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
     over_eta, over_aux = [
@@ -191,12 +191,12 @@ def _slopes_along(
 
 
 def average(
-    model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux
+    target: Target, groups: list[RowGroup], beta: Array, aux: Aux
 ) -> tuple[Array, Array, Array]:
     """Averages (G, K), their gradients (G, K, p m + a) over vec(beta), column first, then predictor, and the logs of the nuisance
     parameters, and the averaged quantity, (n, K)."""
-    h = target.values(model, beta, aux)
-    slopes = target.slopes(model, beta, aux)
+    h = target.values(beta, aux)
+    slopes = target.slopes(beta, aux)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ g.select(h) for g in groups])
     gradient = np.zeros((*value.shape, *beta.shape))
@@ -224,7 +224,6 @@ def moves_of_rows(
 
 
 def averages_of_draws(
-    model: Model,
     quantities: Sequence[tuple[Target, list[RowGroup]]],
     draws: Mapping[str, Array],
     residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
@@ -234,10 +233,10 @@ def averages_of_draws(
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
     some atoms. `block_size` is the number of draws times rows times classes at once, which a processor keeps near it."""
     n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
-    classes = 1
-    if not model.likelihood.has_scalar_mean:
-        classes = len(model.likelihood.levels)
-    size = max(1, block_size // (n * classes * model.likelihood.width))
+    width = draws["beta"].shape[-1]
+    quantity = quantities[0][0].quantity
+    classes = 1 if quantity.has_scalar_mean else len(quantity.levels)
+    size = max(1, block_size // (n * classes * width))
 
     def part(start: int) -> list[Array]:
         atoms = slice(start, start + size)
@@ -248,9 +247,9 @@ def averages_of_draws(
         for target, groups in quantities:
             added = residual(target, atoms)
             if len(added):
-                h = target.values(model, beta, aux, added)
+                h = target.values(beta, aux, added)
             else:
-                h = target.values_of_draws(model, beta, aux, jacobians)
+                h = target.values_of_draws(beta, aux, jacobians)
             # einsum of one row of numbers and a stack is no product of matrices; tensordot is
             means = [
                 np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
@@ -286,15 +285,14 @@ class EffectSums:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
         from scipy.sparse import csc_array
 
-        model = fit.model
         beta = fit.solution.beta
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
         rows, columns, values = [], [], []
         first = 0
         for effect in effects:
             for sign, target in effect.terms:
-                h = target.values(model, beta, aux)
-                pairs = target.slopes(model, beta, aux).pairs
+                h = target.values(beta, aux)
+                pairs = target.slopes(beta, aux).pairs
                 places = self.places[id(target)]
                 for number, g in enumerate(effect.groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
@@ -304,9 +302,7 @@ class EffectSums:
                         column = place.start + g.rows[:, None]
                         rows.append(np.broadcast_to(row, (len(column), len(row))))
                         columns.append(np.broadcast_to(column, rows[-1].shape))
-                        values.append(
-                            (share * L[g.rows]).reshape(-1, model.likelihood.width)
-                        )
+                        values.append((share * L[g.rows]).reshape(-1, beta.shape[-1]))
             first += len(effect.groups) * h.shape[1]
         entry = [
             np.concatenate([x.ravel() for x in parts]) for parts in (rows, columns)

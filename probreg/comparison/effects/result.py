@@ -55,6 +55,7 @@ from probreg.inference.uncertainty.multiplicity import (
     require_tests,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
+from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.model.off_span import JointDraws
 from probreg.tables import PrintsTable, Table
 
@@ -134,8 +135,8 @@ def evaluate_effects(
     """
     import pandas as pd
 
-    likelihood = fit.model.likelihood
-    levels = () if likelihood.has_scalar_mean else likelihood.levels
+    quantity = _quantity_of(quantities)
+    levels = () if quantity.has_scalar_mean else quantity.levels
     by_level = [{"level": str(v)} for v in levels] or [{}]
     labels = [
         {**q.labels, **group.labels, **level}
@@ -151,7 +152,7 @@ def evaluate_effects(
     if request.adjust is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
     by_draws = posterior is not None and not (
-        posterior.elliptical and _is_linear(fit, scale)
+        posterior.elliptical and _is_linear(quantities, scale)
     )
     if posterior is not None and not by_draws and request.sample is not None:
         # the closed form is of fixed rows
@@ -163,7 +164,7 @@ def evaluate_effects(
     )
     if by_draws:
         found = _of_draws(fit, quantities, scale, request, off_span)
-    elif off_span is None or _is_linear(fit, scale):
+    elif off_span is None or _is_linear(quantities, scale):
         found = _of_delta(fit, quantities, scale, request, off_span)
     else:
         found = _of_asymptotic(fit, quantities, scale, request, off_span)
@@ -191,9 +192,14 @@ def evaluate_effects(
     return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
 
 
-def _is_linear(fit: Fit, scale: Scale) -> bool:
+def _is_linear(quantities: Sequence[AveragedEffect], scale: Scale) -> bool:
     """Return whether the effects are linear in the coefficients."""
-    return fit.model.likelihood.least_squares and scale.back is IDENTITY
+    return _quantity_of(quantities).least_squares and scale.back is IDENTITY
+
+
+def _quantity_of(quantities: Sequence[AveragedEffect]) -> Quantity:
+    """Return the averaged quantity."""
+    return quantities[0].targets[0].quantity
 
 
 # columns, kind, covariance, draws, rows are a sample
@@ -225,7 +231,11 @@ def _of_delta(
         se = np.full_like(se, np.nan)
     distribution = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
     test_df: float | Array | None = df
-    if request.covariance is None and off_span is None and _is_linear(fit, scale):
+    if (
+        request.covariance is None
+        and off_span is None
+        and _is_linear(quantities, scale)
+    ):
         own_df = _satterthwaite(fit, G, cov, rows)
         if own_df is not None:
             test_df = own_df
@@ -362,7 +372,7 @@ def _linearise_effect(
     moves = np.zeros(())
     size = np.zeros(())
     for sign, target in q.terms:
-        a, g, h = average(fit.model, target, q.groups, fit.solution.beta, aux)
+        a, g, h = average(target, q.groups, fit.solution.beta, aux)
         z = scale.link.forward(a)
         slope = scale.link.slope(z)
         value = value + sign * z
@@ -374,7 +384,7 @@ def _linearise_effect(
                 # rows differ as the process does, whose columns may carry no information there;
                 # what is added is less the columns at the mean of the draws
                 h = target.values(
-                    fit.model, fit.solution.posterior.flat["beta"].mean(0), aux, added
+                    fit.solution.posterior.flat["beta"].mean(0), aux, added
                 )
                 a = np.stack([g.share @ h[g.rows] for g in q.groups])
                 slope = scale.link.slope(scale.link.forward(a))
@@ -398,12 +408,13 @@ def _linearised_all(
     if sample is None:
         return value, gradient, None
     influence = np.concatenate([m.reshape(len(m), -1) for m in moves], 1)
-    contrasts = all(
+    # means of equal rows differ in another sample, where a parameter does not
+    may_be_constant = isinstance(_quantity_of(quantities), RowQuantity) or all(
         len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities
     )
     units = sample.units
     assert units is not None  # these are rows of the model
-    if contrasts and is_constant(influence, np.concatenate(size), units):
+    if may_be_constant and is_constant(influence, np.concatenate(size), units):
         return value, gradient, None
     eta = None
     if sample.as_fitted:
@@ -429,7 +440,7 @@ def _of_draws(
     posterior = parameter_draws(fit.model, fit.solution)
     rng = np.random.default_rng([fit.seed, 7])
     size = len(posterior["beta"])
-    linear = _is_linear(fit, scale)
+    linear = _is_linear(quantities, scale)
     joint = None
     if off_span is not None and not linear:
         joint = (off_span, off_span.joint(fit, size, rng))
@@ -539,7 +550,6 @@ def _averages(
 
     averages = iter(
         averages_of_draws(
-            fit.model,
             [(t, q.groups) for q in quantities for t in q.targets],
             draws,
             residual_draws,

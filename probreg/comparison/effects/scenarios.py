@@ -21,6 +21,7 @@ from probreg.errors import DataError
 from probreg.formula.expression import parse_expression
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
+from probreg.likelihoods.quantities import Quantity
 from probreg.model.group_effects import (
     GroupsLike,
     describe_group_choice,
@@ -37,11 +38,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The rows to average over: variables, weights (n,), offset, and a description.
+    """The quantity and the rows to average it over: variables, weights (n,), offset, and a description.
 
     `offset` is None if the table has the variables of the model's offset.
     """
 
+    quantity: Quantity
     design: Design
     table: Mapping[str, Any]
     weights: Array
@@ -69,9 +71,9 @@ class Population:
     def here(self) -> AverageMean:
         """The mean at these rows."""
         if not self.table:  # an intercept alone reads nothing
-            return AverageMean(np.ones((self.n, 1)), self.offset)
+            return AverageMean(self.quantity, np.ones((self.n, 1)), self.offset)
         if self.as_fitted:
-            return AverageMean(self.design.X, self.design.offset, self.design.inputs)
+            return self._mean_of(self.design)
         return self._rebuild_rows({})
 
     def mean(self, name: str, to: Any) -> AverageMean:
@@ -103,7 +105,10 @@ class Population:
         design = self._design_at({**self.table, **columns}, self.offset)
         for key, codes in self.codes.items():
             design.inputs[key][:, 0] = codes
-        return AverageMean(design.X, design.offset, design.inputs)
+        return self._mean_of(design)
+
+    def _mean_of(self, design: Design) -> AverageMean:
+        return AverageMean(self.quantity, design.X, design.offset, design.inputs)
 
     def _design_at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
         design = self.design.at(table, offset=offset)
@@ -206,6 +211,7 @@ def _repeat_value(value: Any, n: int) -> Array:
 
 
 def population(
+    quantity: Quantity,
     design: Design,
     data: Any,
     also: Sequence[str],
@@ -240,7 +246,7 @@ def population(
         as_fitted = data is None and not design.recipe.grouped
         own_offset = None if held else design.offset
         return Population(
-            design, table, weights, own_offset, description, table,
+            quantity, design, table, weights, own_offset, description, table,
             as_fitted=as_fitted, units=units, trials=trials is not None,
         )  # fmt: skip
     from probreg.data.formula.columns import read_table
@@ -263,7 +269,7 @@ def population(
         description = f"the {row_trials.sum():.12g} trials of {n} given rows"
         weights = np.asarray(row_trials, dtype=float)
     return Population(
-        design, columns, weights, None, description, columns, trials=row_trials is not None,
+        quantity, design, columns, weights, None, description, columns, trials=row_trials is not None,
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from probreg.arguments.scalars import (
     Names,
     Natural,
@@ -40,6 +42,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
+from probreg.likelihoods.quantities import Quantity, RowQuantity, quantity_called
 from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
 
 MEASURES = {
@@ -53,6 +56,7 @@ MEASURES = {
 def predictions(
     fit: Fit,
     *,
+    what: Word = "mean",
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
@@ -64,7 +68,7 @@ def predictions(
     average_over: Literal["population", "sample"] | None = None,
     unit: Literal["trial", "row"] | None = None,
 ) -> Effects:
-    """Average the mean response over rows, sum_i w_i E[y | x_i] / sum_i w_i, for each class of a softmax.
+    """Average the mean response over rows, sum_i w_i E[y | x_i] / sum_i w_i, for each class; or another quantity of the rows, `what`.
 
     Rows are the training rows with their frequency weights, or the rows of another table `data`, each once. Intervals are
     Wald on the link scale by the delta method; intervals of a posterior are equal-tailed from the draws. They include the conditional
@@ -74,6 +78,9 @@ def predictions(
     ----------
     fit : Fit
         A fit.
+    what : str
+        "mean"; "link" for its linear predictor; another parameter, such as "sigma", or its linear predictor, such as "log sigma";
+        "median" of a continuous response.
     data : table, optional
         Rows to average over, each once. The table of the training data is used as the training rows, and adds columns for
         `by` that the formula does not read.
@@ -125,14 +132,25 @@ def predictions(
     [0.333333, 0.666667]
     """
     setup = _prepare(
-        fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
+        fit,
+        what,
+        data,
+        at,
+        by,
+        grid,
+        groups,
+        prob,
+        covariance,
+        lags,
+        average_over,
+        unit,
     )
     effects = [
         AveragedEffect(labels, (setting.here,), setup.groups)
         for labels, setting in settings(setup.rows, at)
     ]
-    link = fit.model.likelihood.link
-    description = f"average of {_mean_of(fit)} over {setup.rows.what}"
+    link = setup.rows.quantity.link
+    description = f"average of {setup.what} over {setup.rows.what}"
     scale = Scale(link, link, "mean")
     return evaluate_effects(fit, effects, scale, setup.request, what=description)
 
@@ -142,6 +160,7 @@ def comparisons(
     fit: Fit,
     variables: Names | Mapping[str, Any] | None = None,
     *,
+    what: Word = "mean",
     measure: Literal["difference", "ratio", "odds_ratio"] = "difference",
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
@@ -164,6 +183,8 @@ def comparisons(
     variables : str, list of str, or mapping, optional
         Names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd", "iqr",
         "minmax". For a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
+    what : str
+        As in `predictions`: "mean", or another quantity of the rows, such as "sigma" or "median".
     measure : {"difference", "ratio", "odds_ratio"}
         The contrast of the two averages; ratios and odds ratios have intervals on the log scale.
     data : table, optional
@@ -221,9 +242,20 @@ def comparisons(
     """
     check_adjust(adjust)
     setup = _prepare(
-        fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
+        fit,
+        what,
+        data,
+        at,
+        by,
+        grid,
+        groups,
+        prob,
+        covariance,
+        lags,
+        average_over,
+        unit,
     )
-    changes = _parse_variables(setup.rows, variables)
+    changes, note = _parse_variables(fit, setup.rows, variables)
     effects = []
     for where, setting in settings(setup.rows, at):
         for name, how in changes.items():
@@ -232,7 +264,9 @@ def comparisons(
                 labels = {"variable": name, "contrast": move.contrast} | where
                 effects.append(AveragedEffect(labels, pair, setup.groups))
     scale = MEASURES[measure]
-    description = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
+    description = (
+        f"{scale.name} of averages of {setup.what} over {setup.rows.what}{note}"
+    )
     request = setup.request
     if adjust is not None:
         pairs_of = _all_pairs(setup.rows, changes)
@@ -245,6 +279,7 @@ def slopes(
     fit: Fit,
     variables: Names | None = None,
     *,
+    what: Word = "mean",
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
@@ -262,7 +297,9 @@ def slopes(
     fit : Fit
         A fit.
     variables : str or list of str, optional
-        Numeric variables; every one by default.
+        Numeric variables; by default every one that the quantity depends on.
+    what : str
+        As in `predictions`: "mean", or another quantity of the rows, such as "sigma" or "median".
     data : table, optional
         As in `predictions`.
     at : mapping, optional
@@ -306,20 +343,33 @@ def slopes(
     True
     """
     setup = _prepare(
-        fit, data, at, by, None, groups, prob, covariance, lags, average_over, unit
+        fit,
+        what,
+        data,
+        at,
+        by,
+        None,
+        groups,
+        prob,
+        covariance,
+        lags,
+        average_over,
+        unit,
     )
+    names, note = _parse_slopes(fit, setup.rows, variables)
     effects = []
     for where, setting in settings(setup.rows, at):
-        for name, slope in _parse_slopes(setting, variables):
+        for name in names:
             labels = {"variable": name} | where
-            effects.append(AveragedEffect(labels, (slope,), setup.groups))
-    description = f"average slope of {_mean_of(fit)} over {setup.rows.what}"
+            effects.append(AveragedEffect(labels, (setting.slope(name),), setup.groups))
+    description = f"average slope of {setup.what} over {setup.rows.what}{note}"
     return evaluate_effects(fit, effects, PLAIN, setup.request, what=description)
 
 
 class _Setup(NamedTuple):
-    """Settings of the averages, the rows, and their groups."""
+    """The name of the averaged quantity, settings of the averages, the rows, and their groups."""
 
+    what: str
     request: EffectRequest
     rows: Population
     groups: list[RowGroup]
@@ -327,6 +377,7 @@ class _Setup(NamedTuple):
 
 def _prepare(
     fit: Fit,
+    what: str,
     data: Any,
     at: Any,
     by: str | Sequence[str] | None,
@@ -362,7 +413,8 @@ def _prepare(
         request = replace(request, clusters=groups, data=data)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
     effects_of: GroupsLike = "typical" if clustered else groups
-    rows = _population(fit, data, keys, effects_of, grid, unit)
+    quantity = quantity_called(fit.model.likelihood, what)
+    rows = _population(fit, quantity, data, keys, effects_of, grid, unit)
     fixed = data is not None or bool(at) or grid is not None
     if (average_over or ("sample" if fixed else "population")) == "population":
         if rows.units is None:
@@ -370,11 +422,12 @@ def _prepare(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
         request = replace(request, sample=rows)
-    return _Setup(request, rows, row_groups(rows, keys))
+    return _Setup(_name_of(fit, quantity), request, rows, row_groups(rows, keys))
 
 
 def _population(
     fit: Fit,
+    quantity: Quantity,
     data: Any,
     keys: tuple[str, ...],
     groups: GroupsLike,
@@ -403,6 +456,7 @@ def _population(
             f"unit='trial' is for rows that count trials, and each row of this model is one observation ({fit.model.likelihood.named})"
         )
     rows = population(
+        quantity,
         fit.model.design,
         data,
         keys,
@@ -426,8 +480,10 @@ def _all_pairs(rows: Population, requested: Mapping[str, Any]) -> int | None:
     return k if pairwise else None
 
 
-def _mean_of(fit: Fit) -> str:
+def _name_of(fit: Fit, quantity: Quantity) -> str:
     model = fit.model
+    if isinstance(quantity, RowQuantity):
+        return f"{quantity.name} of {model.design.response}"
     if isinstance(model.likelihood, OfTrials) and model.likelihood.outcomes:
         return f"P(class), {model.design.response}"
     if not model.likelihood.has_scalar_mean:
@@ -439,20 +495,64 @@ def _mean_of(fit: Fit) -> str:
     return mean_name
 
 
-def _parse_variables(rows: Population, variables: Any) -> dict[str, Any]:
-    """Return each requested variable with its change, or None."""
+def _parse_variables(
+    fit: Fit, rows: Population, variables: Any
+) -> tuple[dict[str, Any], str]:
+    """Return each requested variable with its change, or None, and a note on variables that the quantity does not depend on."""
+    elsewhere = _variables_elsewhere(fit, rows)
     if variables is None:
         contrasts = dict.fromkeys(changing_variables(rows))
         if not contrasts:
             raise DataError(
                 "this model has no variable to compare: its columns are an intercept alone"
             )
-        return contrasts
-    if not len(variables):
+        if len(elsewhere) == len(contrasts):
+            raise DataError(
+                f"{_name_of(fit, rows.quantity)} is the same in every row, because no variable enters its formula; predictions() has its value"
+            )
+        for name in elsewhere:
+            del contrasts[name]
+    elif not len(variables):
         raise DataError("variables is empty: name at least one")
-    if isinstance(variables, Mapping):
-        return dict(variables)
-    return dict.fromkeys([variables] if isinstance(variables, str) else variables)
+    elif isinstance(variables, Mapping):
+        contrasts = dict(variables)
+    else:
+        contrasts = dict.fromkeys(
+            [variables] if isinstance(variables, str) else variables
+        )
+    notes = [
+        f"; {name} enters {predictor} only, see what={predictor!r}"
+        for name, predictor in elsewhere.items()
+        if variables is None or name in contrasts
+    ]
+    return contrasts, "".join(notes)
+
+
+def _variables_elsewhere(fit: Fit, rows: Population) -> dict[str, str]:
+    """Return the variables that do not move the quantity, with the linear predictor that they enter."""
+    recipe: Any = fit.model.design.recipe
+    likelihood = fit.model.likelihood
+    names = changing_variables(rows)
+    if likelihood.width > 1 and not likelihood.outcomes:
+        parts = dict(
+            zip(("mean", *likelihood.parameters[1:]), recipe.by_prefix.values())
+        )
+        uses = {
+            k: (*part.variables, *part.offset_variables) for k, part in parts.items()
+        }
+    elif rows.quantity is likelihood:
+        return {}
+    else:
+        uses = {"mean": tuple(names)}
+    eta = rows.here.eta(fit.solution.beta)
+    J = rows.quantity.link_mean_and_slope(eta, **fit.aux)[1]
+    moved = {key for key, j in zip(uses, np.moveaxis(J, -1, 0)) if j.any()}
+    owners = {name: [key for key in uses if name in uses[key]] for name in names}
+    return {
+        name: keys[0]
+        for name, keys in owners.items()
+        if keys and moved.isdisjoint(keys)
+    }
 
 
 def changing_variables(rows: Population) -> list[str]:
@@ -465,8 +565,9 @@ def changing_variables(rows: Population) -> list[str]:
     ]
 
 
-def _parse_slopes(rows: Population, variables: Any) -> list[tuple[str, Any]]:
-    parsed = _parse_variables(rows, variables)
+def _parse_slopes(fit: Fit, rows: Population, variables: Any) -> tuple[list[str], str]:
+    """Return the numeric variables, and the note of `_parse_variables`."""
+    parsed, note = _parse_variables(fit, rows, variables)
     grouped = categories(rows.design)
     numbers = [v for v in parsed if v not in grouped]
     if variables is None and not numbers:
@@ -480,4 +581,4 @@ def _parse_slopes(rows: Population, variables: Any) -> list[tuple[str, Any]]:
             raise DataError(
                 f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})"
             )
-    return [(name, rows.slope(name)) for name in chosen]
+    return chosen, note

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, check_arguments
+from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.variables import categories, variables
@@ -18,6 +18,7 @@ from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials
+from probreg.likelihoods.quantities import RowQuantity, quantity_called
 from probreg.model.group_effects import Groups
 from probreg.show.plot.observations import bin_means, count_censored
 from probreg.show.plot.style import (
@@ -143,12 +144,13 @@ def fitted(
     fits: "Fit | Mapping[str, Fit]",
     variable: str | None = None,
     *,
+    what: Word = "mean",
     data: Any = None,
     prob: Probability = 0.95,
     span: tuple[float, float] | None = None,
     figsize: Size | None = None,
 ) -> "Figure":
-    """Draw the mean E[y | x] along one numeric variable with the others at typical values, one panel for each fit.
+    """Draw the mean E[y | x], or another quantity, along one numeric variable with the others at typical values, one panel for each fit.
 
     Rows of other levels than the curve's are faint. Measured and counted responses have data, mean, band of the mean and band of
     a new observation; trials have the shares of the rows, larger for more trials. Two levels have P(event) with its interval
@@ -160,6 +162,8 @@ def fitted(
         One fit, or several by name.
     variable : str, optional
         By default the first numeric one with more than two values.
+    what : str
+        As in `predict`: "mean", or another quantity, such as "sigma", which is drawn without the data.
     data : table, optional
         The table of the fit, if the variables cannot be read back from its columns.
     prob : float
@@ -200,14 +204,13 @@ def fitted(
         sharex=True,
         sharey=True,
     )
-    means = {
-        fit.model.likelihood.mean_name(fit.model.design.response)
-        for fit in several.values()
-    }
+    means = {_axis_name(fit, what) for fit in several.values()}
     same = len(means) == 1  # several quantiles have their names in the titles
     y = means.pop() if same else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
-        _draw_fit(ax, fit, path, prob, _curve_word(fit) if same else "fitted curve")
+        _draw_fit(
+            ax, fit, path, prob, what, _curve_word(fit) if same else "fitted curve"
+        )
         label(
             ax,
             x=shorten(path.variable) if i + 3 >= len(several) else None,
@@ -221,6 +224,8 @@ def fitted(
         for term in fit.model.design.recipe.grouped.values()
     }
     notes = [_describe_fixed_values(path, list(groups))]
+    if what != "mean":
+        return _with_notes(fig, notes)
     if not first.model.likelihood.has_scalar_mean:
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
@@ -228,8 +233,20 @@ def fitted(
         levels = ", ".join(shorten(name, 24) for name in path.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
     notes.append(count_censored(first, "are not drawn"))
+    return _with_notes(fig, notes)
+
+
+def _with_notes(fig: "Figure", notes: list[str]) -> "Figure":
     footnote(fig, ". ".join(note for note in notes if note))
     return fig
+
+
+def _axis_name(fit: Fit, what: str) -> str:
+    """Name the quantity on the axis."""
+    quantity = quantity_called(fit.model.likelihood, what)
+    if isinstance(quantity, RowQuantity):
+        return quantity.name
+    return fit.model.likelihood.mean_name(fit.model.design.response)
 
 
 def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
@@ -269,13 +286,20 @@ def _curve_word(fit: Fit) -> str:
     return shorten(name.removeprefix("the "), 28)  # such as a quantile
 
 
-def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
+def _draw_fit(
+    ax: Any, fit: Fit, path: Sweep, prob: float, what: str, word: str
+) -> None:
     likelihood = fit.model.likelihood
     groups = groups_along(fit)
     try:
-        prediction = fit.predict(path.rows, prob, offset=path.offset, groups=groups)
+        prediction = fit.predict(
+            path.rows, prob, what=what, offset=path.offset, groups=groups
+        )
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
+        return
+    if what != "mean":
+        _draw_band(ax, path, prob, prediction, _axis_name(fit, what))
         return
     if not likelihood.has_scalar_mean:
         _draw_classes(ax, fit, path, prediction)
@@ -299,11 +323,22 @@ def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
             look = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}
             ends = prediction["new_lower"], prediction["new_upper"]
             ax.fill_between(path.x, *ends, label=words, **look)
+    _draw_band(ax, path, prob, prediction, f"the {word}")
+
+
+def _draw_band(ax: Any, path: Sweep, prob: float, prediction: Any, name: str) -> None:
+    """Draw a curve with its interval."""
     look = {"color": mark(0)["color"], "zorder": 2}
-    words = f"{100 * prob:g} % interval of the {word}"
+    words = f"{100 * prob:g} % interval of {name}"
     ends = prediction["mean_lower"], prediction["mean_upper"]
     ax.fill_between(path.x, *ends, label=words, alpha=0.28, linewidth=0, **look)
-    ax.plot(path.x, prediction["mean"], label=word, linewidth=1.8, **look)
+    ax.plot(
+        path.x,
+        prediction["mean"],
+        label=name.removeprefix("the "),
+        linewidth=1.8,
+        **look,
+    )
 
 
 def _draw_points(

@@ -95,7 +95,13 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """Return the effects of `fit` for variables by name, for a mapping from names to moves, or by default for all variables."""
     max_variables = 40  # variables with effects by default
     try:
-        rows = population(fit.model.design, data, (), trials=trials_of(fit.model))
+        rows = population(
+            fit.model.likelihood,
+            fit.model.design,
+            data,
+            (),
+            trials=trials_of(fit.model),
+        )
     except DataError as error:
         if effects is not None:
             raise

@@ -1,0 +1,87 @@
+"""Predictions and effects of quantities beside the mean, against formulas and gradients by hand."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+
+RNG = np.random.default_rng(0)
+N = 80
+TABLE = {"x": RNG.normal(size=N), "z": RNG.normal(size=N)}
+TABLE["y"] = TABLE["x"] + np.exp(0.3 * TABLE["z"]) * RNG.normal(size=N)
+TABLE["t"] = np.exp(TABLE["y"])
+NEW = {"x": [0.0, 1.0], "z": [0.5, 2.0]}
+
+
+@pytest.fixture(scope="module")
+def two_formulas():
+    return pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ z"}, TABLE)
+
+
+def test_a_parameter_with_a_formula_has_the_delta_method_of_its_predictor(two_formulas):
+    fit = pr.fit(two_formulas)
+    Z = np.array([[0.0, 0.0, 1.0, 0.5], [0.0, 0.0, 1.0, 2.0]])
+    log_sigma = Z @ fit.coef.values
+    error = np.sqrt(np.diagonal(Z @ fit.covariance().values @ Z.T))
+    on_line = fit.predict(NEW, what="log sigma")
+    np.testing.assert_allclose(on_line["mean"], log_sigma, rtol=1e-12)
+    np.testing.assert_allclose(on_line["mean_std_error"], error, rtol=1e-9)
+    sigma = fit.predict(NEW, what="sigma")
+    np.testing.assert_allclose(sigma["mean"], np.exp(log_sigma), rtol=1e-12)
+    np.testing.assert_allclose(
+        sigma["mean_std_error"], np.exp(log_sigma) * error, rtol=1e-9
+    )
+    assert "new_lower" not in sigma
+
+
+def test_slopes_of_sigma_are_those_of_its_formula(two_formulas):
+    fit = pr.fit(two_formulas)
+    b0, b1 = fit.coef.values[2:]
+    V = fit.covariance().values[2:, 2:]
+    z = TABLE["z"]
+    sigma = np.exp(b0 + b1 * z)
+    gradient = np.array([b1 * sigma.mean(), sigma.mean() + b1 * (z * sigma).mean()])
+    table = pr.slopes(fit, what="sigma", average_over="sample").table
+    assert table["variable"].tolist() == ["z"]
+    np.testing.assert_allclose(table["estimate"], b1 * sigma.mean(), rtol=1e-10)
+    np.testing.assert_allclose(
+        table["std_error"], np.sqrt(gradient @ V @ gradient), rtol=1e-8
+    )
+
+
+def test_variables_of_other_formulas_are_left_out_and_named(two_formulas):
+    fit = pr.fit(two_formulas)
+    for effects in (pr.slopes(fit), pr.comparisons(fit)):
+        assert effects.table["variable"].tolist() == ["x"]
+        assert "what='log sigma'" in effects.what
+    assert pr.slopes(fit, "z").table["estimate"].tolist() == [0.0]
+    plain = pr.fit(pr.Model.from_formula("y ~ x", TABLE))
+    with pytest.raises(pr.DataError, match="same in every row"):
+        pr.slopes(plain, what="sigma")
+    with pytest.raises(pr.DataError, match="'log sigma', 'sigma', 'median'"):
+        plain.predict(what="alpha")
+
+
+def test_a_constant_parameter_has_the_interval_of_the_summary():
+    fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
+    table = pr.predictions(fit, what="scale").table
+    ends = fit.aux_interval("scale")
+    np.testing.assert_allclose(table[["lower", "upper"]].values[0], ends, rtol=1e-8)
+
+
+def test_draws_of_a_posterior_give_draws_of_the_parameter(two_formulas):
+    fit = pr.fit(two_formulas, "laplace", seed=1)
+    beta = fit.tree["posterior"]["beta"].values.reshape(-1, 4)
+    sigma = np.exp(beta[:, 2] + beta[:, 3] * 0.5)
+    first = fit.predict(NEW, what="sigma").isel(obs=0)
+    np.testing.assert_allclose(first["mean"], sigma.mean(), rtol=1e-12)
+    np.testing.assert_allclose(first["mean_sd"], sigma.std(ddof=1), rtol=1e-9)
+
+
+def test_the_median_of_a_weibull_response():
+    fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
+    line = fit.predict(NEW, what="link")
+    median = fit.predict(NEW, what="median")
+    # log median = eta + scale log log 2
+    shift = fit.aux["scale"] * np.log(np.log(2.0))
+    np.testing.assert_allclose(median["mean"], np.exp(line["mean"] + shift), rtol=1e-10)
