@@ -67,7 +67,7 @@ from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, Quantile
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.quantities import quantity_called
+from probreg.likelihoods.quantities import probability_up_to, quantity_called
 from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
@@ -870,6 +870,83 @@ class Fit(FitStatistics):
         table = dataset.to_dataframe()[list(arrays)]
         table.attrs = attrs
         return table
+
+    @check_arguments
+    def survival(
+        self,
+        times: ArrayLike,
+        data: RowsLike | None = None,
+        prob: Probability | None = 0.95,
+        *,
+        offset: ArrayLike | None = None,
+        groups: GroupsLike | None = None,
+    ) -> Dataset:
+        """Return P(Y > t) at each time t, with its standard error and interval, at these rows.
+
+        Intervals of an estimate are Wald on the scale log(-log P(Y > t)). `predict(what="median")` has the medians.
+
+        Parameters
+        ----------
+        times : array (k,)
+            Values of the response, which is a number: a time, a measurement or a count.
+        data : table or array (n, q), optional
+            New rows; the training rows by default.
+        prob : float or None
+            Probability of the interval, between 0 and 1; None returns no interval.
+        offset : array (n,) or (n, m), optional
+            Added to the linear predictor.
+        groups : {"known", "new", "typical"} or mapping, optional
+            As in `predict`.
+
+        Returns
+        -------
+        Dataset (obs, time)
+            survival; survival_sd in a posterior, or survival_std_error; survival_lower, survival_upper.
+
+        Raises
+        ------
+        Incompatible
+            For a response of classes or trials.
+
+        Examples
+        --------
+        >>> from probreg import Model
+        >>> data = {"t": [1.0, 2.0, 3.0, 4.0], "event": [1, 1, 1, 0]}
+        >>> model = Model.from_formula("cens(t, event) ~ 1", data, likelihood="exponential")
+        >>> fit(model).survival([10.0])["survival"].values[0].round(6).tolist()
+        [0.049787]
+        """
+        import xarray as xr
+
+        times = np.asarray(times, dtype=float).ravel()
+        design = self._design(data, offset, None, None, groups)
+        parts = [
+            predict(
+                self.model,
+                self.solution,
+                self.method,
+                design,
+                prob=prob,
+                seed=self.seed,
+                quantity=probability_up_to(self.model.likelihood, t),
+            ).arrays
+            for t in times.tolist()
+        ]
+        up_to = {k: np.stack([a[k] for a in parts], -1) for k in parts[0]}
+        error = "std_error" if self.target == "mode" else "sd"
+        arrays = {
+            "survival": 1.0 - up_to["mean"],
+            f"survival_{error}": up_to["error"],
+        }
+        if prob is not None:
+            arrays["survival_lower"] = 1.0 - up_to["mean_upper"]
+            arrays["survival_upper"] = 1.0 - up_to["mean_lower"]
+        coords = {"obs": row_labels(data, design), "time": times}
+        return xr.Dataset(
+            {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
+            coords,
+            {"method": self.method.name},
+        )
 
     def _design(
         self,

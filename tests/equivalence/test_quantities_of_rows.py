@@ -85,3 +85,45 @@ def test_the_median_of_a_weibull_response():
     # log median = eta + scale log log 2
     shift = fit.aux["scale"] * np.log(np.log(2.0))
     np.testing.assert_allclose(median["mean"], np.exp(line["mean"] + shift), rtol=1e-10)
+
+
+def test_survival_probabilities_have_the_delta_method_of_their_formula():
+    fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
+    times = np.array([0.5, 2.0])
+    found = fit.survival(times, NEW)
+    eta = np.array([[1.0, 0.0], [1.0, 1.0]]) @ fit.coef.values
+    s = fit.aux["scale"]
+    r = (np.log(times) - eta[:, None]) / s  # log(-log P(Y > t))
+    np.testing.assert_allclose(found["survival"], np.exp(-np.exp(r)), rtol=1e-12)
+    # dr = -(d eta + r d scale) / scale
+    rows = np.array([[1.0, 0.0], [1.0, 1.0]])
+    V = fit.solution.scale
+    for i, x in enumerate(rows):
+        for j in range(2):
+            G = np.r_[-x / s, -r[i, j]][None]
+            B = V.half(G)
+            sd = float(np.sqrt((B @ B.T)[0, 0]))
+            ends = np.exp(-np.exp(r[i, j] + 1.959963984540054 * sd * np.array([1, -1])))
+            cell = found.isel(obs=i, time=j)
+            np.testing.assert_allclose(
+                [cell["survival_lower"], cell["survival_upper"]], ends, rtol=1e-8
+            )
+
+
+def test_survival_of_draws_and_of_counts():
+    model = pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull")
+    fit = pr.fit(model, "laplace", seed=1)
+    found = fit.survival([1.0], NEW).isel(time=0)
+    np.testing.assert_allclose(
+        found["survival"], 1.0 - fit.predictive(NEW).cdf(np.ones(2)), rtol=1e-10
+    )
+    counts = pr.Model.from_arrays(
+        TABLE["x"], np.arange(N) % 5, columns=["x"], likelihood="poisson"
+    )
+    poisson = pr.fit(counts)
+    mean = poisson.predict()["mean"].values
+    at_zero = poisson.survival([0])["survival"].values[:, 0]
+    np.testing.assert_allclose(at_zero, -np.expm1(-mean), rtol=1e-10)
+    binary = pr.Model.from_arrays(TABLE["x"], np.arange(N) % 2, likelihood="bernoulli")
+    with pytest.raises(pr.Incompatible, match="classes"):
+        pr.fit(binary).survival([0.5])

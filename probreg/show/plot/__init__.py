@@ -14,6 +14,7 @@ from probreg.show.plot.prior_weight import prior_weight
 from probreg.show.plot.reliability import reliability
 from probreg.show.plot.simulation import bias_variance, sbc
 from probreg.show.plot.smooth import smooth
+from probreg.show.plot.survival import survival
 from probreg.show.plot.tuning import path, tune
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "reliability",
     "sbc",
     "smooth",
+    "survival",
     "trace",
     "tune",
 ]
