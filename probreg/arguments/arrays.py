@@ -159,3 +159,13 @@ def is_number(value: Any) -> bool:
     from decimal import Decimal
 
     return isinstance(value, Real | Decimal | np.bool_)
+
+
+class OrderedLevels(tuple[Any, ...]):
+    """The levels of a category that is declared as ordered, in their order."""
+
+
+def category_levels(category: Any) -> tuple[Any, ...]:
+    """Return the levels of a pandas Categorical, as `OrderedLevels` if it is declared as ordered."""
+    levels = category.categories.tolist()
+    return OrderedLevels(levels) if category.ordered else tuple(levels)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.arrays import as_array, category_levels, floats
 from probreg.data.formula.columns import read_columns, read_table
 from probreg.data.rows import full_weights, require
 from probreg.data.weights import WeightKind, check_values
@@ -97,7 +97,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     column = read_columns({"y": y})["y"]
     if isinstance(column, np.ndarray):
         return column, None
-    return np.asarray(column), tuple(column.categories.tolist())
+    return np.asarray(column), category_levels(column)
 
 
 def own_name(y: Any) -> str:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from probreg.arguments.arrays import OrderedLevels
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
@@ -66,8 +67,8 @@ class Ordinal(SmoothLikelihood, OfClasses):
     Parameters
     ----------
     levels : tuple
-        The classes, in order. Without them the order of the categories of a categorical column, whether or not it is declared as
-        ordered, or of numbers. The summary prints the order.
+        The classes, in order. Without them the order of a categorical column, which must be declared as ordered if its categories are
+        sorted by name, or of numbers. The summary prints the order.
     link : {"logit", "probit", "cloglog"}
         The distribution function F is the inverse of the link.
 
@@ -121,7 +122,13 @@ class Ordinal(SmoothLikelihood, OfClasses):
         )
         order = self._stated_levels() or levels
         present = response_levels(values, order)
-        if order is None and any(isinstance(v, str) for v in present):
+        # categories that are sorted by name may have been sorted by pandas
+        is_known = order is not None and (
+            order is not levels
+            or isinstance(order, OrderedLevels)
+            or present != tuple(sorted(present))
+        )
+        if not is_known and any(isinstance(v, str) for v in present):
             raise DataError(
                 f"the order of {', '.join(map(str, present[:6]))} is not known: use an ordered categorical column, or "
                 f"Ordinal(levels={present!r}) in the right order"

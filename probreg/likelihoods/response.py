@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import brief, floats, missing_objects
+from probreg.arguments.arrays import OrderedLevels, brief, floats, missing_objects
 from probreg.arguments.keywords import with_article
 from probreg.errors import DataError, require_unicode, row_error, such_rows
 from probreg.likelihoods.base import Level
@@ -137,7 +137,8 @@ def response_levels(
             ):
                 return tuple(levels)
     if known is not None:
-        return tuple(v for v in known if v in present)
+        kind = OrderedLevels if isinstance(known, OrderedLevels) else tuple
+        return kind(v for v in known if v in present)
     try:
         return tuple(sorted(present))
     except TypeError:

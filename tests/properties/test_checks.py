@@ -1,6 +1,7 @@
 """Laws of the checks: each flags data made to break it, by column, and leaves clean data alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -419,3 +420,19 @@ def test_what_passed_says_no_more_than_was_looked_at():
         pr.Model.from_arrays(rng.normal(size=(20, 17)), rng.normal(size=20))
     )
     assert wide["design_leverage"].items[0].sentence.endswith("(mean 0.9)")
+
+
+def test_ordered_classes_under_a_softmax_name_the_ordinal_likelihood():
+    levels = ["low", "medium", "high"]
+    y = pd.Categorical(np.tile(levels, 8), categories=levels, ordered=True)
+    data = {"y": y, "x": np.arange(24.0)}
+    ordered = Model.from_formula("y ~ x", data, likelihood="categorical")
+    (finding,) = check(ordered)["response"]
+    assert finding.verdict is Verdict.NOTE
+    assert "ordinal" in finding.remedy
+    data["y"] = pd.Categorical(np.asarray(y))
+    plain = Model.from_formula("y ~ x", data, likelihood="categorical")
+    assert not check(plain)["response"].worst
+    # pandas has sorted these
+    with pytest.raises(pr.DataError, match=r"Ordinal\(levels="):
+        Model.from_formula("y ~ x", data, likelihood="ordinal")

@@ -873,3 +873,18 @@ def test_counts_with_constant_residuals_have_no_autocorrelation(likelihood):
     model = pr.Model.from_formula(f"{left} ~ x", table, likelihood=likelihood, aux=aux)
     found = diagnose(pr.fit(model), skipped=True)["autocorrelation"]
     assert not any(f.applies for f in found)
+
+
+def test_remedies_name_a_formula_of_the_scale_and_another_family():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=N)
+    data = {"z": z, "y": z + np.exp(z) * rng.normal(size=N)}
+    data["positive"] = np.exp(data["y"])
+    varies = pr.fit(pr.Model.from_formula("y ~ exp(z)", data))
+    (finding, *_) = diagnose(varies)["heteroscedasticity"]
+    assert "{'log sigma': '~ z'}" in finding.remedy
+    skewed = pr.fit(pr.Model.from_formula("positive ~ z", data))
+    assert "Gamma" in next(iter(diagnose(skewed)["normality"])).remedy
+    modelled = {"y": "y ~ z", "log sigma": "~ z"}
+    fit = pr.fit(pr.Model.from_formula(modelled, data))
+    assert not diagnose(fit)["heteroscedasticity"].worst

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import reads_as_number
+from probreg.arguments.arrays import OrderedLevels, reads_as_number
 from probreg.data.blocks.batches import Selection, TableBlock, TableBlocks
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.cluster import Partitions
@@ -110,7 +110,8 @@ class Plan:
             or not self.files.declared_order(name)
         ):
             return None
-        return declared_order(orders, levels)
+        order = declared_order(orders, levels)
+        return None if order is None else OrderedLevels(order)
 
 
 def plan(

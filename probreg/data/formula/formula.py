@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.arrays import reads_as_number
+from probreg.arguments.arrays import category_levels, reads_as_number
 from probreg.data.blocks.block import by_kind
 from probreg.data.checked_arrays import check_intercept, weights_without_empty_trials
 from probreg.data.design import AbsentRows, Design
@@ -173,7 +173,7 @@ def read_formula(
     )
     levels = parts.classes
     if not isinstance(response, np.ndarray):
-        levels = tuple(response.categories.tolist())
+        levels = category_levels(response)
     return Reading(design, np.asarray(response), levels, parts.counted)
 
 

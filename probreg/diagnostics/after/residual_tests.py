@@ -1,8 +1,11 @@
 """Tests of residuals: their distribution, constant variance, and autocorrelation."""
 
+import re
+
 import numpy as np
 from scipy.special import ndtr
 
+from probreg.data.formula.variables import read_by
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -62,11 +65,15 @@ class NormalityDiagnostic(Diagnostic):
         require_counts(fit, continuous=True)
         e = _standard_scores(fit)[observation_rows(fit.model)[0], 0]
         require_variation(fit, e)
+        y = fit.model.design.observed
+        other = "transform the response or fit a StudentT likelihood"
+        if y.min() > 0.0 and np.mean((e - e.mean()) ** 3) > 0.0:
+            other = "the response is positive and skewed: fit a Gamma likelihood, or model its logarithm"
         return self.report_test(
             normality_test(e),
             "the residuals are compatible with a normal distribution",
             "the residuals are not normal",
-            "transform the response or fit a student likelihood; with many rows this matters for intervals of new observations, not for coefficients",
+            f"{other}; with many rows this matters for intervals of new observations, not for coefficients",
         )
 
 
@@ -176,14 +183,31 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             tests += [test for test in [white(e, X)] if test.df > tests[0].df]
         findings: list[Finding] = []
         robust = robust_errors(fit, "robust standard errors (HC3)")
+        remedy = f"transform the response (log){_scale_formula(fit, X, e)}; {robust}"
         for test in tests:
             findings += self.report_test(
                 test,
                 "no sign of a variance that changes with the columns",
                 "the variance changes with the columns",
-                f"transform the response (log); {robust}",
+                remedy,
             )
         return findings
+
+
+def _scale_formula(fit: Fit, X: Array, e: Array) -> str:
+    """Return the remedy that models a scale parameter by the variable that is most correlated with the squared residuals; "" if
+    there is no such parameter."""
+    likelihood = fit.model.likelihood
+    names = likelihood.parameters[likelihood.width :]
+    if not names or not isinstance(likelihood, SmoothLikelihood):
+        return ""
+    columns = [fit.model.design.columns[j] for j in fit.model.design.ungrouped]
+    with np.errstate(invalid="ignore"):  # of the intercept
+        r = np.abs(np.corrcoef(e**2, X, rowvar=False)[0, 1:])
+    column = columns[int(np.nanargmax(r))]
+    words = re.findall(r"\w+", column)
+    variable = next((v for v in read_by(fit.model.design) if v in words), column)
+    return f", or add a formula {{'{names[0]}': '~ {variable}'}} to the model"
 
 
 def breusch_pagan(

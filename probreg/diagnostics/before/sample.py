@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from probreg.arguments.arrays import OrderedLevels
 from probreg.data.rows import full_weights
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
-from probreg.likelihoods import OfClasses, OfTrials
+from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -57,7 +58,7 @@ class RowsCheck(Check):
 @CHECKS.register
 class ResponseCheck(Check):
     """Reports a response with two values under a likelihood with a noise scale: the noise is then not normal, and its variance
-    follows from the mean.
+    follows from the mean. Classes of a softmax that have an order are reported too.
 
     >>> model = Model.from_arrays(np.arange(8.0), [0, 0, 1, 0, 1, 0, 1, 1])
     >>> print(ResponseCheck().run(model)[0].sentence)
@@ -70,6 +71,15 @@ class ResponseCheck(Check):
     def find(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood
         response = model.design.response
+        if isinstance(likelihood, SoftmaxLikelihood) and (
+            isinstance(likelihood.levels, OrderedLevels)
+        ):
+            order = " < ".join(map(str, likelihood.levels))
+            return self.report(
+                f"{response} is declared as ordered, {order}, and {likelihood.named} likelihood ignores the order",
+                Verdict.NOTE,
+                "use likelihood='ordinal', with one coefficient for each column",
+            )
         if likelihood.noise_scale is None:
             raise NotApplicable(
                 f"the model checks {likelihood.named} response when it is made"
