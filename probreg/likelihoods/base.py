@@ -90,6 +90,8 @@ class Recession:
     rows: Array  # (r,) row numbers
     directions: Array  # (r, m)
     equal: Array  # (r,) bool
+    # (r, a), for each constraint what is added to c_r'(x_r d) by directions of nuisance parameters, in the order of `nuisance`
+    over_aux: Array | None = None
 
 
 class Reported(NamedTuple):

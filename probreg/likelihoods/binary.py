@@ -17,7 +17,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
-from probreg.special import LOG_2PI, erfcx, expit, log_ndtr, ndtr
+from probreg.special import erfcx, expit, log_ndtr, ndtr
 
 BinaryLinkName = Literal["logit", "probit", "cloglog"]
 _LARGEST = 700.0  # exp of it is finite
@@ -32,7 +32,6 @@ class Tails(NamedTuple):
     rate_p: Callable[[Array], Array]  # p' / p
     rate_q: Callable[[Array], Array]  # p' / q
     bend: Callable[[Array], Array]  # p'' / p'
-    log_slope: Callable[[Array], Array]  # log p'
     steepest: Callable[[Array], Array]  # the e of the largest p(e + d) - p(e), d > 0
 
     def log_change(self, upper: Array, lower: Array) -> Array:
@@ -43,6 +42,21 @@ class Tails(NamedTuple):
             by_q = q + np.log(-np.expm1(self.log_q(upper) - q))
             by_q = np.where(np.isneginf(q), -np.inf, by_q)
         return np.where(p < q, by_p, by_q)
+
+    def slopes_of_change(self, upper: Array, lower: Array) -> tuple[Array, Array]:
+        """The slopes of `log_change` over `upper`, and minus that over `lower`; 0 at an infinite end."""
+        with np.errstate(all="ignore"):
+            p, q = self.log_p(upper), self.log_q(lower)
+            by_p = p < q
+            # the ratio p(lower) / p(upper), or q(upper) / q(lower)
+            log_ratio = np.where(by_p, self.log_p(lower) - p, self.log_q(upper) - q)
+            ratio, rest = np.exp(log_ratio), -np.expm1(log_ratio)
+            over_upper = np.where(by_p, self.rate_p(upper), self.rate_q(upper) * ratio)
+            over_lower = np.where(by_p, self.rate_p(lower) * ratio, self.rate_q(lower))
+            return (
+                np.where(np.isinf(upper), 0.0, over_upper / rest),
+                np.where(np.isinf(lower), 0.0, over_lower / rest),
+            )
 
     def largest_change(self, d: Array) -> Array:
         """The largest p(e + d) - p(e) over e, d >= 0."""
@@ -84,7 +98,6 @@ TAILS: dict[str, Tails] = {
         lambda e: expit(-e),
         expit,
         lambda e: -np.tanh(e / 2.0),
-        lambda e: _log_expit(e) + _log_expit(-e),
         lambda d: -d / 2.0,
     ),
     PROBIT: Tails(
@@ -94,7 +107,6 @@ TAILS: dict[str, Tails] = {
         _normal_rate,
         lambda e: _normal_rate(-e),
         lambda e: -e,
-        lambda e: -0.5 * (e * e + LOG_2PI),
         lambda d: -d / 2.0,
     ),
     CLOGLOG: Tails(
@@ -104,7 +116,6 @@ TAILS: dict[str, Tails] = {
         _cloglog_rate_p,
         _exp,
         lambda e: 1.0 - _exp(e),
-        lambda e: e - _exp(e),
         # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
         lambda d: np.log(d / np.expm1(d)),
     ),

@@ -14,13 +14,15 @@ from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     Level,
+    MayDiverge,
     OfClasses,
+    Recession,
     Reported,
     SmoothLikelihood,
     ValueGradHessian,
 )
 from probreg.likelihoods.binary import TAILS, BinaryLinkName, Tails
-from probreg.likelihoods.links import LINKS, LOGIT, PROBIT
+from probreg.likelihoods.links import CLOGLOG, LINKS, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 
 
@@ -57,7 +59,7 @@ def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float,
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Ordinal(SmoothLikelihood, OfClasses):
+class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     """One of K ordered classes: P(y <= k) = F(c_k - eta), with thresholds c_1 < ... < c_(K-1).
 
     F is the logistic, normal or complementary log-log distribution function. A positive coefficient moves the response towards the
@@ -196,6 +198,18 @@ class Ordinal(SmoothLikelihood, OfClasses):
         object.__setattr__(likelihood, "anchor", names.index(name))
         return likelihood
 
+    def recession(self, y: Array) -> Recession:
+        # the threshold above a row may only move up relative to eta, and the one below only down
+        k = np.asarray(y).astype(int)
+        above = np.flatnonzero(k < len(self.levels) - 1)
+        below = np.flatnonzero(k > 0)
+        side = np.repeat([-1.0, 1.0], [len(above), len(below)])
+        thresholds = self._slopes[np.concatenate([k[above] + 1, k[below]])]
+        rows = np.concatenate([above, below])
+        return Recession(
+            rows, side[:, None], np.zeros(len(rows), bool), -side[:, None] * thresholds
+        )
+
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
         z = LINKS[self.link].forward(count[:-1].cumsum() / count.sum())
@@ -217,7 +231,11 @@ class Ordinal(SmoothLikelihood, OfClasses):
         for j, c in enumerate(self.thresholds(aux)):
             upper = np.where(k == j, c, upper)
             lower = np.where(k == j + 1, c, lower)
-        return upper - eta[..., 0], lower - eta[..., 0]
+        e = eta[..., 0]
+        if self.link is CLOGLOG:
+            # -log P of a class above the first increases as exp(-eta), and stays a number here
+            e = np.maximum(e, self.thresholds(aux)[-1] - 300.0)
+        return upper - e, lower - e
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.tails.log_change(*self._ends(y, eta, aux))
@@ -243,12 +261,7 @@ class Ordinal(SmoothLikelihood, OfClasses):
 
     def _log_slopes(self, u: Array, v: Array) -> tuple[Array, Array]:
         """Return d log(F(u) - F(v)) over u and over v."""
-        log_p = self.tails.log_change(u, v)
-        with np.errstate(all="ignore"):
-            over_u, over_l = (
-                np.where(np.isinf(x), 0.0, np.exp(self.tails.log_slope(x) - log_p))
-                for x in (u, v)
-            )
+        over_u, over_l = self.tails.slopes_of_change(u, v)
         return over_u, -over_l
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:

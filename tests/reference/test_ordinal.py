@@ -82,3 +82,26 @@ def test_quadrature_over_judges_is_that_of_clmm():
     assert fit.hyper["sd(Intercept | judge)"] == pytest.approx(1.1347832984, abs=1e-4)
     # an error that leaves out the gaps would be too small or too large
     assert np.isnan(fit.summary().loc["2|3", "std_error"])
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_ordered_separation_has_no_maximum(link):
+    x = np.r_[-np.arange(1.0, 11.0)[::-1], np.arange(1.0, 11.0)]
+    y = np.repeat([0, 1, 2], [10, 5, 5])
+    likelihood = pr.Ordinal(link=link)
+    model = pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)
+    # a direction needs the gap between thresholds too
+    assert pr.check(model)["separation"].worst.name == "PROBLEM"
+    y[-2] = 1  # rows of two classes overlap
+    overlap = pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)
+    assert not pr.check(overlap)["separation"].worst
+    assert pr.fit(overlap).solution.status.good
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+@pytest.mark.parametrize("eta", [-800.0, -30.0, 30.0, 800.0])
+def test_derivatives_far_out_are_numbers(link, eta):
+    likelihood = pr.Ordinal(levels=(0, 1, 2), link=link)
+    rows = np.arange(3.0), np.full((3, 1), eta)
+    for part in likelihood.value_grad_hessian(*rows, gap_2=1.0):
+        assert np.isfinite(part).all()

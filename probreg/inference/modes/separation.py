@@ -41,6 +41,7 @@ from probreg.likelihoods import MayDiverge, Recession
 from probreg.linalg import inverse_upper, rank_of, triangular
 from probreg.linalg.doubled import doubled_product
 from probreg.model.model import Model
+from probreg.priors import Reference
 from probreg.system.terminal import few_names
 
 Array = np.ndarray
@@ -268,7 +269,18 @@ def _cone_of(model: Model, X: Array, recession: Recession) -> tuple[Cone, Array]
     # a flat intercept absorbs the shifts of the columns
     frame = frame_with_shifts(model, i is None or bool(free[i]))
     Q, T = _coordinates(X, np.flatnonzero(free), frame)
-    return Cone(Q, recession), T
+    if recession.over_aux is None:
+        return Cone(Q, recession), T
+    # constraints of one predictor with columns for the nuisance parameters, each constraint a row
+    likelihood = model.likelihood
+    free_aux = [
+        a in model.unknown and isinstance(model.aux_prior(a), Reference)
+        for a in likelihood.nuisance
+    ]
+    sign = recession.directions
+    rows = np.hstack([sign * Q[recession.rows], recession.over_aux[:, free_aux]])
+    one = Recession(np.arange(len(rows)), np.ones((len(rows), 1)), recession.equal)
+    return Cone(rows, one), np.pad(T, ((0, 0), (0, sum(free_aux))))
 
 
 def _separation_of_cone(
@@ -301,6 +313,7 @@ def _separation_of_levels(
     if (
         not model.design.has_codes
         or model.shape[1] != 1
+        or recession.over_aux is not None
         or not isinstance(X, LazyColumns)
     ):
         return None
