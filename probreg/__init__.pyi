@@ -93,6 +93,7 @@ from .likelihoods import (
     Categorical as Categorical,
     Gamma as Gamma,
     Gaussian as Gaussian,
+    Hurdle as Hurdle,
     InverseGaussian as InverseGaussian,
     LogLogistic as LogLogistic,
     Multinomial as Multinomial,
@@ -101,6 +102,7 @@ from .likelihoods import (
     Poisson as Poisson,
     StudentT as StudentT,
     Weibull as Weibull,
+    ZeroInflated as ZeroInflated,
 )
 from .model.model import Model as Model
 from .priors import (

@@ -158,7 +158,8 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
             bounded = of_aux == "log-wald" and name.startswith("cor(")
             kinds[i] = "atanh-wald" if bounded else of_aux
             if reported.estimate is not None and name in reported.names:
-                kinds[i] = WALD_KINDS[reported.estimate.support]
+                support = reported.estimate.supports[reported.names.index(name)]
+                kinds[i] = WALD_KINDS[support]
     outcomes = likelihood.outcomes or ("",)
     priors, weights = describe_priors(fit, scalars)
     skewness: Any = np.nan

@@ -44,7 +44,7 @@ from probreg.inference.varying import (
     describe_groups,
     held_scales,
 )
-from probreg.likelihoods import CountLikelihood, Likelihood
+from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import LOG
 from probreg.model.descriptions import prior_line
 from probreg.system.terminal import (
@@ -193,7 +193,7 @@ def ratio_name(likelihood: Likelihood) -> str:
     >>> ratio_name(Poisson()), ratio_name(Bernoulli())
     ('rate ratio', 'odds ratio')
     """
-    if likelihood.link is LOG and isinstance(likelihood, CountLikelihood):
+    if likelihood.link is LOG and likelihood.is_count:
         return "rate ratio"
     return likelihood.link.ratio
 

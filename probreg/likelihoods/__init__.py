@@ -52,6 +52,10 @@ from probreg.likelihoods.survival import (
     LogLogistic as LogLogistic,
     Weibull as Weibull,
 )
+from probreg.likelihoods.zeros import (
+    Hurdle as Hurdle,
+    ZeroInflated as ZeroInflated,
+)
 from probreg.registry import public_names as _public_names
 
 

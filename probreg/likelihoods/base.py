@@ -48,6 +48,7 @@ LikelihoodName = Annotated[
         "gamma",
         "gaussian",
         "huber",
+        "hurdle",
         "inverse_gaussian",
         "log_logistic",
         "multinomial",
@@ -59,6 +60,7 @@ LikelihoodName = Annotated[
         "student",
         "truncated",
         "weibull",
+        "zero_inflated",
     ],
     RegistryName(),
 ]
@@ -100,7 +102,7 @@ class Reported(NamedTuple):
     names: tuple[str, ...]  # (r,)
     values: Array  # (..., r)
     slopes: Array  # (..., r, 1 + a), over the intercept and the log of each nuisance parameter
-    support: Support = "real"  # of each value
+    supports: tuple[str, ...]  # a `Support` for each value
 
 
 class Likelihood(ABC):
@@ -124,6 +126,8 @@ class Likelihood(ABC):
     event_remedy: ClassVar[str] = "that is for Bernoulli"
     # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
     binary: ClassVar[bool] = False
+    # whether y counts events, 0, 1, 2, ..., without an upper limit
+    is_count: ClassVar[bool] = False
     # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
     wider: ClassVar[str] = ""
     # whether the response has an order and a distribution function: quantiles, quantile residuals and PIT values

@@ -27,6 +27,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     """
 
     support = np.arange(4000.0)
+    is_count = True
     link = LOG
 
     def encode(self, values: Array) -> Array:
@@ -75,11 +76,17 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
 
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
         counts, inside = _summed_counts(lower, upper)
-        terms = [self.log_prob(np.full(1, k), eta, **aux) for k in counts]
+        terms = [self.log_prob(k, eta, **aux) for k in counts]
         if not terms:  # every count is in the interval
-            return np.zeros_like(self.log_prob(np.zeros(1), eta, **aux))
+            return np.zeros_like(self.log_prob(np.zeros(()), eta, **aux))
         total = logsumexp(np.stack(terms), 0)
-        return total if inside else log1mexp(np.maximum(-total, 0.0))
+        if inside:
+            return total
+        tail = log1mexp(np.maximum(-total, 0.0))
+        if np.all(total < 0.0):
+            return tail
+        # the first count in the interval has nearly all of its probability
+        return np.where(total < 0.0, tail, self.log_prob(counts[-1] + 1.0, eta, **aux))
 
     def score_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any

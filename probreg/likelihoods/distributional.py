@@ -25,6 +25,7 @@ from probreg.likelihoods.links import Link
 _FACTS = (
     "name",
     "binary",
+    "is_count",
     "wider",
     "working",
     "has_cdf",

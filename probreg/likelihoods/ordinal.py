@@ -190,6 +190,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             names,
             values,
             np.concatenate([np.full((*values.shape, 1), -1.0), over_gaps], -1),
+            ("real",) * len(names),
         )
 
     def with_intercept_at(self, name: str) -> "Ordinal":

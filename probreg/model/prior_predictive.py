@@ -13,7 +13,6 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.likelihoods import (
-    CountLikelihood,
     Likelihood,
     OfClasses,
     SoftmaxLikelihood,
@@ -146,10 +145,7 @@ def _outcomes(
     aux: Mapping[str, Array],
 ) -> Array | None:
     """Return draws of y: (S, n), or (S, n, K) counts by class."""
-    if (
-        isinstance(likelihood, CountLikelihood)
-        and not (likelihood.mean(eta, **aux) < 1e18).all()
-    ):
+    if likelihood.is_count and not (likelihood.mean(eta, **aux) < 1e18).all():
         return None
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
@@ -232,7 +228,7 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
     size = np.abs(step[:, 0])
     if isinstance(likelihood, BinaryLikelihood):
         return likelihood.tails.largest_change(size)
-    if isinstance(likelihood, CountLikelihood):
+    if likelihood.is_count:
         return np.exp(np.minimum(size, 700.0))
     return size
 
@@ -240,7 +236,7 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
 def _effect_words(likelihood: Likelihood, response: str) -> str:
     if isinstance(likelihood, SoftmaxLikelihood):
         return f"moves the probability of any class of {response}"
-    if isinstance(likelihood, CountLikelihood):
+    if likelihood.is_count:
         return f"multiplies or divides the mean of {response}"
     name = likelihood.mean_name(response)
     return f"moves {name if name != response else f'the mean of {name}'}"

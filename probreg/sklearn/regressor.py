@@ -19,7 +19,6 @@ from probreg.fits.prediction import (
 from probreg.inference import Method, MethodName
 from probreg.likelihoods import (
     LIKELIHOODS,
-    CountLikelihood,
     Likelihood,
     LikelihoodName,
     OfClasses,
@@ -106,9 +105,7 @@ class Regressor(RegressorMixin, ModelEstimator):
             kind = LIKELIHOODS.get(likelihood.partition("(")[0])
         else:
             kind = type(likelihood)
-        tags.target_tags.positive_only = isinstance(kind, type) and issubclass(
-            kind, CountLikelihood
-        )
+        tags.target_tags.positive_only = getattr(kind, "is_count", False)
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:

@@ -88,7 +88,7 @@ RESPONSE = {
     # a formula states the interval of a family
     "censored": "cens(positive, event)",
     "truncated": "trunc(seen, lower=1)",
-    "negative_binomial": "poisson",
+    **dict.fromkeys(("hurdle", "negative_binomial", "zero_inflated"), "poisson"),
     **dict.fromkeys(
         ("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"
     ),

@@ -86,6 +86,14 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
     "negative_binomial": (
         of.NegativeBinomial(), COUNT, ETA, {"alpha": ALPHA}, stats.nbinom.logpmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU)),
     ),
+    "zero_inflated": (
+        of.ZeroInflated(of.NegativeBinomial()), COUNT, ETA, {"zero_odds": SIGMA, "alpha": ALPHA},
+        np.log(((COUNT == 0) * SIGMA + stats.nbinom.pmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU))) / (1 + SIGMA)),
+    ),
+    "hurdle": (
+        of.Hurdle(), COUNT, ETA, {"zero_odds": SIGMA},
+        np.log(np.where(COUNT == 0, SIGMA, stats.poisson.pmf(COUNT, MU) / stats.poisson.sf(0, MU)) / (1 + SIGMA)),
+    ),
     "bernoulli": (of.Bernoulli(), np.array([0.0, 1.0, 1.0, 0.0, 1.0]), ETA, {}, stats.bernoulli.logpmf([0, 1, 1, 0, 1], P)),
     "binomial": (
         of.Binomial(), np.c_[[0.0, 3.0, 1.0, 9.0, 40.0], TRIALS], ETA, {}, stats.binom.logpmf([0, 3, 1, 9, 40], TRIALS, P),

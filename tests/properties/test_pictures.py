@@ -17,7 +17,6 @@ from scipy.stats import poisson
 import probreg as pr
 from probreg.comparison.tuning import path, tune
 from probreg.likelihoods import OfClasses, OfTrials, SmoothLikelihood, SoftmaxLikelihood
-from probreg.likelihoods.counts import CountLikelihood
 from probreg.show import plot
 from probreg.show.plot.picture import Picture
 
@@ -302,13 +301,11 @@ def _of(likelihood: str) -> pr.Model:
         y = rng.gamma(2.0, np.exp(0.5 * x) / 2.0)
     elif issubclass(known, OfClasses):
         y = (x + rng.normal(size=N) > 0).astype(int)
-    elif not issubclass(known, CountLikelihood):
+    elif not known.is_count:
         y = x + rng.normal(size=N)
     else:
         y = rng.poisson(np.exp(0.5 * x) * rng.gamma(1.0, 1.0, N))
-    rest |= (
-        {"aux": {"alpha": pr.HalfNormal(1.0)}} if "alpha" in known().nuisance else {}
-    )
+    rest["aux"] = dict.fromkeys(known().at_zero, pr.HalfNormal(1.0))
     return pr.Model.from_arrays(
         np.c_[x, rng.normal(size=N)],
         y,
@@ -341,7 +338,7 @@ def test_the_panels_of_diagnose_are_those_that_apply(likelihood):
     smooth = issubclass(family, SmoothLikelihood)
     assert ("Leverage" in titles) == smooth
     assert ("Calibration" in titles) == issubclass(family, OfClasses)
-    assert ("Rootogram" in titles) == issubclass(family, CountLikelihood)
+    assert ("Rootogram" in titles) == family.is_count
     assert ("Quantiles" in titles) != issubclass(family, SoftmaxLikelihood)
 
 

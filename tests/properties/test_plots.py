@@ -12,6 +12,7 @@ import probreg as pr
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import Censored, LogLocationScaleLikelihood, Truncated
 from probreg.likelihoods.location_scale import AdditiveNoise
+from probreg.likelihoods.zeros import ZeroMixture
 from probreg.show import plot
 from probreg.show.plot.fitted import sweep, variables
 from probreg.show.plot.observations import bin_means, observations
@@ -96,14 +97,18 @@ def shown(fig: Any) -> list[Any]:
 
 
 def test_the_tested_likelihoods_are_all_there_are():
-    # numbers with noise are drawn as the Gaussian ones are, whatever the noise, and times as the gamma ones; test_censoring.py has
+    # numbers with noise are drawn as the Gaussian ones are, whatever the noise, times as the gamma ones, and counts as the Poisson ones; test_censoring.py has
     # the pictures of intervals
     noise = {
         name
         for name in own(pr.LIKELIHOODS)
         if issubclass(
             pr.LIKELIHOODS[name],
-            AdditiveNoise | LogLocationScaleLikelihood | Censored | Truncated,
+            AdditiveNoise
+            | LogLocationScaleLikelihood
+            | Censored
+            | Truncated
+            | ZeroMixture,
         )
     }
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))

@@ -34,7 +34,6 @@ from probreg.likelihoods import (
     Bernoulli,
     Binomial,
     Categorical,
-    CountLikelihood,
     Gaussian,
     Likelihood,
     Multinomial,
@@ -56,7 +55,8 @@ class Statistic(NamedTuple):
 
     It is one that the model does not fit by construction: the skewness of Gaussian residuals, not their mean. `value` maps the
     response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, its mean (S, n) or (S, n, K) and the nuisance
-    parameters (S, 1), with the trials (n,) of rows that count them, to (S,), or to (1,) if it depends on y alone.
+    parameters (S, 1), with the trials (n,) of rows that count them and the "variance" of counts, to (S,), or to (1,) if it
+    depends on y alone.
     """
 
     name: str
@@ -68,8 +68,18 @@ class Statistic(NamedTuple):
 def statistics(likelihood: Likelihood, fitted: Array) -> list[Statistic]:
     """Return the statistics of a likelihood; `fitted` (n, m) are the linear predictors at the posterior mean, which group the rows.
 
-    By default an ordered response has mean, standard deviation, smallest and largest value.
+    By default an ordered response has mean, standard deviation, smallest and largest value; counts have the zeros and the dispersion.
     """
+    if likelihood.is_count:
+        return [
+            Statistic("share of zeros", lambda y, mean, aux: (y == 0).mean(-1)),
+            # 1 in expectation if the likelihood has the right variance
+            Statistic(
+                _DISPERSION,
+                lambda y, mean, aux: ((y - mean) ** 2 / aux["variance"]).mean(-1),
+            ),
+            Statistic("largest count", lambda y, mean, aux: y.max(-1)),
+        ]
     if not likelihood.has_scalar_mean:
         return []
     remedy = "use another likelihood, or add terms to the mean"
@@ -170,19 +180,6 @@ def _(likelihood: Multinomial, fitted: Array) -> list[Statistic]:
     return [*rates, Statistic(_DISPERSION, dispersion)]
 
 
-@statistics.register
-def _(likelihood: CountLikelihood, fitted: Array) -> list[Statistic]:
-    def dispersion(y: Array, mu: Array, aux: Aux) -> Array:
-        # mean of (y - mu)^2 / V(mu): 1 in expectation if the likelihood has the right variance.
-        return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
-
-    return [
-        Statistic("share of zeros", lambda y, mean, aux: (y == 0).mean(-1)),
-        Statistic(_DISPERSION, dispersion),
-        Statistic("largest count", lambda y, mean, aux: y.max(-1)),
-    ]
-
-
 def _misfit(
     fitted: Array, level: int | None = None
 ) -> Callable[[Array, Array, Aux], Array]:
@@ -277,6 +274,8 @@ def _replicate_blocks(fit: Fit, design: Design) -> Iterator[tuple[Array, Array, 
         aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
         aux = likelihood.at_rows(aux, design.precision) | model.given(design)
         y = likelihood.drawn(likelihood.sample(rng, eta, **aux))
+        if likelihood.is_count:
+            aux = {**aux, "variance": likelihood.response_variance(eta, **aux)}
         yield y, likelihood.mean(eta, **aux), aux
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods.counts import CountLikelihood
 from probreg.show.plot.style import Size
 
 if TYPE_CHECKING:
@@ -132,8 +131,7 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
         "a posterior predictive check",
         "use plot.diagnose(fit)",
     )
-    counts = isinstance(likelihood, CountLikelihood)
-    name = "plot_ppc_rootogram" if counts else "plot_ppc_dist"
+    name = "plot_ppc_rootogram" if likelihood.is_count else "plot_ppc_dist"
     return _draw(name, fit.tree, figsize)
 
 

@@ -275,9 +275,10 @@ class SymmetricInterval(IntervalKind):
         assert reported.estimate is not None  # it has this name
         value, sd = reported.values[name]
         # Wald on the scale without bounds: sd(g(v)) = sd(v) / (d v / d g)
-        link = FREE_SCALES[reported.estimate.support]
+        link = FREE_SCALES[reported.estimate.supports[reported.names.index(name)]]
         centre = link.forward(np.array(value))
-        half = quantile(prob, None) * sd / link.slope(centre)
+        with np.errstate(invalid="ignore"):  # a parameter at the end of its range
+            half = quantile(prob, None) * sd / link.slope(centre)
         return float(link.inverse(centre - half)), float(link.inverse(centre + half))
 
 

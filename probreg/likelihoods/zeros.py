@@ -1,0 +1,383 @@
+"""Counts with more zeros, or fewer, than their family has: zero inflation and hurdles.
+
+Both are mixtures of a point mass at 0 with a distribution of the other counts, the family itself or the family truncated above 0.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    IntervalLikelihood,
+    Likelihood,
+    MayDiverge,
+    Recession,
+    Reported,
+    ValueGradHessian,
+)
+from probreg.likelihoods.censored import OfBase, Truncated
+from probreg.likelihoods.counts import CountLikelihood
+from probreg.likelihoods.links import LOG
+from probreg.likelihoods.poisson import Poisson
+from probreg.special import expit
+
+Values = Mapping[str, Any]
+
+
+class ZeroMixture(OfBase, MayDiverge):
+    """y = 0 with probability w / (1 + w), otherwise a draw of `part`; w is the nuisance parameter `zero_odds`.
+
+    With the odds u = log w and F0 = log P(part = 0), log p(0) = log(w + exp F0) - log(1 + w), and a zero is a draw of `part` with
+    probability q = exp F0 / (w + exp F0), which weighs the derivatives of F0.
+    """
+
+    base: Likelihood
+    link = LOG
+    exact_information = is_count = True
+    reported_zero: ClassVar[str]
+    # the prefix of PyMC's classes
+    prefix: ClassVar[str]
+    # the model at zero_odds = 0
+    without_zeros: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.base, CountLikelihood):
+            raise Incompatible(
+                f"{self.name} zeros are those of counts, and a {self.base.name} response is none: take Poisson() or NegativeBinomial()"
+            )
+
+    @property
+    def family(self) -> CountLikelihood:
+        assert isinstance(self.base, CountLikelihood)  # checked above
+        return self.base
+
+    @property
+    @abstractmethod
+    def part(self) -> IntervalLikelihood | Truncated:
+        """The distribution of counts that are no extra zeros."""
+
+    @abstractmethod
+    def log_zero(self, eta: Array, values: Values) -> Array:
+        """F0 = log P(part = 0)."""
+
+    def log_kept(self, eta: Array, values: Values) -> Any:
+        """log P(a count of the base is one of `part`)."""
+        return 0.0
+
+    def kept_slopes(self, eta: Array, values: Values) -> Any:
+        """The slopes of `log_kept` over eta and the log of each nuisance parameter of the base, (..., 1 + a)."""
+        return np.zeros(1 + len(self.base.nuisance))
+
+    def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
+        return self.part.sample(rng, eta, **values)
+
+    @property
+    def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("zero_odds", *self.base.nuisance)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        mean, *others = self.base.parameters
+        return (mean, "logit zero", *others)
+
+    @property
+    def at_zero(self) -> Any:  # type: ignore[override]
+        limit = self.without_zeros.format(self.base.name.replace("_", " "))
+        return {"zero_odds": limit, **self.base.at_zero}
+
+    def report_parameters(self, intercept: Any, **aux: Any) -> Reported:
+        p = expit(_log(aux["zero_odds"]))
+        own = [aux[a] for a in self.base.nuisance]
+        values = np.stack(np.broadcast_arrays(p + 0.0 * intercept, *own), -1)
+        slopes = np.zeros((*values.shape, 1 + values.shape[-1]))
+        i = np.arange(values.shape[-1])
+        slopes[..., i, 1 + i] = values
+        slopes[..., 0, 1] *= 1.0 - values[..., 0]
+        return Reported(
+            (self.reported_zero, *self.base.nuisance),
+            values,
+            slopes,
+            ("unit", *("positive" for _ in own)),
+        )
+
+    def encode(self, values: Array) -> Array:
+        return self.base.encode(values)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        zeros = np.sum(y == 0)
+        typical = y.sum() / max(len(y) - zeros, 1)
+        eta, aux = self.base.initial_eta(np.where(y == 0, typical, y))
+        odds = (zeros + 0.5) / (len(y) - zeros + 0.5)
+        return eta, {"zero_odds": float(odds), **aux}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        with np.errstate(invalid="ignore"):
+            zero = np.logaddexp(u, self.log_zero(eta, values))
+            count = self.part.log_prob(y, eta, **values)
+        return np.where(np.asarray(y) == 0, zero, count) - np.logaddexp(0.0, u)
+
+    def _share_of_part(self, y: Array, eta: Array, u: Array, values: Values) -> Array:
+        """q, the probability that a count is a draw of `part`."""
+        with np.errstate(invalid="ignore"):
+            q = expit(self.log_zero(eta, values) - u)
+        return np.where(np.asarray(y) == 0, q, 1.0)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        q = self._share_of_part(y, eta, u, values)
+        return q[..., None] * self.part.score(y, eta, **values)
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        # with v = (g, -1) of the part's gradient g and u: q H'' + q (1 - q) v v', and the curvature of log(1 + w)
+        u, values = _split(aux)
+        q = self._share_of_part(y, eta, u, values)
+        part = self.part.value_grad_hessian(y, eta, **values)
+        gradient = np.insert(part.gradient, 1, 0.0, 1)
+        v = np.insert(part.gradient, 1, -1.0, 1)
+        H = np.insert(np.insert(part.curvature, 1, 0.0, 1), 1, 0.0, 2)
+        mixed = (q * (1.0 - q))[:, None, None] * v[:, :, None] * v[:, None, :]
+        gradient = q[:, None] * gradient
+        gradient[:, 1] = 1.0 - q - expit(u)
+        H = q[:, None, None] * H - mixed
+        H[:, 1, 1] += expit(u) * expit(-u)
+        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
+
+    def _scale(self, eta: Array, u: Array, values: Values) -> Array:
+        """K = (1 + w) / P(a count of the base is kept): E f(y) = E f(base count) / K for f(0) = 0."""
+        return np.exp(np.logaddexp(0.0, u) + self.log_kept(eta, values))
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        return self.base.mean(eta, **values) / self._scale(eta, u, values)
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        m = self.base.mean(eta, **values)
+        K = self._scale(eta, u, values)
+        return (self.family.variance(m, **values) + m * m) / K - (m / K) ** 2
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        u, values = _split(aux)
+        line, J, A = self.base.link_mean_and_slope(eta, **values)
+        if self.base.link is not LOG:
+            m = self.base.link.inverse(line)
+            slope = (self.base.link.slope(line) / m)[..., None]
+            line, J, A = np.log(m), slope * J, slope * A
+        scale = np.logaddexp(0.0, u) + self.log_kept(eta, values)
+        line = line - np.broadcast_to(scale, line.shape[:-1])[..., None]
+        kept = self.kept_slopes(eta, values)
+        over_odds = np.broadcast_to(-expit(u), line.shape[:-1])[..., None, None]
+        over_aux = np.concatenate([over_odds, A - kept[..., None, 1:]], -1)
+        return line, J - kept[..., None, :1], over_aux
+
+    @abstractmethod
+    def lost_share(self, F0: Array, u: Array) -> Array:
+        """c in the information (I - c g g') / K: I that of the base, g the slope of F0."""
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        zero = np.zeros(eta.shape[-2])
+        with np.errstate(all="ignore"):  # counts that are almost sure to be 0, or not
+            c = self.lost_share(self.base.log_prob(zero, eta, **values), u)
+            lost = c * self.family.score(zero, eta, **values)[..., 0] ** 2
+        information = self.family.information(eta, **values)[..., 0, 0]
+        kept = np.maximum(information - np.nan_to_num(lost), 0.0)
+        return (kept / self._scale(eta, u, values))[..., None, None]
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        u, values = _split(aux)
+        p = expit(-u) * self.part.cdf(y, eta, **values) + expit(u)
+        return np.where(np.asarray(y) < 0, 0.0, p)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        shape, rows, known = _flatten(eta, aux)
+        u, values = _split(known)
+        y = self.draw_part(rng, rows, values)
+        return np.where(rng.random(len(y)) < expit(u), 0.0, y).reshape(shape)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        known = dict(aux)
+        psi = 1.0 / (1.0 + known.pop("zero_odds"))
+        kind, parameters = self.base.pymc(eta, **known)
+        return getattr(pm, self.prefix + kind.__name__), {"psi": psi, **parameters}
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class ZeroInflated(ZeroMixture):
+    """Counts with extra zeros: y = 0 with probability pi, otherwise a count of the family `base`, which may be 0 as well.
+
+    pi = w / (1 + w) with the odds w = `zero_odds`; the linear predictor is that of the mean mu of `base`, and the mean of y is
+    (1 - pi) mu. A formula for "logit zero" = log w gives pi its own linear predictor, with positive coefficients for more extra
+    zeros, as in glmmTMB and R's `zeroinfl`. A fit without one reports pi as `p_extra_zero`.
+
+    Parameters
+    ----------
+    base : Likelihood
+        The family of counts, `Poisson()` or `NegativeBinomial()`.
+
+    References
+    ----------
+    Lambert 1992; Zeileis, Kleiber & Jackman 2008.
+
+    Examples
+    --------
+    >>> float(ZeroInflated(Poisson()).log_prob(np.array(2.0), np.array([0.0]), zero_odds=1.0).round(6))
+    -2.386294
+    """
+
+    base: Likelihood = field(default_factory=Poisson)
+
+    name = "zero_inflated"
+    reported_zero = "p_extra_zero"
+    prefix = "ZeroInflated"
+    without_zeros = "the {} model"
+
+    def describe(self, response: str) -> str:
+        return f"{self.base.describe(response)}, before extra zeros"
+
+    @property
+    def part(self) -> IntervalLikelihood:
+        return self.family
+
+    def log_zero(self, eta: Array, values: Values) -> Array:
+        return self.base.log_prob(np.zeros(eta.shape[-2:-1]), eta, **values)
+
+    def lost_share(self, F0: Array, u: Array) -> Array:
+        return np.exp(F0) * expit(u - F0)
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        return self.base.saturated_predictor(y, **_split(aux)[1])
+
+    def recession(self, y: Array) -> Recession:
+        return self.family.recession(y)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return self.family.absent_outcomes(y)
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return self.family.infinite_intercept(absent, rows)
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Hurdle(ZeroMixture):
+    """Counts in two parts: y = 0 with probability p, otherwise a count above 0 of the family `base`, truncated at 0.
+
+    p = w / (1 + w) with the odds w = `zero_odds`; the linear predictor is that of the mean mu of `base` before truncation, and the
+    mean of y is (1 - p) mu / P(base > 0). A formula for "logit zero" = log w gives p its own linear predictor. Its coefficients
+    are those of the log odds of a zero, as in glmmTMB; R's `pscl::hurdle` models a count above 0, so that their signs are opposite.
+    A fit without this formula reports p as `p_zero`.
+
+    Parameters
+    ----------
+    base : Likelihood
+        The family of counts, `Poisson()` or `NegativeBinomial()`.
+
+    References
+    ----------
+    Mullahy 1986; Zeileis, Kleiber & Jackman 2008.
+
+    Examples
+    --------
+    >>> float(Hurdle(Poisson()).log_prob(np.array(0.0), np.array([0.0]), zero_odds=1.0).round(6))
+    -0.693147
+    """
+
+    base: Likelihood = field(default_factory=Poisson)
+
+    name = "hurdle"
+    reported_zero = "p_zero"
+    prefix = "Hurdle"
+    without_zeros = "the {} model truncated at 0"
+
+    def describe(self, response: str) -> str:
+        return (
+            f"{self.base.describe(response)}, before truncation at 0; zeros by a hurdle"
+        )
+
+    @property
+    def part(self) -> Truncated:
+        return Truncated(self.base, lower=1.0)
+
+    def log_zero(self, eta: Array, values: Values) -> Array:
+        return np.full(eta.shape[:-1], -np.inf)
+
+    def log_kept(self, eta: Array, values: Values) -> Array:
+        return self.family.log_interval(np.zeros(1), np.full(1, np.inf), eta, **values)
+
+    def kept_slopes(self, eta: Array, values: Values) -> Array:
+        shape, rows, known = _flatten(eta, values)
+        lower = np.zeros(len(rows))
+        expansion = self.family.expand_interval(lower, lower + np.inf, rows, **known)
+        return expansion.gradient.reshape(*shape, -1)
+
+    def lost_share(self, F0: Array, u: Array) -> Array:
+        return 1.0 / np.expm1(-F0)
+
+    def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
+        y = np.zeros(len(eta))
+        left = np.arange(len(eta))
+
+        def known() -> dict[str, Any]:
+            return {a: v[left] for a, v in values.items()}
+
+        # rejection, then inversion where a count above 0 is rare
+        for _ in range(100):
+            y[left] = self.base.sample(rng, eta[left], **known())
+            left = left[y[left] == 0]
+        prob = (1.0 - 1e-12) * rng.random(len(left))
+        while len(left):
+            y[left] += 1.0
+            prob = prob - np.exp(self.part.log_prob(y[left], eta[left], **known()))
+            left, prob = left[prob > 0], prob[prob > 0]
+        return y
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        values = _split(aux)[1]
+        truncated = self.part.saturated_predictor(np.maximum(y, 1.0), **values)
+        return np.where((y == 0)[:, None], 0.0, truncated)
+
+    def recession(self, y: Array) -> Recession:
+        # a zero does not depend on eta, and P(1 | y > 0) increases as eta decreases
+        rows = np.flatnonzero(y > 0)
+        return Recession(rows, -np.ones((len(rows), 1)), y[rows] > 1)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return np.array([not np.any(y > 1)])
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return f"none of {rows} rows has a count above 1: the mean before truncation is estimated as 0, at infinity on the log scale"
+
+
+def _log(odds: Any) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(odds)
+
+
+def _split(aux: Values) -> tuple[Array, dict[str, Any]]:
+    """The log odds of an extra zero, and the nuisance parameters of the base."""
+    return _log(aux["zero_odds"]), {a: v for a, v in aux.items() if a != "zero_odds"}
+
+
+def _flatten(
+    eta: Array, values: Values
+) -> tuple[tuple[int, ...], Array, dict[str, Any]]:
+    """Return the shape (..., n), and predictors (N, 1) and values (N,) of all rows and draws in it."""
+    shape = np.broadcast_shapes(eta.shape[:-1], *map(np.shape, values.values()))
+    rows = np.broadcast_to(eta, (*shape, 1)).reshape(-1, 1)
+    return (
+        shape,
+        rows,
+        {a: np.broadcast_to(v, shape).ravel() for a, v in values.items()},
+    )

@@ -1,0 +1,129 @@
+"""Counts with extra zeros against glmmTMB and statsmodels, and what a fit of them reports."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from statsmodels.discrete.truncated_model import TruncatedLFNegativeBinomialP
+
+import probreg as pr
+from tests.conftest import reference_path
+
+from .test_positive import check_fit
+
+LEVELS = {"fem": ["Men", "Women"], "mar": ["Single", "Married"]}
+
+
+def biochemists() -> pd.DataFrame:
+    table = pd.read_csv(reference_path("families/data/biochemists.csv"))
+    for column, levels in LEVELS.items():
+        table[column] = pd.Categorical(table[column], levels)
+    return table
+
+
+@pytest.mark.parametrize("kind", ["hurdle", "zero_inflated"])
+def test_zeros_with_columns_are_those_of_glmmtmb(certified, kind):
+    result = certified(f"families/{kind}_poisson_biochemists")
+    formulas = {"y": result["formula"], "logit zero": result["ziformula"]}
+    model = pr.Model.from_formula(
+        formulas, biochemists(), likelihood=f"{kind}(poisson)"
+    )
+    fit = pr.fit(model)
+    check_fit(fit, result)
+    # the fitted values come from a search that ended earlier
+    fitted = fit.predict()["mean"].to_numpy()[: len(result["fitted"])]
+    np.testing.assert_allclose(fitted, result["fitted"], rtol=2e-5)
+
+
+def counts(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    x, e = rng.normal(size=n), rng.uniform(0.5, 2.0, n)
+    mean = e * np.exp(0.8 + 0.5 * x)
+    y = rng.negative_binomial(2.0, 2.0 / (2.0 + mean)) * (rng.random(n) > 0.3)
+    return pd.DataFrame({"y": y, "x": x, "e": e})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hurdle", "zero_inflated"])
+def test_negative_binomial_zeros_are_those_of_statsmodels(kind):
+    table = counts()
+    likelihood = f"{kind}(negative_binomial)"
+    X = sm.add_constant(table[["x"]])
+    if kind == "hurdle":
+        formula = {"y": "y ~ x", "logit zero": "~ x"}
+        # its two parts, because the hurdles of HurdleCountModel have no logit link
+        above = table["y"] > 0
+        truncated = TruncatedLFNegativeBinomialP(table["y"][above], X[above])
+        other = truncated.fit(method="bfgs", maxiter=500, disp=False, gtol=1e-8)
+        logit = sm.Logit((table["y"] == 0).astype(int), X).fit(disp=False, tol=1e-12)
+        expected = np.r_[other.params[:2], logit.params]
+        log_likelihood = other.llf + logit.llf
+    else:
+        formula = {"y": "y ~ x + offset(log(e))", "logit zero": "~ 1"}
+        inflated = sm.ZeroInflatedNegativeBinomialP(
+            table["y"], X, offset=np.log(table["e"])
+        )
+        other = inflated.fit(method="bfgs", maxiter=500, disp=False, gtol=1e-8)
+        expected, log_likelihood = other.params.to_numpy()[[1, 2, 0]], other.llf
+    fit = pr.fit(pr.Model.from_formula(formula, table, likelihood=likelihood))
+    np.testing.assert_allclose(fit.solution.beta[:, 0], expected, atol=1e-4)
+    assert fit.log_likelihood == pytest.approx(log_likelihood, abs=1e-6)
+    assert fit.aux["alpha"] == pytest.approx(other.params.iloc[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["hurdle", "zero_inflated"])
+def test_a_fit_reports_the_probability_of_a_zero_with_intervals_inside_0_and_1(kind):
+    table = counts()
+    model = pr.Model.from_formula("y ~ x", table, likelihood=f"{kind}(poisson)")
+    fit = pr.fit(model)
+    name = {"hurdle": "p_zero", "zero_inflated": "p_extra_zero"}[kind]
+    row = fit.summary().loc[name]
+    odds, error = fit.aux["zero_odds"], fit.solution.aux_sd["zero_odds"]
+    p = odds / (1.0 + odds)
+    assert row["estimate"] == pytest.approx(p, rel=1e-12)
+    assert row["std_error"] == pytest.approx(error / (1.0 + odds) ** 2, rel=1e-9)
+    half = 1.959963984540054 * error / odds
+    ends = 1.0 / (1.0 + np.exp(-np.log(odds) + np.array([half, -half])))
+    np.testing.assert_allclose(row[["lower", "upper"]].astype(float), ends, rtol=1e-9)
+    lower, upper = fit.aux_interval(name, 0.95, "profile")
+    np.testing.assert_allclose([lower, upper], ends, atol=0.2 * (upper - lower))
+    if kind == "hurdle":  # the zeros are a model of their own
+        assert p == pytest.approx((table["y"] == 0).mean(), rel=1e-9)
+    # a formula without columns is the same model
+    formulas = {"y": "y ~ x", "logit zero": "~ 1"}
+    other = pr.fit(
+        pr.Model.from_formula(formulas, table, likelihood=f"{kind}(poisson)")
+    )
+    assert other.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-12)
+    assert other.coef[-1] == pytest.approx(np.log(odds), abs=1e-7)
+
+
+def test_counts_without_extra_zeros_have_the_limit_of_no_inflation():
+    y = np.random.default_rng(1).poisson(3.0, 200)
+    x = np.random.default_rng(2).normal(size=200)
+    with pytest.warns(
+        pr.ProbregWarning, match="zero_odds runs to 0: the poisson model"
+    ):
+        fit = pr.fit(
+            pr.Model.from_arrays(x, np.maximum(y, 1), likelihood=pr.ZeroInflated())
+        )
+    assert fit.aux["zero_odds"] == 0.0
+
+
+def test_zeros_of_other_responses_are_refused():
+    with pytest.raises(pr.Incompatible, match="Poisson"):
+        pr.ZeroInflated(pr.Gaussian())
+    with pytest.raises(pr.DataError, match="Intercept"):
+        pr.fit(pr.Model.from_arrays(np.arange(4.0), [0, 1, 1, 0], likelihood="hurdle"))
+
+
+@pytest.mark.parametrize("eta", [-40.0, -3.0, 0.0, 3.0])
+def test_draws_above_a_hurdle_have_the_truncated_distribution(eta):
+    likelihood = pr.Hurdle(pr.NegativeBinomial())
+    aux = {"zero_odds": 1e-300, "alpha": 2.0}
+    predictor = np.full((20_000, 1), eta)
+    y = likelihood.sample(np.random.default_rng(3), predictor, **aux)
+    for k in (1.0, 2.0, 5.0):
+        p = np.exp(likelihood.log_prob(np.full(1, k), predictor[:1], **aux))[0]
+        assert (y == k).mean() == pytest.approx(p, abs=4.0 * np.sqrt(p / 20_000) + 1e-9)
+    assert y.min() == 1.0
