@@ -13,7 +13,7 @@ returns the likelihood with its levels; `encode` turns response values into the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -477,6 +477,16 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
         """The same with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
+
+
+def find_zero_score(score: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Return the eta between `low` and `high` at which a score changes from positive to negative, by bisection."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        with np.errstate(all="ignore"):  # far from the data
+            rises = score(middle) > 0.0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return 0.5 * (low + high)
 
 
 class ProximalLikelihood(DifferentiableLikelihood):

@@ -13,6 +13,7 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
+    find_zero_score,
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import check_variation, finite_response
@@ -117,15 +118,8 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         )
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        # the score is zero where psi(a) - psi(b) = logit y; it falls in eta, and logit y has the same sign: bisection
-        target = np.log(y) - np.log1p(-y)
-        low, high = -np.full_like(target, 40.0), np.full_like(target, 40.0)
-        for _ in range(70):
-            middle = 0.5 * (low + high)
-            a, b = self._shapes(middle[..., None], aux)
-            below = digamma(a) - digamma(b) < target
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (0.5 * (low + high))[..., None]
+        far = np.full((len(y), 1), 40.0)
+        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)

@@ -1,6 +1,5 @@
 """Responses that are known to lie in an interval (censored), and families that are restricted to one (truncated)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -23,21 +22,11 @@ from probreg.likelihoods.base import (
     Support,
     UnivariateLikelihood,
     ValueGradHessian,
+    find_zero_score,
 )
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
 from probreg.likelihoods.poisson import Poisson
-
-
-def _bisect(score: Callable[[Array], Array], below: Array, above: Array) -> Array:
-    """Return eta between these ends (n, 1) where the score, which falls, is zero."""
-    for _ in range(60):
-        middle = 0.5 * (below + above)
-        with np.errstate(all="ignore"):  # rows without an interval
-            rises = score(middle) > 0.0
-        below = np.where(rises, middle, below)
-        above = np.where(rises, above, middle)
-    return above
 
 
 class OfBase(UnivariateLikelihood, SmoothLikelihood):
@@ -230,7 +219,7 @@ class Censored(OfBase, MayDiverge):
         if (below < above).any():
             # P(lower < Y <= upper) is largest between the ends, where its score is zero
             score = partial(self.family.score_interval, low, high, **aux)
-            above = _bisect(score, below, above)
+            above = find_zero_score(score, below, above)
         # log P(lower < Y) goes to 0 as eta increases
         far = FAR * np.asarray(next(iter(aux.values()), 1.0))
         return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
@@ -419,7 +408,9 @@ class Truncated(OfBase):
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         centre = self.base.saturated_predictor(y, **aux)
         far = FAR * np.asarray(self.base.noise(aux))[..., None]
-        return _bisect(partial(self.score, y, **aux), centre - far, centre + far)
+        return find_zero_score(
+            partial(self.score, y, **aux), centre - far, centre + far
+        )
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)

@@ -1,14 +1,21 @@
-"""Counts that vary more than their mean: the negative binomial with a quadratic variance (NB2)."""
+"""Counts that vary more than their mean: the negative binomial with a quadratic (NB2) or linear variance (NB1)."""
 
 from dataclasses import dataclass
 from math import exp
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy import log1p  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.base import (
+    FAR,
+    LIKELIHOODS,
+    Array,
+    DifferentiableLikelihood,
+    ValueGradHessian,
+    find_zero_score,
+)
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.special import betainc, expit, gammaln, pdtr
 
@@ -89,19 +96,38 @@ def _rising_squares(y: Array, r: Any) -> Array:
     return squares
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; `rising_sums` gives S0."""
-    r = t[0]
-    s = eta + t[1]
+class NegativeBinomialVariance(str):
+    """V(mu), by its name: mu + alpha mu^2 of "nb2" and mu + alpha mu of "nb1"."""
+
+    def __call__(self, mu: Array, **aux: Any) -> Array:
+        return mu * (1.0 + aux["alpha"] * (1.0 if self == "nb1" else mu))
+
+
+def _expand(y: float, eta: float, r: float, v: float) -> tuple[float, float, float]:
+    """S0 + y eta - (y + r) log(1 + mu / r), `rising_sums` gives S0, and its slopes over eta and v = -log r."""
+    s = eta + v
     e = exp(-abs(s))
-    q = (1.0 if s > 0.0 else e) / (1.0 + e)  # alpha mu / (1 + alpha mu)
-    soft = max(s, 0.0) + log1p(e)  # log(1 + alpha mu)
+    q = (1.0 if s > 0.0 else e) / (1.0 + e)  # mu / (r + mu)
+    soft = max(s, 0.0) + log1p(e)  # log(1 + mu / r)
     sums, ones = rising_sums(y, r)
     return (
         sums + y * eta - (y + r) * soft,
         y * (1.0 - q) - r * q,
         y - ones + r * soft - (y + r) * q,
     )
+
+
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # t = (r, log alpha)
+    return _expand(y, eta, t[0], t[1])
+
+
+def _evaluate_linear_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # NB1 is NB2 with log alpha - eta in place of log alpha
+    v = t[1] - eta
+    r = min(max(exp(min(-v, FAR)), 1e-300), 1e150)
+    log_p, over_eta, over_v = _expand(y, eta, r, v)
+    return log_p, over_eta - over_v, over_v
 
 
 def _row_hessian(y: float, eta: float, t: Array) -> float:
@@ -113,12 +139,18 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):
-    """Counts y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2, alpha > 0.
+    """Counts y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2 or mu + alpha mu, alpha > 0.
 
-    It is a Poisson with a mean that varies from row to row, with squared coefficient of variation alpha (NB2).
+    It is a Poisson with a mean that varies from row to row, with squared coefficient of variation alpha (NB2) or alpha / mu (NB1).
 
-    log p = log Gamma(y + r) - log Gamma(r) - log y! + y log(alpha mu) - (y + r) log(1 + alpha mu), r = 1 / alpha. At alpha = 0 it is
-    the Poisson. If the counts are not overdispersed, the maximum is at alpha = 0, and the fit reports that.
+    log p = log Gamma(y + r) - log Gamma(r) - log y! + y log(mu / r) - (y + r) log(1 + mu / r), r = 1 / alpha (NB2) or mu / alpha
+    (NB1). At alpha = 0 it is the Poisson. If the counts are not overdispersed, the maximum is at alpha = 0, and the fit reports that.
+    NB1 is not concave in eta.
+
+    Parameters
+    ----------
+    variance : {"nb2", "nb1"}
+        The variance mu + alpha mu^2, or mu (1 + alpha).
 
     References
     ----------
@@ -130,23 +162,54 @@ class NegativeBinomial(CountLikelihood):
     -2.079442
     """
 
+    variance: Literal["nb2", "nb1"] = "nb2"  # type: ignore[assignment]
+
     name = "negative_binomial"
     nuisance = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
-    concave = True  # in eta
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
+        if self.is_linear:
+            density = CompiledDensity(_evaluate_linear_row)
+            object.__setattr__(self, "compiled_density", density)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the variance is mu (1 + alpha)."""
+        return self.variance == "nb1"
+
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return not self.is_linear
+
     def describe(self, response: str) -> str:
-        return f"the mean count of {response} on the log scale, with variance mean + alpha mean^2"
+        variance = "mean (1 + alpha)" if self.is_linear else "mean + alpha mean^2"
+        return (
+            f"the mean count of {response} on the log scale, with variance {variance}"
+        )
+
+    def _quadratic(self, mu: Array, aux: Any) -> Any:
+        """Return the nuisance parameters of NB2 with this mean and variance."""
+        if self.is_linear:
+            with np.errstate(over="ignore", divide="ignore"):
+                return {"alpha": aux["alpha"] / mu}
+        return aux
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r = _inverse_dispersion(aux)
+        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        soft = np.log1p(aux["alpha"]) if self.is_linear else _soft(eta, r)
         return (
-            rising_sums(y, r)[0]
-            + y * eta[..., 0]
-            - (y + r) * _soft(eta, r)
-            - gammaln(y + 1.0)
+            rising_sums(y, r)[0] + y * eta[..., 0] - (y + r) * soft - gammaln(y + 1.0)
         )
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        if not self.is_linear:
+            return super().saturated_predictor(y, **aux)
+        far = np.full((len(y), 1), FAR)
+        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
 
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
@@ -156,22 +219,60 @@ class NegativeBinomial(CountLikelihood):
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit
-        r = _inverse_dispersion(aux)
+        r = _inverse_dispersion(self._quadratic(mu, aux))
         return np.where(
             r > 1e10,
             pdtr(k, mu),
             betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r)),
         )
 
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return mu * (1.0 + aux["alpha"] * mu)
-
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 1.0 + 2.0 * aux["alpha"] * mu
+        power = 2 - self.is_linear
+        return 1.0 + power * aux["alpha"] * mu ** (power - 1)
 
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
         # kappa_4 / V^2 = 6 / r + 1 / V.
-        return 6.0 * aux["alpha"] + 1.0 / self.variance(mu, **aux)
+        V = self.variance(mu, **aux)  # type: ignore[operator]
+        return 6.0 * self._quadratic(mu, aux)["alpha"] + 1.0 / V
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if not self.is_linear:
+            return super().score(y, eta, **aux)
+        # r (psi(y + r) - psi(r)) - r log(1 + alpha)
+        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        return (rising_sums(y, r)[1] - r * np.log1p(aux["alpha"]))[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        if not self.is_linear:
+            return super().information(eta, **aux)
+        # r^2 E[psi'(r) - psi'(Y + r)], the sum over j of P(Y > j) (r / (r + j))^2. With 1 / (r + j)^2 as the integral of
+        # t e^(-(r + j) t), s = r t and the generating function G(z) = (1 + alpha (1 - z))^-r it is the integral of
+        # s e^-s (1 - G(z)) / (1 - z), z = e^(-s / r): by the trapezoidal rule over log s, to 1e-12
+        alpha = aux["alpha"]
+        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        step = 0.25
+        total = np.zeros(np.broadcast_shapes(eta.shape[:-1], np.shape(r)))
+        for s in np.exp(np.arange(-25.0, 4.0, step)):
+            rest = -np.expm1(-s / r)  # 1 - z
+            share = -np.expm1(-r * np.log1p(alpha * rest)) / rest
+            total += step * s**2 * np.exp(-s) * share
+        return total[..., None, None]
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        if self.is_linear:
+            return DifferentiableLikelihood.information_slope(self, eta, **known)
+        return super().information_slope(eta, **known)
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        if not self.is_linear:
+            return super().value_grad_hessian(y, eta, **aux)
+        quadratic = self._quadratic(self.mean(eta), aux)
+        log_p, gradient, curvature = NegativeBinomial().value_grad_hessian(
+            y, eta, **quadratic
+        )
+        # from (eta, log alpha - eta) to (eta, log alpha)
+        A = np.array([[1.0, 0.0], [-1.0, 1.0]])
+        return ValueGradHessian(log_p, gradient @ A, A.T @ curvature @ A)
 
     def aux_expansion(
         self, y: Array, eta: Array, **aux: Any
@@ -194,22 +295,23 @@ class NegativeBinomial(CountLikelihood):
         )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        r, mu = np.broadcast_arrays(_inverse_dispersion(aux), self.mean(eta))
+        mu = self.mean(eta)
+        r = _inverse_dispersion(self._quadratic(mu, aux))
+        r, mu = np.broadcast_arrays(r, mu)
         # y | m ~ Poisson(m), m ~ Gamma(r) mu / r: mean mu, variance mu + alpha mu^2.
         return rng.poisson(rng.gamma(r, mu / r)).astype(float)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.NegativeBinomial, {
-            "mu": pm.math.exp(eta[:, 0]),
-            "alpha": 1.0 / aux["alpha"],
-        }
+        mu = pm.math.exp(eta[:, 0])
+        r = mu if self.is_linear else 1.0
+        return pm.NegativeBinomial, {"mu": mu, "alpha": r / aux["alpha"]}
 
 
 def _inverse_dispersion(aux: Any) -> Any:
     """r = 1 / alpha, at most 1e150: the Poisson to all digits."""
-    return 1.0 / np.maximum(aux["alpha"], 1e-150)
+    return 1.0 / np.clip(aux["alpha"], 1e-150, 1e300)
 
 
 def _soft(eta: Array, r: Any) -> Array:

@@ -68,6 +68,7 @@ SPECIAL_LIKELIHOODS = [
     pr.Bernoulli(levels=("yes", "no")),
     pr.Ordinal(link="probit"),
     pr.Ordinal(link="cloglog"),
+    pr.NegativeBinomial(variance="nb1"),
 ]
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
@@ -201,6 +202,9 @@ PROPER_PRIORS = [p for p in PRIOR_CASES if not isinstance(p, Flat)]
 def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
     # a precision of proportions: with one below 1 many draws are nearer to 1 than double precision tells
     value = 30.0 * SIGMA if isinstance(likelihood, pr.Beta) else SIGMA
+    # small counts that vary more than their mean in most samples
+    if likelihood == pr.NegativeBinomial(variance="nb1"):
+        value = 4.0 * SIGMA
     return dict.fromkeys(likelihood.nuisance, value)
 
 

@@ -3,11 +3,13 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
 import probreg as pr
 from probreg.inference.base import Status
+from tests.conftest import reference_path
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,26 @@ def test_coefficients_at_a_known_alpha_are_those_of_a_generalised_linear_model(v
     assert fit.log_likelihood == pytest.approx(theirs.llf, rel=1e-12)
 
 
+@pytest.mark.parametrize("variance", ["nb1", "nb2"])
+def test_both_variances_are_those_of_glmmtmb(certified, variance):
+    result = certified(f"families/negative_binomial_{variance}_quine")
+    table = pd.read_csv(reference_path("families/data/quine.csv"))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            result["formula"],
+            table,
+            likelihood=f"negative_binomial(variance={variance})",
+        )
+    )
+    *rows, of_alpha = result["coefficients"].values()
+    estimates, errors = np.array([(v["estimate"], v["se"]) for v in rows]).T
+    np.testing.assert_allclose((fit.coef - estimates) / errors, 0.0, atol=1e-6)
+    np.testing.assert_allclose(fit.std_error, errors, rtol=1e-5)
+    log_alpha = np.log(fit.aux["alpha"]) * (1.0 if variance == "nb1" else -1.0)
+    assert abs(log_alpha - of_alpha["estimate"]) < 1e-6 * of_alpha["se"]
+    assert fit.log_likelihood == pytest.approx(result["logLik"], abs=1e-8)
+
+
 def even(seed=0):
     """Counts that vary less than their mean: successes of ten trials."""
     rng = np.random.default_rng(seed)
@@ -67,6 +89,15 @@ def test_alpha_that_runs_to_zero_is_said_and_the_rest_is_the_poisson_model():
     assert np.isnan(fit.solution.aux_sd["alpha"])
     assert fit.aux["alpha"] < 1e-10
     assert fit.log_likelihood == pytest.approx(poisson.log_likelihood, rel=1e-9)
+
+
+def test_alpha_of_a_linear_variance_runs_to_zero_too():
+    x, y = even()
+    model = pr.Model.from_arrays(x, y, likelihood=pr.NegativeBinomial(variance="nb1"))
+    with pytest.warns(pr.ProbregWarning, match="alpha runs to 0: the Poisson model"):
+        fit = pr.fit(model)
+    poisson = pr.fit(pr.Model.from_arrays(x, y, likelihood="poisson"))
+    np.testing.assert_allclose(fit.coef, poisson.coef, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
