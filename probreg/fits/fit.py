@@ -207,8 +207,8 @@ class Fit(FitStatistics):
         Parameters
         ----------
         kind : str, optional
-            For a point estimate: "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0"
-            to "HC3", "cluster" or "HAC" (Bartlett). For estimated scales of effects, smooths and processes "joint"
+            For a point estimate: "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling",
+            "dispersion" (Pearson's, of quasi-Poisson and quasi-binomial models), "HC0" to "HC3", "cluster" or "HAC" (Bartlett). For estimated scales of effects, smooths and processes "joint"
             includes their uncertainty and "conditional" takes them as known.
         groups : str or array (n,) or pair of these, optional
             For "cluster": a column's name, one label per row, or two of these for two ways.
@@ -281,7 +281,11 @@ class Fit(FitStatistics):
         Spread
             `matrix` (p m, p m) over vec(beta), column first, then predictor; `df`; `words`.
         """
-        from probreg.inference.uncertainty.covariance import Spread, reported_words
+        from probreg.inference.uncertainty.covariance import (
+            Spread,
+            reported_words,
+            uses_t,
+        )
 
         s = self.solution
         if not isinstance(covariance, str) and (groups is not None or lags is not None):
@@ -296,9 +300,7 @@ class Fit(FitStatistics):
             scale, words = self._resolve_covariance(covariance)  # type: ignore[misc]
             V = covariance_of_reported(self.model, scale)
             spread = Spread(V, words.get("df"), words)
-        return (
-            spread if s.df is not None else spread._replace(df=None)
-        )  # as in intervals: t goes with least squares
+        return spread if uses_t(s, spread.words) else spread._replace(df=None)
 
     def _spread_of(
         self,
@@ -479,15 +481,20 @@ class Fit(FitStatistics):
         [2.129, 43.013]
         """
         from probreg.fits.summary import Options, summary_table
+        from probreg.inference.uncertainty.covariance import uses_t
 
         resolved = self._resolve_covariance(covariance)
         interval = self.intervals.of_kind(kind, resolved)
         error = self.std_error.values
         df = self.intervals.df
-        if df is None or interval.name == "wald" or self.solution.replicates:
+        if resolved is not None:
+            df = (
+                resolved.words.get("df")
+                if uses_t(self.solution, resolved.words)
+                else None
+            )
+        if interval.name == "wald" or self.solution.replicates:
             df = None
-        elif resolved is not None:
-            df = resolved.words.get("df")
         if resolved is not None:
             error = np.sqrt(np.diagonal(resolved.scale)).reshape(error.shape)
         options = Options(interval, prob, error, df, exp)

@@ -4,9 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
+from tests.conftest import reference_path
 
 TIGHT = {
     "rtol": 1e-8,
@@ -269,3 +271,17 @@ def test_classical_names_its_variance():
     assert ours.covariance("ml").attrs["sigma2"] == pytest.approx(found.ssr / 240)
     assert ours.covariance().attrs["kind"] == "classical"
     np.testing.assert_array_equal(ours.covariance(), ours.covariance("classical"))
+
+
+def test_the_dispersion_covariance_of_counts_is_that_of_quasipoisson(certified):
+    result = certified("families/quasipoisson_ships")
+    table = pd.read_csv(reference_path("families/data/ships.csv"), dtype={"year": str})
+    table["period"] = table["period"].astype(str)
+    model = pr.Model.from_formula(
+        result["formula"], table[table["service"] > 0], likelihood="poisson"
+    )
+    summary = pr.fit(model).summary(covariance="dispersion")
+    errors = [c["se"] for c in result["coefficients"].values()]
+    np.testing.assert_allclose(summary["std_error"], errors, rtol=1e-8)
+    assert summary.attrs["statistic"] == "t"
+    assert summary.attrs["df"] == result["df_residual"]

@@ -37,7 +37,7 @@ from probreg.inference.uncertainty.clusters import (
 )
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.inference.varying import FoundScales
-from probreg.likelihoods import ProximalLikelihood
+from probreg.likelihoods import ExponentialFamily, ProximalLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.priors import Flat
@@ -53,6 +53,8 @@ DEFINITIONS = {
     "expected": "the inverse of X'WX + prior precision, W the expected information of a row; aux held at its estimate",
     "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision. It is the "
     "covariance of the penalised estimate in repeated samples, without its bias",
+    "dispersion": "the inverse of X'WX/phi + prior precision, W the expected information of a row, phi Pearson's X^2/(n - k): "
+    "the variance is phi times that of the likelihood, as in quasi-Poisson and quasi-binomial models",
     "HC0": f"{_HC}, u the score of an observation",
     "HC1": f"{_HC}, u the score of an observation, times n/(n - k)",
     "HC2": f"{_HC}, u the score of an observation over sqrt(1 - leverage)",
@@ -223,6 +225,12 @@ def _label_penalised(model: Model, words: Words) -> Words:
     }
 
 
+def uses_t(solution: Solution, words: Mapping[str, Any]) -> bool:
+    """Whether intervals by a covariance with this description have t quantiles: for least squares and an estimated dispersion."""
+    has_scale = solution.df is not None or words.get("kind") == "dispersion"
+    return has_scale and "df" in words
+
+
 def _df(df: float | None) -> Words:
     return {} if df is None else {"df": df}
 
@@ -303,6 +311,26 @@ def _sampling_covariance(
     A = estimate.expected_root
     inner = root_of_square(A.T @ estimate.data_information @ A)
     return Spread(estimate.of_root(A @ inner))
+
+
+def _dispersed(model: Model, solution: Solution, settings: Settings) -> Spread:
+    if not isinstance(model.likelihood, ExponentialFamily):
+        raise Incompatible(
+            f"'dispersion' is for exponential families such as poisson and binomial, and not for {model.likelihood.named} likelihood: "
+            "use 'HC0' or 'HC1'"
+        )
+    estimate = estimate_of(model, solution, "a covariance by Pearson's statistic")
+    A = estimate.expected_root
+    # k = tr (I + P)^-1 I, the number of coefficients under flat priors
+    k = round(float(np.vdot(A, estimate.data_information @ A)), 8)
+    df = model.design.total - k
+    if df <= 0:
+        raise DataError(
+            f"{model.design.total:g} observations and {k:g} coefficients leave no degrees of freedom for the dispersion"
+        )
+    phi = estimate.pearson / df
+    V = estimate.of_root(estimate.dispersed_root(phi))
+    return Spread(V, df, {"dispersion": phi})
 
 
 # ---- from the rows --------------------------------------------------------------------------------------------------
@@ -548,6 +576,7 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "observed": _observed_information,
     "expected": _expected_information,
     "sampling": _sampling_covariance,
+    "dispersion": _dispersed,
     **{kind: _heteroscedastic(kind) for kind in SANDWICHES},
     "cluster": _cluster,
     "HAC": _newey_west,

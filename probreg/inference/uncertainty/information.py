@@ -224,9 +224,19 @@ class Estimate:
     @cached_property
     def expected_root(self) -> Array:
         """A root of the inverse expected information over the coefficients among phi, prior precision included."""
+        return self.dispersed_root(1.0)
+
+    def dispersed_root(self, dispersion: float) -> Array:
+        """`expected_root` for variances of the rows that are this multiple of those of the likelihood."""
         S = self._coefficients
         P = prior_curvature(self.model, self.solution.beta, self.solution.aux)
-        return root_of_inverse(self.data_information + S.T @ P @ S)
+        return root_of_inverse(self.data_information / dispersion + S.T @ P @ S)
+
+    @cached_property
+    def pearson(self) -> float:
+        """Pearson's X^2 = sum_i w_i (y_i - mu_i)^2 / Var(y_i) of an exponential family."""
+        (x2,) = self.model.design.sum_over_rows(partial(pearson_part, at=self.at))
+        return float(x2)
 
     @cached_property
     def data_information(self) -> Array:
@@ -500,6 +510,17 @@ def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
     def part(block: Block) -> tuple[Array]:
         rows = RowDerivatives(at, block)
         return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
+
+    return block.sweep(part, width=at.beta.size)
+
+
+def pearson_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
+    """Return the weighted sum of squared scores over their expected information of the rows of a block."""
+
+    def part(block: Block) -> tuple[Array]:
+        rows = RowDerivatives(at, block)
+        squares = np.square(rows.scores[:, 0]) / rows.curves[:, 0, 0]
+        return (np.asarray(rows.weights @ squares),)
 
     return block.sweep(part, width=at.beta.size)
 

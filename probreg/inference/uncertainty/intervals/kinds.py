@@ -26,7 +26,7 @@ from probreg.inference.base import (
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.reported import ReportedParameters
 from probreg.inference.uncertainty.bootstrap import Bootstrap
-from probreg.inference.uncertainty.covariance import reported_words
+from probreg.inference.uncertainty.covariance import reported_words, uses_t
 from probreg.inference.uncertainty.found_scales import (
     profile_interval,
     profiled_coefficients,
@@ -128,7 +128,7 @@ class Intervals:
         """Return the kind of this name. Incompatible if the target, or a given
         covariance, does not have it."""
         if name is None and given is not None:
-            if "df" in given.words and self.solution.df is not None:
+            if uses_t(self.solution, given.words):
                 name = "t"
             else:
                 name = "wald"
