@@ -54,6 +54,9 @@ def loops_of(density: CompiledDensity) -> Loops:
         templates = loops.tile_of_rows, loops.values_of_rows
         if density.fills_slopes:
             templates = loops.tile_of_rows_with_slopes, loops.values_of_rows_with_slopes
+        if density.by_predictors:
+            row = _functions_of_predictors(density, row)
+            templates = loops.tile_of_predictors, loops.tile_of_predictors
         tile, values_of_tile = (_inline(_bound(f, row)) for f in templates)
     parts = {
         "tile": tile,
@@ -81,6 +84,19 @@ def loops_of(density: CompiledDensity) -> Loops:
             for f in (loops.gradient, loops.derivatives, loops.values)
         )
     )
+
+
+def _functions_of_predictors(
+    density: CompiledDensity, row: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the functions that `tile_of_predictors` calls."""
+    from probreg.compiled import elementary, loops
+
+    assert density.settings is not None  # of every density by predictors
+    if not density.fills_slopes:
+        row = {"row": _inline(_bound(loops.row_with_slopes, row), _AS_WRITTEN)}
+    settings = _inline(_vectorise_density(density.settings), _AS_WRITTEN)
+    return {**row, "settings": settings, "exp": elementary.exp}
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:
@@ -242,9 +258,9 @@ def _digest(density: CompiledDensity) -> str:
     """Return a digest of the density's code, the numbers it names, and the files that numba does not check for changes."""
     digest = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
     digest.update(Path(__file__).read_bytes())
-    for f in density:
-        if f is not None:
-            digest.update(repr(_code_of_function(f)).encode())
+    for f in density.functions:
+        digest.update(repr(_code_of_function(f)).encode())
+    digest.update(str(density.by_predictors).encode())
     return digest.hexdigest()[:16]
 
 

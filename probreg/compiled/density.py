@@ -25,6 +25,11 @@ class CompiledDensity(NamedTuple):
     `product(y, eta, t) -> (a, e, d log p / d eta)`, next to a `row` without an unknown nuisance parameter and with log p = a - log(1 + e),
     0 <= e <= 1: sums over rows then take one logarithm of a product of many.
 
+    `settings(values, constants) -> t`: the numbers t from the nuisance parameters and `SmoothLikelihood.constants`, in arithmetic of
+    numbers and arrays (`numpy.log` etc.). With it compiled code searches over nuisance parameters, and they may have linear predictors:
+    `by_predictors` is a density of which eta (1 + a, b) has the log of each of the a nuisance parameters behind the first, less
+    t[:a]; the constants follow in t.
+
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
     function of a module, of the same arithmetic, may be called from either.
 
@@ -36,6 +41,14 @@ class CompiledDensity(NamedTuple):
     tile: Callable[..., Any] | None = None
     hessian: Callable[..., Any] | None = None
     product: Callable[..., Any] | None = None
+    settings: Callable[..., Any] | None = None
+    by_predictors: bool = False
+
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """Its plain functions."""
+        parts = self.row, self.tile, self.hessian, self.product, self.settings
+        return [f for f in parts if f is not None]
 
     @property
     def fills_slopes(self) -> bool:
@@ -49,9 +62,7 @@ class CompiledDensity(NamedTuple):
         >>> CompiledDensity(lambda y, eta, t: (-eta, -1.0, 0.0)).unfit is None
         True
         """
-        for f in self:
-            if f is None:
-                continue
+        for f in self.functions:
             if not isinstance(f, FunctionType):
                 return f"{f!r} is no plain function"
             if f.__closure__:
@@ -75,7 +86,7 @@ def _is_known(value: Any) -> bool:
     return (
         value is None
         or isinstance(value, int | float | ModuleType)
-        or value in (*vars(math).values(), np.log1p)
+        or value in (*vars(math).values(), np.exp, np.log, np.log1p, np.sqrt)
     )
 
 

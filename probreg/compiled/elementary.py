@@ -127,4 +127,5 @@ def log1p(x: float) -> float:
     return log(u)
 
 
-VECTOR = {math.exp: exp, math.log: log, math.log1p: log1p, np.log1p: log1p}
+VECTOR: dict[Any, Any] = {math.exp: exp, math.log: log, math.log1p: log1p}
+VECTOR |= {np.exp: exp, np.log: log, np.log1p: log1p}

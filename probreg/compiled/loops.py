@@ -22,6 +22,8 @@ values_of_tile: Any = None  # the same without slopes, for a density of rows
 summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
 product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
 log1p: Any = None  # of compiled code
+settings: Any = None  # (nuisance parameters, constants) -> t
+exp: Any = None  # of compiled code
 hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
 hessians: Any = None  # the same of a tile of rows
 
@@ -45,6 +47,27 @@ def tile_of_rows_with_slopes(
     s = slope[0]
     for i in range(y.shape[0]):
         log_p[i], s[i] = row(y[i], e[i], t, slope[1:, i])
+
+
+def tile_of_predictors(
+    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """Evaluate the density of rows with nuisance parameters of their own, exp(eta + t), which replace their predictors in `eta`."""
+    a = eta.shape[0] - 1
+    for k in range(a):
+        e = eta[1 + k]
+        for i in range(y.shape[0]):
+            e[i] = exp(e[i] + t[k])
+    e = eta[0]
+    s = slope[0]
+    for i in range(y.shape[0]):
+        log_p[i], s[i] = row(y[i], e[i], settings(eta[1:, i], t[a:]), slope[1:, i])
+
+
+def row_with_slopes(y: Any, eta: float, t: Any, slopes: Array) -> tuple[float, float]:
+    """Evaluate a row with one nuisance parameter as one that fills an array of slopes."""
+    log_p, slope, slopes[0] = row(y, eta, t)
+    return log_p, slope
 
 
 def sum_of_tile(

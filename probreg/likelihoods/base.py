@@ -437,9 +437,31 @@ class DifferentiableLikelihood(Likelihood):
         super().__init_subclass__(**more)
         forget_inherited(cls, _DENSITY)
 
+    @property
+    def density_rows(self) -> list[int]:
+        """The place of each linear predictor among those of the compiled density."""
+        return list(range(self.width))
+
+    @property
+    def density_width(self) -> int:
+        """The number of linear predictors of the compiled density."""
+        return self.width
+
+    @property
+    def density_nuisance(self) -> tuple[str, ...]:
+        """The nuisance parameters over whose logs the compiled density has slopes, in order."""
+        return self.nuisance
+
+    # numbers of the density that are not estimated
+    constants: tuple[float, ...] = ()
+
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        """The array t of the density, number by number: functions of aux (each may be an array) and of the given values."""
-        return ()
+        """The array t of the density, number by number: functions of aux (each may be an array) and of the constants."""
+        values = [aux[a] for a in self.nuisance]
+        density = self.compiled_density
+        if density is None or density.settings is None:
+            return (*values, *self.constants)
+        return tuple(density.settings(values, self.constants))
 
     def base_measure(self, y: Array) -> Array:
         """Return the terms of log p that the density omits, a function of y alone, (n,)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     Array,
@@ -246,6 +247,32 @@ class Distributional(SmoothLikelihood):
         information += np.eye(self.width)
         information[..., :1, :1] = self.base.information(first, **values)
         return information
+
+    @property
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        density = self.base.compiled_density
+        if density is None or density.settings is None:
+            return None
+        return density._replace(hessian=None, product=None, by_predictors=True)
+
+    @property
+    def density_rows(self) -> list[int]:
+        return [0, *map(self._place, self.with_formula)]
+
+    @property
+    def density_width(self) -> int:
+        return 1 + len(self.base.nuisance)
+
+    @property
+    def density_nuisance(self) -> tuple[str, ...]:
+        return self.base.nuisance
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        logs = [np.log(aux[a]) if a in aux else 0.0 for a in self.base.nuisance]
+        return (*logs, *self.base.constants)
+
+    def base_measure(self, y: Array) -> Array:
+        return self.base.base_measure(y)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

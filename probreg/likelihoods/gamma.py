@@ -1,10 +1,11 @@
 """Positive responses with a standard deviation proportional to the mean: gamma regression."""
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp
 from typing import Any
 
 import numpy as np
+from numpy import log, log1p, sqrt  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
@@ -14,7 +15,32 @@ from probreg.likelihoods.negative_binomial import (
     trigamma_rest,
 )
 from probreg.likelihoods.positive import PositiveLikelihood
-from probreg.special import LOG_2PI, digamma, gammainc, gammaln, polygamma
+from probreg.special import LOG_2PI, gammainc, polygamma
+
+
+def log_gamma_terms(a: Any) -> tuple[Any, Any]:
+    """a log a - a - log Gamma(a) and log a - digamma(a), without the differences of large numbers."""
+    # log Gamma(a) = log Gamma(z) - log a - sum_k<9 log(x + k), x = a + 1 and z = x + 9, with the series of DLMF 5.11.1 and 5.11.2
+    # at z; w = 1 / x, p is the product of 1 + k w, and q / p the sum of 1 / (1 + k w)
+    x = a + 1.0
+    w = 1.0 / x
+    z = x + 9.0
+    p = 1.0
+    q = 1.0
+    for k in range(1, 9):
+        q = q * (1.0 + k * w) + p
+        p = p * (1.0 + k * w)
+    first = log1p(1.0 / a)
+    rest = log1p(9.0 * w)
+    value = 10.0 - 0.5 * LOG_2PI + log(p * sqrt(z)) - stirling_series(z)
+    slope = 1.0 / a + w * q / p + 0.5 / z + digamma_rest(z)
+    return value - x * first - z * rest, slope - first - rest
+
+
+def _settings(values: Any, constants: Any) -> tuple[Any, Any, Any]:
+    a = 1.0 / values[0]
+    value, slope = log_gamma_terms(a)
+    return a, value, slope
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -50,7 +76,9 @@ class Gamma(PositiveLikelihood):
 
     name = "gamma"
     concave, may_diverge = True, False
-    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
+    compiled_density = CompiledDensity(
+        _evaluate_row, hessian=_row_hessian, settings=_settings
+    )
 
     def describe(self, response: str) -> str:
         return (
@@ -58,24 +86,12 @@ class Gamma(PositiveLikelihood):
         )
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, constant, _ = self.settings(**aux)
+        a, constant, _ = _settings([aux["phi"]], ())
         with np.errstate(all="ignore"):  # y <= 0, and exp of more than 709
             s = np.log(y) - np.log(self.mean(eta))
             value = a * (s - np.expm1(s)) + constant - np.log(y)
         inside = (np.asarray(y) > 0) & (s < np.inf)  # a mean that underflows to 0
         return np.where(inside, value, -np.inf)
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        a = 1.0 / np.asarray(aux["phi"], dtype=float)
-        large = np.maximum(a, 10.0)
-        # the terms of log Gamma and digamma for large a, without the differences of large numbers (DLMF 5.11.1 and 5.11.2)
-        constant = 0.5 * (np.log(large) - LOG_2PI) - stirling_series(large)
-        slope = 0.5 / large + digamma_rest(large)
-        return (
-            a,
-            np.where(a < 10.0, a * np.log(a) - a - gammaln(a), constant),
-            np.where(a < 10.0, np.log(a) - digamma(a), slope),
-        )
 
     def base_measure(self, y: Array) -> Array:
         return -np.log(y)
@@ -88,7 +104,7 @@ class Gamma(PositiveLikelihood):
 
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
         # with d = r - 1 - log r: d/du = a (d - log a + psi(a)), -d2/du2 = d/du + a^2 psi'(a) - a
-        a, _, slope_of_constant = self.settings(phi=phi)
+        a, _, slope_of_constant = _settings([phi], ())
         s = np.log(y / mu)
         slope = a * (np.expm1(s) - s - slope_of_constant)
         large = np.maximum(a, 10.0)

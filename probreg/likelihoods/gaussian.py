@@ -5,10 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
-from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LocationScaleLikelihood,
+    settings_of_scale,
+)
 from probreg.likelihoods.mixtures import of_normals
 from probreg.special import LOG_2PI, log_ndtr, ndtr
+
+
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # t = (sigma, -log sigma)
+    r = (y - eta) / t[0]
+    return t[1] - 0.5 * (r * r + LOG_2PI), r / t[0], r * r - 1.0
 
 
 @LIKELIHOODS.register
@@ -29,6 +39,8 @@ class Gaussian(LocationScaleLikelihood):
     in_pymc = "Normal", "sigma"
     wider = "fit a StudentT likelihood, which allows far responses"
     standard_variance = standard_information = 1.0
+    # for predictors of sigma: sums of least squares are those of moments
+    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_scale)
     compiled_quantile = staticmethod(of_normals)
 
     def describe(self, response: str) -> str:

@@ -1,24 +1,26 @@
 """Normal noise with the tails of Laplace noise: distant responses have bounded influence."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
-from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LocationScaleLikelihood,
+    settings_of_shape,
+)
 from probreg.special import ndtr, ndtri
 
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    # t = k, sigma, log(Z sigma)
+    # t = k, sigma, -log(Z sigma)
     r = (y - eta) / t[1]
     g = min(max(r, -t[0]), t[0])
-    return -g * (r - 0.5 * g) - t[2], g / t[1], r * g - 1.0
+    return -g * (r - 0.5 * g) + t[2], g / t[1], r * g - 1.0
 
 
 @LIKELIHOODS.register
@@ -51,7 +53,7 @@ class Huber(LocationScaleLikelihood):
     concave = True
     curvature_jumps = True
     wider = "take a smaller k, or fit a StudentT likelihood"
-    compiled_density = CompiledDensity(_evaluate_row)
+    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise that is normal within {self.k:g} sigma and exponential beyond"
@@ -110,5 +112,6 @@ class Huber(LocationScaleLikelihood):
             )
         return np.where(u < 0.5 * self._mass, r, -r)
 
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.k, aux["sigma"], np.log(self._mass * aux["sigma"])
+    @property
+    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.k, -float(np.log(self._mass))

@@ -1,10 +1,11 @@
 """Positive responses with a variance proportional to the cube of the mean: inverse Gaussian regression."""
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp
 from typing import Any
 
 import numpy as np
+from numpy import log  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
@@ -19,6 +20,10 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     d = (r - 1.0) / y
     half = 0.5 * t[0] * d * (r - 1.0)
     return t[1] - half, t[0] * d * r, half - 0.5
+
+
+def _settings(values: Any, constants: Any) -> tuple[Any, Any]:
+    return 1.0 / values[0], -0.5 * (log(values[0]) + LOG_2PI)
 
 
 def _row_hessian(y: float, eta: float, t: Array) -> float:
@@ -44,7 +49,9 @@ class InverseGaussian(PositiveLikelihood):
     """
 
     name = "inverse_gaussian"
-    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
+    compiled_density = CompiledDensity(
+        _evaluate_row, hessian=_row_hessian, settings=_settings
+    )
 
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the log scale, with inverse Gaussian variance phi mean^3"
@@ -55,9 +62,6 @@ class InverseGaussian(PositiveLikelihood):
             square = (y / self.mean(eta) - 1.0) ** 2 / y
             value = -0.5 * (square / phi + np.log(phi) + LOG_2PI) - 1.5 * np.log(y)
         return np.where(np.asarray(y) > 0, value, -np.inf)
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return 1.0 / aux["phi"], -0.5 * (np.log(aux["phi"]) + LOG_2PI)
 
     def base_measure(self, y: Array) -> Array:
         return -1.5 * np.log(y)

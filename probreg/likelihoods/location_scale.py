@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy import log  # of numbers and arrays
 
 from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import Incompatible
@@ -21,6 +22,16 @@ from probreg.likelihoods.response import (
     positive_response,
 )
 from probreg.special import log1mexp
+
+
+def settings_of_scale(values: Any, constants: Any) -> tuple[Any, Any]:
+    """t = (s, -log s) of a compiled density."""
+    return values[0], -log(values[0])
+
+
+def settings_of_shape(values: Any, constants: Any) -> tuple[Any, Any, Any]:
+    """t = (shape, s, log f(0) - log s), of the constants (shape, log f(0))."""
+    return constants[0], values[0], constants[1] - log(values[0])
 
 
 class AdditiveNoise(UnivariateLikelihood):
@@ -324,9 +335,6 @@ class LogLocationScaleLikelihood(StandardDensity):
 
     def base_measure(self, y: Array) -> Array:
         return self.log_transform_slope(y)
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.scale(aux), np.log(self.scale(aux))
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         s = self.scale(aux)

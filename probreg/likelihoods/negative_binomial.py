@@ -5,7 +5,7 @@ from math import exp
 from typing import Any, Literal
 
 import numpy as np
-from numpy import log1p  # of numbers and arrays
+from numpy import log, log1p  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import (
@@ -130,6 +130,11 @@ def _evaluate_linear_row(y: float, eta: float, t: Array) -> tuple[float, float, 
     return log_p, over_eta - over_v, over_v
 
 
+def _settings(values: Any, constants: Any) -> tuple[Any, Any]:
+    alpha = values[0] + 1e-150  # as `_inverse_dispersion`
+    return 1.0 / alpha, log(alpha)
+
+
 def _row_hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta + t[1]))
     # -d^2 log p / d eta^2 = (y + r) q (1 - q).
@@ -167,13 +172,15 @@ class NegativeBinomial(CountLikelihood):
     name = "negative_binomial"
     nuisance = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
-    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
+    compiled_density = CompiledDensity(
+        _evaluate_row, hessian=_row_hessian, settings=_settings
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
         if self.is_linear:
-            density = CompiledDensity(_evaluate_linear_row)
+            density = CompiledDensity(_evaluate_linear_row, settings=_settings)
             object.__setattr__(self, "compiled_density", density)
 
     @property
@@ -213,9 +220,6 @@ class NegativeBinomial(CountLikelihood):
 
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return _inverse_dispersion(aux), -np.log(_inverse_dispersion(aux))
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit

@@ -9,7 +9,10 @@ import numpy as np
 from probreg.arguments.scalars import Number
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
-from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LocationScaleLikelihood,
+    settings_of_shape,
+)
 from probreg.special import gammaincc, gammaln
 
 # residual relative to y and eta below which it is rounding, which |r|^(p - 1) magnifies
@@ -60,7 +63,7 @@ class PowerNoise(LocationScaleLikelihood):
     centre = "centre"
     concave = True
     wider = "take a smaller p, or fit a StudentT likelihood"
-    compiled_density = CompiledDensity(_evaluate_row)
+    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
 
     @property
     def expected_curvature(self) -> bool:  # type: ignore[override]
@@ -141,5 +144,6 @@ class PowerNoise(LocationScaleLikelihood):
         # sigma^p |r / sigma|^p = |r|^p
         return float(aux["sigma"]) ** self.p
 
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.p, aux["sigma"], self._log_constant - np.log(aux["sigma"])
+    @property
+    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.p, self._log_constant

@@ -9,7 +9,10 @@ import numpy as np
 from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
-from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LocationScaleLikelihood,
+    settings_of_shape,
+)
 from probreg.special import log_student_constant, stdtr
 
 
@@ -51,7 +54,7 @@ class StudentT(LocationScaleLikelihood):
     wider = "take fewer degrees of freedom nu"
     centre = "centre"
     in_pymc = "StudentT", "sigma"
-    compiled_density = CompiledDensity(_evaluate_row)
+    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
@@ -91,12 +94,9 @@ class StudentT(LocationScaleLikelihood):
     ) -> Array:
         return rng.standard_t(self.nu, shape)
 
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return (
-            self.nu,
-            aux["sigma"],
-            log_student_constant(self.nu) - np.log(aux["sigma"]),
-        )
+    @property
+    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.nu, log_student_constant(self.nu)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         kind, parameters = super().pymc(eta, **aux)

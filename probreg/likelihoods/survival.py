@@ -9,15 +9,18 @@ import numpy as np
 from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
-from probreg.likelihoods.location_scale import LogLocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LogLocationScaleLikelihood,
+    settings_of_scale,
+)
 from probreg.special import digamma, expit, gammaln, log1mexp
 
 
 def _weibull_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    # t = (s, log s); log f(r) = r - e^r, g = e^r - 1
+    # t = (s, -log s); log f(r) = r - e^r, g = e^r - 1
     r = (log(y) - eta) / t[0]
     e = exp(r)
-    return r - e - t[1], (e - 1.0) / t[0], r * (e - 1.0) - 1.0
+    return r - e + t[1], (e - 1.0) / t[0], r * (e - 1.0) - 1.0
 
 
 def _logistic_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -27,7 +30,7 @@ def _logistic_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     g = (1.0 - e) / (1.0 + e)
     if r < 0.0:
         g = -g
-    return -abs(r) - 2.0 * log1p(e) - t[1], g / t[0], r * g - 1.0
+    return -abs(r) - 2.0 * log1p(e) + t[1], g / t[0], r * g - 1.0
 
 
 class _ExtremeValue(LogLocationScaleLikelihood):
@@ -117,7 +120,7 @@ class Weibull(_ExtremeValue):
 
     name = "weibull"
     nuisance = ("scale",)
-    compiled_density = CompiledDensity(_weibull_row)
+    compiled_density = CompiledDensity(_weibull_row, settings=settings_of_scale)
 
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the log scale, Weibull with shape 1 / scale"
@@ -136,6 +139,7 @@ class Exponential(_ExtremeValue):
 
     name = "exponential"
     wider = "fit a Weibull likelihood, whose hazard may change with time"
+    constants = 1.0, 0.0
     compiled_density = CompiledDensity(_weibull_row)
 
     def describe(self, response: str) -> str:
@@ -165,7 +169,7 @@ class LogLogistic(LogLocationScaleLikelihood):
     centre = "median"
     concave = True  # in eta
     standard_information = 1.0 / 3.0
-    compiled_density = CompiledDensity(_logistic_row)
+    compiled_density = CompiledDensity(_logistic_row, settings=settings_of_scale)
 
     def describe(self, response: str) -> str:
         return f"the median of {response} on the log scale, log-logistic with shape 1 / scale"

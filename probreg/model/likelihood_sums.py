@@ -16,6 +16,7 @@ import numpy as np
 from probreg.compiled import CompiledDensity, loops_of
 from probreg.data import AnyMoments, Block, Frame, Moments
 from probreg.data.rows import plus_offset, times_weights
+from probreg.data.unwritten import PredictorColumns
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.linalg import weighted_gram
 
@@ -104,6 +105,7 @@ def compiled_density_of(
     rows = max(block.rows, _whole.get())
     if (
         not isinstance(likelihood, DifferentiableLikelihood)
+        or likelihood.least_squares
         or rows * points * likelihood.width < COMPILED
     ):
         return None
@@ -164,13 +166,13 @@ def log_densities_at(
             rows.y, rows.eta(beta), **likelihood.at_rows(aux, rows.precision)
         )
     values = loops_of(density).values
-    points = writable(beta.swapaxes(1, 2))
+    points = writable(density_coefficients(block.X, likelihood, beta).swapaxes(1, 2))
     settings = likelihood.settings(**{k: v[:, 0] for k, v in aux.items()})
     t = np.array([np.broadcast_to(v, S) for v in settings])
     t = writable(t.reshape(len(settings), S).T)
 
     def compiled(rows: Block) -> Array:
-        X, y, _, offset = plain_rows(rows, rows.X, likelihood.width)
+        X, y, _, offset = plain_rows(rows, rows.X, likelihood)
         log_p = np.empty((S, rows.rows))
         values(X, y, offset, points, t, log_p)
         log_p += base_measure_of_rows(rows, likelihood)
@@ -179,15 +181,37 @@ def log_densities_at(
     return compiled
 
 
-def plain_rows(rows: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
-    """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (m, b)."""
+def density_places(X: Any, likelihood: DifferentiableLikelihood) -> Array:
+    """The place of each entry of vec(beta) among the coefficients of rows X (n, p) in compiled loops, (p, width) row by row."""
+    rows = np.array(likelihood.density_rows)
+    first = likelihood.density_width * np.arange(X.shape[1])
+    if isinstance(X, PredictorColumns):
+        return first + rows[X.owner]
+    return np.add.outer(first, rows).ravel()
+
+
+def density_coefficients(
+    X: Any, likelihood: DifferentiableLikelihood, beta: Array
+) -> Array:
+    """The coefficients (..., p, width) of compiled loops from beta (..., p, m)."""
+    *points, p, _ = beta.shape
+    values = np.zeros((*points, p * likelihood.density_width))
+    values[..., density_places(X, likelihood)] = beta.reshape(*points, -1)
+    return values.reshape(*points, p, -1)
+
+
+def plain_rows(
+    rows: Block, U: Any, likelihood: DifferentiableLikelihood
+) -> tuple[Array, Array, Array, Array]:
+    """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (width, b)."""
     w = np.zeros(0)
     offset = np.zeros((0, rows.rows))
     y = rows.y
     if rows.weights is not None:
         w = writable(rows.weights)
     if rows.offset is not None:
-        offset = np.broadcast_to(rows.offset, (rows.rows, m)).T
+        offset = np.zeros((likelihood.density_width, rows.rows))
+        offset[likelihood.density_rows] = rows.offset.T
     if (
         rows.precision is not None
     ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
@@ -284,18 +308,21 @@ def _derivative_sums(
 ) -> Callable[[Block], Sums]:
     """The sums of `value_grad_hessian` over a part by compiled code; with a curvature no nuisance parameter is unknown."""
     derivatives, (p, m) = loops_of(density).derivatives, gamma.shape
-    beta = writable(gamma)
+    nuisance = likelihood.density_nuisance
+    size = p * likelihood.density_width
+    pick = [size + nuisance.index(name) for name in unknown]
     t = np.array(likelihood.settings(**aux), dtype=float)
     pairs = np.triu_indices(m)
-    pick = [p * m + likelihood.nuisance.index(name) for name in unknown]
 
     def part(rows: Block) -> Sums:
-        slope = np.empty(p * m + len(likelihood.nuisance))
+        beta = writable(density_coefficients(rows.X, likelihood, gamma))
+        slope = np.empty(size + len(nuisance))
         H = np.empty((len(pairs[0]) if curved else 0, p, p))
         U = rows.X if frame is None else frame.rows(rows.X)
-        value = derivatives(*plain_rows(rows, U, m), beta, t, slope, H)
+        value = derivatives(*plain_rows(rows, U, likelihood), beta, t, slope, H)
         value += _base_measure(rows, likelihood) if curved or unknown else np.nan
-        slopes = np.array(value), slope[: p * m].reshape(p, m), slope[pick]
+        of_beta = slope[density_places(rows.X, likelihood)].reshape(p, m)
+        slopes = np.array(value), of_beta, slope[pick]
         if not curved:
             return slopes
         full = np.empty((p, m, p, m))

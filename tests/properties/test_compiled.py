@@ -411,6 +411,34 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
     check(model_for(likelihood, prior, weights=np.arange(60) % 3 + 1.0, **more))
 
 
+BY_PREDICTORS = [
+    (v, v.parameters[1])
+    for v in sorted(LIKELIHOOD_CASES, key=lambda v: not v.least_squares)
+    if v.compiled_density is not None and v.compiled_density.settings is not None
+]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "parameter"),
+    covering(BY_PREDICTORS, name=named),
+)
+def test_formulas_of_parameters_have_the_compiled_density_of_their_likelihood(
+    likelihood, parameter
+):
+    rng = np.random.default_rng(6)
+    x, z = rng.normal(size=(2, 40))
+    y = likelihood.sample(rng, 0.3 * x[:, None], **auxiliaries(likelihood))
+    data = {"x": x, "z": z, "y": y, "e": rng.uniform(0.5, 1.5, 40)}
+    model = pr.Model.from_formula(
+        {"y": "y ~ x + offset(e)", parameter: "~ z"},
+        data,
+        likelihood=likelihood,
+        prior=pr.Normal(1.3),
+    )
+    assert compiled_obstacle(model) is None
+    check(model)
+
+
 @pytest.mark.parametrize("sigma_units", [False, True])
 def test_several_priors_with_one_compiled_density_are_one_sum(sigma_units):
     """Also where their scales are in units of a known noise scale."""

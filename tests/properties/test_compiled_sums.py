@@ -27,7 +27,9 @@ SIZES = (
 COMPILED = [
     v
     for v in LIKELIHOOD_CASES
-    if isinstance(v, SmoothLikelihood) and v.compiled_density is not None
+    if isinstance(v, SmoothLikelihood)
+    and v.compiled_density is not None
+    and not v.least_squares  # summed by moments
 ]
 # The plain functions of every density are asked in test_compiled.py.
 every = pytest.mark.parametrize("likelihood", compiled_cases(COMPILED))

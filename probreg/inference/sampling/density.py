@@ -598,33 +598,38 @@ class SampledDensity:
         if None in densities or len(densities) > 1:
             return None
         assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
-        A = self.at.A
+        A = np.zeros(
+            (rows.tiles.shape[1] * likelihood.density_width, self.at.A.shape[1])
+        )
+        centre = np.zeros(len(A))
+        A[rows.places], centre[rows.places] = self.at.A, self.at.centre
         m = self.model.shape[1]
         unit = float(likelihood.noise(self.model.fixed))
         normal_parts = parts_of(normal, m)
 
         def log_normal(z: Array) -> tuple[float, Array]:
-            theta = self.at.centre + A @ z
+            theta = self.at.centre + self.at.A @ z
             slopes = np.zeros(len(theta))
             parts = [
                 p.add(theta, unit if p.relative else 1.0, slopes)[0]
                 for p in normal_parts
             ]
-            return sum(parts), A.T @ slopes
+            return sum(parts), self.at.A.T @ slopes
 
         # normal priors: log p = top + slope'z - z'Q z / 2
         top, slope = log_normal(np.zeros(self.size))
         Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
+        entries, *scales = _entries_with_scales(others, m, unit)
         density, settings = next(iter(densities), None) or (None, ())
         arrays = (
             rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**self.model.fixed), dtype=float),
-            self.at.centre, A, -slope, Q, *_entries_with_scales(others, m, unit), np.array(settings, dtype=float),
+            centre, A, -slope, Q, rows.places[entries], *scales, np.array(settings, dtype=float),
             np.array([top + rows.constant]),
         )  # fmt: skip
         # The C function needs writable arrays in C order.
         data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
         parts = rows.density, rows.y.ndim > 1, density
-        return CompiledTarget(parts, data, len(likelihood.nuisance))
+        return CompiledTarget(parts, data, len(likelihood.density_nuisance))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,15 @@ import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
 from probreg.data.rows import plus_offset
+from probreg.data.unwritten import PredictorColumns
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.likelihoods import DifferentiableLikelihood
-from probreg.model.likelihood_sums import base_measure_of_rows, plain_rows
+from probreg.model.likelihood_sums import (
+    base_measure_of_rows,
+    density_places,
+    plain_rows,
+)
 from probreg.model.model import Model
 
 # (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
@@ -32,6 +37,7 @@ class RowArrays:
     w: Array
     offset: Array
     constant: float
+    places: Array  # of the entries of vec(beta), see `density_places`
 
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
@@ -40,10 +46,13 @@ class RowArrays:
         block = model.design.block
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
-        X, y, w, offset = plain_rows(block, block.X, model.shape[1])
+        X, y, w, offset = plain_rows(block, block.X, likelihood)
         base = base_measure_of_rows(block, likelihood)
         constant = float(base @ w if len(w) else base.sum())
-        return cls(likelihood.compiled_density, tiles_of(X), y, w, offset, constant)
+        places = density_places(block.X, likelihood)
+        return cls(
+            likelihood.compiled_density, tiles_of(X), y, w, offset, constant, places
+        )
 
 
 def sum_of_moments(model: Model) -> Sum:
@@ -74,17 +83,21 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)
     gradient = loops_of(rows.density).gradient
-    p, m = model.shape
-    nuisance = len(likelihood.nuisance)
-    unknown = [p * m + likelihood.nuisance.index(a) for a in model.unknown]
-    places = np.array([*range(p * m), *unknown])
+    p = model.shape[0]
+    m = likelihood.density_width
+    k = len(rows.places)
+    nuisance = likelihood.density_nuisance
+    unknown = [p * m + nuisance.index(a) for a in model.unknown]
+    places = np.array([*rows.places, *unknown])
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        slopes_of_rows = np.empty(p * m + (nuisance if unknown else 0))
+        slopes_of_rows = np.empty(p * m + (len(nuisance) if unknown else 0))
         t = np.array(likelihood.settings(**aux), dtype=float)
-        beta = theta[: p * m].reshape(p, m)
+        beta = np.zeros(p * m)
+        beta[rows.places] = theta[:k]
         value = gradient(
-            rows.tiles, rows.y, rows.w, rows.offset, beta, t, slopes_of_rows, *work_of(rows.tiles, m, nuisance)
+            rows.tiles, rows.y, rows.w, rows.offset, beta.reshape(p, m), t, slopes_of_rows,
+            *work_of(rows.tiles, m, len(nuisance)),
         )  # fmt: skip
         slopes += slopes_of_rows.take(places)
         return float(value + rows.constant)
@@ -105,16 +118,17 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     d = replace(d, weights=None, precision=None)
     beta = theta[: p * m].reshape(p, m)
     aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
-    places = [*range(m), *(m + likelihood.nuisance.index(a) for a in model.unknown)]
+    width = likelihood.width
+    nuisance = [width + likelihood.nuisance.index(a) for a in model.unknown]
     with np.errstate(all="ignore"):
         eta = plus_offset(d.X @ beta, d.offset)
         log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **aux)
-    g = g[:, places]
-    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
+    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :width]).ravel(), g[:, nuisance].sum(0)]
     g = np.abs(g)
-    size = np.r_[
-        np.abs(log_p).sum(), (np.abs(d.X).T @ g[:, :m]).ravel(), g[:, m:].sum(0)
-    ]
+    sizes = np.abs(np.asarray(d.X)).T @ g[:, :width]
+    if isinstance(d.X, PredictorColumns):
+        sizes = d.X.pick(sizes)
+    size = np.r_[np.abs(log_p).sum(), sizes.ravel(), g[:, nuisance].sum(0)]
     part = replace(model, design=d)
     slopes = np.zeros(len(theta))
     value = sum_of_rows(part, RowArrays.of(part))(theta, aux, slopes)
