@@ -197,6 +197,7 @@ BROKEN = [
     ("dispersion", overdispersed),
     ("dispersion", clustered),
     ("distribution", zeros),
+    ("zeros", zeros),
     ("calibration", bump),
     ("calibration", bump_of_three),
     ("linearity", used_up),
@@ -209,7 +210,7 @@ def ten_of(build):
 
 
 HOME = {
-    (name, "poisson" if name in ("dispersion", "distribution") else "gaussian")
+    (name, "poisson" if name in ("dispersion", "distribution", "zeros") else "gaussian")
     for name in MINE
 } | {("calibration", "bernoulli")}
 

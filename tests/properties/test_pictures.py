@@ -133,6 +133,8 @@ def told(name: str) -> Any:
         return posterior()
     if name == "reliability":
         return fit_of("bernoulli")
+    if name == "rootogram":
+        return fit_of("poisson")
     if name == "smooth":
         return pr.gam("gaussian ~ s(z) + s(`age of the patient`)", table())
     if name == "effects":
@@ -358,6 +360,24 @@ def test_a_rootogram_shows_the_expected_number_of_rows_of_each_count():
     )
     expected = poisson.pmf(np.arange(y.max() + 1)[:, None], mean).sum(1)
     np.testing.assert_allclose(ax.lines[0].get_ydata() ** 2, expected, rtol=1e-9)
+
+
+def test_bars_of_a_rootogram_hang_from_the_expected_frequencies():
+    fit = fit_of("poisson")
+    ax = plot.rootogram(fit, prob=0.9).axes[0]
+    y, mean = table()["poisson"].to_numpy(), fit.predictive().mean()
+    p = poisson.pmf(np.arange(y.max() + 1)[:, None], mean)
+    top = ax.lines[-1].get_ydata()
+    np.testing.assert_allclose(top**2, p.sum(1), rtol=1e-9)
+    bottom = [bar.get_y() + bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(bottom, top - np.sqrt(np.bincount(y)), atol=1e-9)
+    corners = ax.collections[0].get_paths()[0].vertices
+    half = 1.6448536269514722 * np.sqrt((p * (1.0 - p)).sum(1))
+    lowest = top - np.sqrt(p.sum(1) + half)
+    for k, end in enumerate(lowest):
+        assert np.abs(corners - [k, end]).sum(1).min() < 1e-9
+    with pytest.raises(pr.Incompatible, match="counts"):
+        plot.rootogram(fit_of("gaussian"))
 
 
 def test_chains_show_single_parameters_of_a_factor():

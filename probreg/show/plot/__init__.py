@@ -12,6 +12,7 @@ from probreg.show.plot.effects import effects
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.prior_weight import prior_weight
 from probreg.show.plot.reliability import reliability
+from probreg.show.plot.rootogram import rootogram
 from probreg.show.plot.simulation import bias_variance, sbc
 from probreg.show.plot.smooth import smooth
 from probreg.show.plot.survival import survival
@@ -29,6 +30,7 @@ __all__ = [
     "prior_weight",
     "rank",
     "reliability",
+    "rootogram",
     "sbc",
     "smooth",
     "survival",

@@ -23,6 +23,7 @@ from probreg.show.plot.observations import (
     observations,
 )
 from probreg.show.plot.reliability import draw_shares, forecasts_of_fit
+from probreg.show.plot.rootogram import count_frequencies, draw_expected
 from probreg.show.plot.style import (
     GREY,
     INK,
@@ -187,24 +188,10 @@ def _draw_response(ax: Any, fit: Fit, seen: Observations) -> None:
 
 def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw the roots of the observed (bars) and expected (line) frequencies of each count or group of counts."""
-    max_bars = 25  # bars of a rootogram
-    y = seen.y
-    w = seen.weights
-    upper = float(y.max()) + 1.0
-    step = int(np.ceil(upper / max_bars))
-    edges = np.arange(0.0, upper + step, step)
-    observed = np.histogram(y, edges - 0.5, weights=w)[0]
-    # E sum_i w_i 1[a <= Y_i < b] = sum_i w_i (F_i(b - 1) - F_i(a - 1)), and F_i(-1) = 0
-    below = [
-        float((w * seen.predictive.cdf(np.full(len(y), edge - 1.0))).sum())
-        for edge in edges[1:]
-    ]
-    expected = np.diff([0.0, *below])
-    middle = (edges[:-1] + edges[1:] - 1.0) / 2.0
-    ax.bar(middle, np.sqrt(observed), width=0.8 * step, color=LIGHT, label="observed")
-    look = mark(0) | {"markersize": 3.5, "linewidth": 1.2}
-    ax.plot(middle, np.sqrt(expected), label="expected", **look)
-    label(ax, x=shorten(fit.model.design.response), y="root of the number of rows")
+    counts = count_frequencies(seen)
+    roots = np.sqrt(counts.observed)
+    ax.bar(counts.middle, roots, 0.8 * counts.step, color=LIGHT, label="observed")
+    draw_expected(ax, fit, counts)
 
 
 def _draw_calibration(ax: Any, fit: Fit, seen: Observations) -> None:
