@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
+from matplotlib.container import BarContainer
 from scipy.stats import poisson
 
 import probreg as pr
@@ -171,6 +172,8 @@ def hues(fig: Any) -> dict[str, str]:
             f"rows {i}": to_hex(c.get_edgecolor()[0]) for i, c in enumerate(rings)
         }
         for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
+            if isinstance(handle, BarContainer):
+                handle = handle.patches[0]
             take = (
                 handle.get_color
                 if hasattr(handle, "get_color")

@@ -129,6 +129,7 @@ def rootogram(
     words = f"{100 * prob:g} % of data from the model"
     ax.fill_between(counts.middle, *ends, label=words, **look)
     ax.axhline(0.0, **REFERENCE)
+    ax.use_sticky_edges = False  # room above the highest bar
     draw_expected(ax, fit, counts)
     top_legend(fig, [ax])
     footnote(fig, ". ".join(part for part in (method_name(fit), seen.note) if part))
