@@ -458,8 +458,8 @@ class Fit(FitStatistics):
         covariance : str or DataArray, optional
             The source of standard errors and intervals of the coefficients, as in `interval`.
         exp : bool
-            Whether to exponentiate coefficients and interval ends into odds ratios (logit link), rate ratios (log link of counts) or
-            ratios of means (other log links).
+            Whether to exponentiate coefficients and interval ends into odds ratios (logit link), rate ratios (log link of counts),
+            ratios of means or medians (other log links), and ratios (several parameters with formulas).
             std_error is then by the delta method, and statistic and p are unchanged; a posterior has the median.
 
         Returns

@@ -187,14 +187,16 @@ def _table_attributes(
 
 
 def ratio_name(likelihood: Likelihood) -> str:
-    """Return the name of exp(coefficient): a log link of counts has rate ratios, of other responses ratios of means.
+    """Return the name of exp(coefficient), such as "odds ratio"; with formulas for several parameters it is "ratio".
 
-    >>> from probreg.likelihoods import Bernoulli, Poisson
-    >>> ratio_name(Poisson()), ratio_name(Bernoulli())
-    ('rate ratio', 'odds ratio')
+    >>> from probreg.likelihoods import Bernoulli, LogLogistic, Poisson
+    >>> [ratio_name(likelihood()) for likelihood in (Poisson, Bernoulli, LogLogistic)]
+    ['rate ratio', 'odds ratio', 'ratio of medians']
     """
-    if likelihood.link is LOG and likelihood.is_count:
-        return "rate ratio"
+    if likelihood.width > 1 and not likelihood.outcomes:
+        return "ratio"
+    if likelihood.link is LOG:
+        return "rate ratio" if likelihood.is_count else f"ratio of {likelihood.centre}s"
     return likelihood.link.ratio
 
 

@@ -75,6 +75,9 @@ class Gamma(PositiveLikelihood):
     """
 
     name = "gamma"
+    wider = (
+        "fit an InverseGaussian likelihood, whose variance grows faster with the mean"
+    )
     concave, may_diverge = True, False
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, settings=_settings

@@ -123,7 +123,7 @@ class Weibull(_ExtremeValue):
     compiled_density = CompiledDensity(_weibull_row, settings=settings_of_scale)
 
     def describe(self, response: str) -> str:
-        return f"the mean of {response} on the log scale, Weibull with shape 1 / scale"
+        return f"the 63 % quantile of {response} on the log scale, Weibull with shape 1 / scale"
 
 
 @LIKELIHOODS.register

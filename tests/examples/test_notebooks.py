@@ -1,4 +1,4 @@
-"""The notebooks of docs/notebooks run from the first cell to the last, each in one fresh process, and what they end a cell with is shown."""
+"""The notebooks of docs run from the first cell to the last, each in one fresh process, and what they end a cell with is shown."""
 
 import json
 import pathlib
@@ -10,7 +10,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = sorted(
-    p for p in (ROOT / "docs" / "notebooks").glob("*.md") if p.stem != "README"
+    p
+    for p in (ROOT / "docs").glob("*/*.md")
+    if p.read_text().startswith("---\nfile_format: mystnb")
 )
 CELL = re.compile(
     r"^```\{code-cell\} ipython3\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE

@@ -2,7 +2,6 @@
 
 import pickle
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from probreg.fits.summary import ratio_name
 from probreg.inference.base import reported_estimate
 from probreg.inference.reported import reported_parameters
 from probreg.likelihoods import OfTrials, SmoothLikelihood
+from probreg.likelihoods.distributional import with_predictors
 from tests.properties.cases import (
     LIKELIHOOD_CASES,
     covering,
@@ -587,5 +587,6 @@ def test_what_a_fit_explains_does_not_depend_on_the_unit_of_the_response(unit):
 def test_a_log_link_has_rate_ratios_for_counts_and_ratios_of_means_otherwise():
     model = pr.Model.from_arrays([0.0, 1.0, 2.0], [1, 2, 4], likelihood="poisson")
     assert "rate ratios, exp of" in repr(pr.fit(model).summary(exp=True))
-    other = SimpleNamespace(link=pr.likelihoods.Poisson.link)
-    assert ratio_name(other) == "ratio of means"
+    assert ratio_name(pr.Gamma()) == "ratio of means"
+    assert ratio_name(pr.LogLogistic()) == "ratio of medians"
+    assert ratio_name(with_predictors(pr.Gamma(), ["log phi"])) == "ratio"
