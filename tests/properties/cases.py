@@ -17,7 +17,7 @@ import pytest
 import probreg as pr
 from probreg.arguments.scalars import declared_fields
 from probreg.inference import METHODS, Method
-from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
+from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials, SmoothLikelihood
 from probreg.priors import (
     AUX_PRIORS,
     PRIORS,
@@ -96,14 +96,13 @@ LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 
 
 def likelihood_kind(likelihood: Likelihood, *_: Any) -> tuple[Any, ...]:
-    """What methods see of a likelihood, the same for all that share a base class and their kinds of parameters. Laws of methods
+    """What methods see of a likelihood: its derivatives and its kinds of parameters. Laws of methods
     have quick cases of each kind; laws of a likelihood's own code have one of each likelihood."""
     return (
-        *type(likelihood).__bases__,
+        isinstance(likelihood, SmoothLikelihood),
         likelihood.width > 1,
         bool(likelihood.nuisance),
         likelihood.least_squares,
-        likelihood.concave,
     )
 
 

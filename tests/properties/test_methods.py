@@ -72,7 +72,7 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
             k.name,
             *(("modes",) if modes(m, k) else map(type, m.aux.values())),
         ),
-        one_in=12,
+        one_in=36,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
 
@@ -515,7 +515,7 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
         likelihood_kind,
         lambda v, p, k: k.name,
         lambda v, p, k: (type(p), p and p.sigma_units),
-        one_in=4,
+        one_in=8,
     ),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
