@@ -89,6 +89,7 @@ from .likelihoods import (
     LIKELIHOODS as LIKELIHOODS,
     Bernoulli as Bernoulli,
     Beta as Beta,
+    BetaBinomial as BetaBinomial,
     Binomial as Binomial,
     Categorical as Categorical,
     Gamma as Gamma,

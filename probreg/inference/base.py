@@ -502,18 +502,21 @@ def improper_aux(method: Method, model: Model) -> str | None:
     """Return why the posterior has infinite mass at the boundary of a nuisance
     parameter, or None.
 
-    If the likelihood at v = 0 is the likelihood of a limiting model, it does not
-    decrease as v goes to 0, and the integral
+    If the likelihood at v = 0, or as v goes to infinity, is the likelihood of a limiting model, it does not
+    decrease as v goes there, and the integral
     of dv / v diverges.
     """
-    for name in model.unknown:
-        if name in model.likelihood.at_zero and isinstance(
-            model.aux_prior(name), Reference
-        ):
-            return (
-                f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at 0 "
-                f"({model.likelihood.at_zero[name]}): give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
-            )
+    likelihood = model.likelihood
+    for end, limits, prior in (
+        ("0", likelihood.at_zero, "HalfNormal(1.0)"),
+        ("infinity", likelihood.at_infinity, "HalfNormal(20.0)"),
+    ):
+        for name in model.unknown:
+            if name in limits and isinstance(model.aux_prior(name), Reference):
+                return (
+                    f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {end} "
+                    f"({limits[name]}): give it a proper prior, such as aux={{{name!r}: {prior}}}"
+                )
     return None
 
 

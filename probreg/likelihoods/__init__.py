@@ -22,6 +22,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.beta import Beta as Beta
+from probreg.likelihoods.beta_binomial import BetaBinomial as BetaBinomial
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.censored import Censored as Censored, Truncated as Truncated

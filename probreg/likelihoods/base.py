@@ -40,6 +40,7 @@ LikelihoodName = Annotated[
         "absolute",
         "bernoulli",
         "beta",
+        "beta_binomial",
         "binomial",
         "categorical",
         "censored",
@@ -144,6 +145,8 @@ class Likelihood(ABC):
     # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;
     # write a parameter such that its limit is at 0, for instance 1 / shape
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    # the same of a nuisance parameter at infinity, such as a precision
+    at_infinity: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -572,6 +575,8 @@ class OfTrials(OfClasses):
     """y counts the trials of a row: the successes, or the counts of each class. One row is one observation."""
 
     single: ClassVar[str]  # the name of the likelihood of one trial
+    # whether the trials of a row depend on each other, so that they are no units of a sample
+    dependent_trials: ClassVar[bool] = False
     # of every row, where it is one number that is known without y
     trials: int | None = None
 

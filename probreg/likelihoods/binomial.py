@@ -26,7 +26,7 @@ from probreg.likelihoods.response import whole_counts
 from probreg.special import betainc, gammaln
 
 
-def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def evaluate_binomial_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     k = y[0]
     n = y[1]
     e = exp(-abs(eta))
@@ -73,7 +73,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     levels = ()
     support = np.arange(500.0)
     event_remedy = "p(k, n) counts the event; to count the other one, write p(n - k, n)"
-    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
+    compiled_density = CompiledDensity(evaluate_binomial_row, hessian=_row_hessian)
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
@@ -85,18 +85,19 @@ class Binomial(BinaryLikelihood, OfTrials):
 
     def encode(self, values: Array) -> Array:
         """Return (n, 2), successes and trials, from such pairs, or from successes (n,) with `trials`."""
+        kind = type(self).__name__
         values = np.asarray(values)
         if values.ndim == 1 and self.trials is None:
             raise DataError(
-                "a Binomial response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
+                f"a {kind} response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
             )
         if values.ndim == 1:
-            k = whole_counts(values, "Binomial")
+            k = whole_counts(values, kind)
             values = np.stack([k, np.full(len(k), float(self.trials or 1))], -1)
-        y = whole_counts(values, "Binomial")
+        y = whole_counts(values, kind)
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(
-                f"a Binomial response is successes and trials, one of each per row; got an array of shape {y.shape}"
+                f"a {kind} response is successes and trials, one of each per row; got an array of shape {y.shape}"
             )
         bad = np.flatnonzero(y[:, 0] > y[:, 1])
         if len(bad):
@@ -107,11 +108,11 @@ class Binomial(BinaryLikelihood, OfTrials):
             return y
         bad = np.flatnonzero(y[:, 1] != self.trials)
         if len(bad):
-            message = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
+            message = f" has {y[bad[0], 1]:g} trials, and this {kind} has {self.trials} in every row"
             raise row_error("", bad[0], message)
         return y
 
-    def of_counts(self) -> "Binomial":
+    def of_counts(self) -> Self:
         return self
 
     def given(self, y: Array) -> dict[str, Array]:
@@ -139,7 +140,7 @@ class Binomial(BinaryLikelihood, OfTrials):
 
     def size(self, **known: Any) -> Any:
         return require_trials(
-            "Binomial",
+            type(self).__name__,
             known if self.trials is None else {"trials": self.trials, **known},
         )
 

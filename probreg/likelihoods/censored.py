@@ -407,7 +407,9 @@ class Truncated(OfBase):
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         centre = self.base.saturated_predictor(y, **aux)
-        far = FAR * np.asarray(self.base.noise(aux))[..., None]
+        # 40 to each side are the limit of counts to all digits, and farther off the score is rounding error
+        reach = 40.0 if self.base.is_discrete else FAR
+        far = reach * np.asarray(self.base.noise(aux))[..., None]
         return find_zero_score(
             partial(self.score, y, **aux), centre - far, centre + far
         )

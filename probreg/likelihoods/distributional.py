@@ -16,6 +16,7 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
+    OfTrials,
     SmoothLikelihood,
     Support,
     ValueGradHessian,
@@ -68,7 +69,10 @@ def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributi
         raise DataError(
             f"{(unknown or names)[0]!r} has a formula, and {likelihood.named} likelihood has these parameters beside its mean: {available}"
         )
-    return Distributional(likelihood, tuple(nuisance[name] for name in names))
+    kind = (
+        OfTrialsDistributional if isinstance(likelihood, OfTrials) else Distributional
+    )
+    return kind(likelihood, tuple(nuisance[name] for name in names))
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,12 @@ class Distributional(SmoothLikelihood):
         )
         if base.noise_scale in facts["nuisance"]:
             facts["noise_scale"] = base.noise_scale
-        facts["at_zero"] = {
-            name: model
-            for name, model in base.at_zero.items()
-            if name in facts["nuisance"]
-        }
+        for limits in ("at_zero", "at_infinity"):
+            facts[limits] = {
+                name: model
+                for name, model in getattr(base, limits).items()
+                if name in facts["nuisance"]
+            }
         for name, value in facts.items():
             object.__setattr__(self, name, value)
 
@@ -279,3 +284,21 @@ class Distributional(SmoothLikelihood):
 
         own = {a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)}
         return self.base.pymc(eta[:, :1], **aux, **own)
+
+
+class OfTrialsDistributional(Distributional, OfTrials):
+    """The same of a likelihood of trials."""
+
+    @property
+    def dependent_trials(self) -> bool:  # type: ignore[override]
+        return self.base.dependent_trials
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.base.classes
+
+    def tally(self, y: Array) -> Array:
+        return self.base.tally(y)
+
+    def single_trials(self) -> Array:
+        return self.base.single_trials()

@@ -84,7 +84,7 @@ def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
     return logs, ones
 
 
-def _rising_squares(y: Array, r: Any) -> Array:
+def rising_squares(y: Array, r: Any) -> Array:
     """The sum over j = 0, ..., y - 1 of (r/(r + j))^2, r^2 (psi'(r) - psi'(y + r)), in the same way."""
     x = r + _SHIFT
     z = x + y
@@ -293,7 +293,7 @@ class NegativeBinomial(CountLikelihood):
         return (
             slope[:, None],
             (bent - r * q)[:, None],
-            (r * soft - 2.0 * r * q + bent - ones + _rising_squares(y, r))[
+            (r * soft - 2.0 * r * q + bent - ones + rising_squares(y, r))[
                 :, None, None
             ],
         )

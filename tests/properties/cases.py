@@ -204,12 +204,15 @@ def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
     # small counts that vary more than their mean in most samples
     if likelihood == pr.NegativeBinomial(variance="nb1"):
         value = 4.0 * SIGMA
+    if isinstance(likelihood, pr.BetaBinomial):
+        value = 5.0 * SIGMA
     return dict.fromkeys(likelihood.nuisance, value)
 
 
 def proper_aux(likelihood: Likelihood) -> dict[str, Any]:
-    """Priors for the nuisance parameters under whose default a posterior has no finite mass: those that may run to 0."""
-    return {a: pr.priors.InverseGamma(2.5, 0.6) for a in likelihood.at_zero}
+    """Priors for the nuisance parameters under whose default a posterior has no finite mass: those that may run to 0 or infinity."""
+    limits = {**likelihood.at_zero, **likelihood.at_infinity}
+    return {a: pr.priors.InverseGamma(2.5, 0.6) for a in limits}
 
 
 def given_for(likelihood: Likelihood, n: int, seed: int = 4) -> dict[str, Array]:

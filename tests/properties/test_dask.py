@@ -92,7 +92,7 @@ RESPONSE = {
     **dict.fromkeys(
         ("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"
     ),
-    "binomial": "p(hits, trials)",
+    **dict.fromkeys(("beta_binomial", "binomial"), "p(hits, trials)"),
     "multinomial": "counts(hits, misses, poisson)",
 }
 FAMILY = {"censored": "weibull", "truncated": "poisson"}

@@ -95,6 +95,10 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
         np.log(np.where(COUNT == 0, SIGMA, stats.poisson.pmf(COUNT, MU) / stats.poisson.sf(0, MU)) / (1 + SIGMA)),
     ),
     "bernoulli": (of.Bernoulli(), np.array([0.0, 1.0, 1.0, 0.0, 1.0]), ETA, {}, stats.bernoulli.logpmf([0, 1, 1, 0, 1], P)),
+    "beta_binomial": (
+        of.BetaBinomial(), np.c_[[0.0, 3.0, 1.0, 9.0, 40.0], TRIALS], ETA, {"phi": SIGMA},
+        stats.betabinom.logpmf([0, 3, 1, 9, 40], TRIALS, SIGMA * P, SIGMA * (1 - P)),
+    ),
     "binomial": (
         of.Binomial(), np.c_[[0.0, 3.0, 1.0, 9.0, 40.0], TRIALS], ETA, {}, stats.binom.logpmf([0, 3, 1, 9, 40], TRIALS, P),
     ),
@@ -458,11 +462,11 @@ def test_the_arithmetic_of_a_prior_is_its_standard_density_with_its_slope(case):
 def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
     from scipy.special import digamma, gammaln, polygamma
 
-    from probreg.likelihoods.negative_binomial import _rising_squares, rising_sums
+    from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
 
     y = np.array([0.0, 1.0, 2.0, 7.0, 300.0])
     logs, ones = rising_sums(y, np.full(5, r))
-    squares = _rising_squares(y, np.full(5, r))
+    squares = rising_squares(y, np.full(5, r))
     np.testing.assert_allclose(
         logs, gammaln(y + r) - gammaln(r) - y * np.log(r), rtol=1e-11, atol=1e-11
     )

@@ -310,7 +310,9 @@ def _of(likelihood: str) -> pr.Model:
         y = x + rng.normal(size=N)
     else:
         y = rng.poisson(np.exp(0.5 * x) * rng.gamma(1.0, 1.0, N))
-    rest["aux"] = dict.fromkeys(known().at_zero, pr.HalfNormal(1.0))
+    rest["aux"] = dict.fromkeys(
+        {**known().at_zero, **known().at_infinity}, pr.HalfNormal(1.0)
+    )
     return pr.Model.from_arrays(
         np.c_[x, rng.normal(size=N)],
         y,

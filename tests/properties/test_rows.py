@@ -147,10 +147,11 @@ def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:
     special = {
         "categorical": pr.Categorical(levels=("a", "b", "c")),
         "binomial": pr.Binomial(trials=6),
+        "beta_binomial": pr.BetaBinomial(trials=6),
     }
     drawn = special[name] if name in special else LIKELIHOODS[name]()
     X, y = rows_for(drawn, N)
-    likelihood = drawn if name == "binomial" else name
+    likelihood = drawn if isinstance(drawn, pr.Binomial) else name
     try:
         here = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior)
     except pr.Incompatible:

@@ -64,6 +64,60 @@ def test_a_beta_regression_is_that_of_glmmtmb(certified):
     assert fit.aux["phi"] == pytest.approx(phi, rel=1e-7)
 
 
+# Crowder 1978: seeds that germinate, of two varieties in two root extracts. glmmTMB 1.1.5, cbind(k, n - k) ~ seed + root,
+# family = betabinomial(link), polished by Newton's method: coefficients and log phi, their errors, the log-likelihood
+SEEDS = {
+    "k": [10, 23, 23, 26, 17, 5, 53, 55, 32, 46, 10, 8, 10, 8, 23, 0, 3, 22, 15, 32, 3],
+    "n": [39, 62, 81, 51, 39, 6, 74, 72, 51, 79, 13, 16, 30, 28, 45, 4, 12, 41, 30, 51, 7],
+    "seed": [0.0] * 11 + [1.0] * 10,
+    "root": [0.0] * 5 + [1.0] * 6 + [0.0] * 5 + [1.0] * 5,
+}  # fmt: skip
+BETA_BINOMIAL = {
+    "logit": (
+        [-0.385447573930296, -0.342484186274511, 1.011017154770613, 3.924480131796320],
+        [0.161280862072, 0.210627815295, 0.201997707603, 0.747156586259],
+        -55.8318313288269,
+    ),
+    "cloglog": (
+        [-0.662744350063642, -0.269670019697211, 0.739432916090904, 3.982799030396040],
+        [0.121802702442, 0.148883417463, 0.144222894443, 0.763159951234],
+        -55.477795680971,
+    ),
+}
+
+
+@pytest.mark.parametrize("link", BETA_BINOMIAL)
+def test_a_beta_binomial_regression_is_that_of_glmmtmb(link):
+    estimates, errors, log_likelihood = BETA_BINOMIAL[link]
+    model = pr.Model.from_formula(
+        "p(k, n) ~ seed + root", SEEDS, likelihood=f"beta_binomial(link={link})"
+    )
+    fit = pr.fit(model)
+    phi = fit.aux["phi"]
+    ours = np.append(fit.coef, np.log(phi))
+    np.testing.assert_array_less(np.abs(ours - estimates) / errors, 1e-6)
+    own = np.append(fit.std_error, fit.solution.aux_sd["phi"] / phi)
+    np.testing.assert_allclose(own, errors, rtol=1e-5)
+    assert fit.log_likelihood == pytest.approx(log_likelihood, abs=1e-8)
+
+
+def test_trials_without_overdispersion_name_the_binomial_model():
+    table = {"k": [2, 3, 4, 5, 6, 7, 8, 8], "n": [10] * 8, "x": np.arange(8.0)}
+    model = pr.Model.from_formula("p(k, n) ~ x", table, likelihood="beta_binomial")
+    with pytest.warns(pr.ProbregWarning, match="phi runs to infinity: the Binomial"):
+        fit = pr.fit(model)
+    binomial = pr.fit(
+        pr.Model.from_formula("p(k, n) ~ x", table, likelihood="binomial")
+    )
+    np.testing.assert_allclose(fit.coef, binomial.coef, rtol=1e-5)
+    with pytest.raises(DataError, match="two trials"):
+        pr.Model.from_formula(
+            "p(k, n) ~ x",
+            table | {"k": [0, 1] * 4, "n": [1] * 8},
+            likelihood="beta_binomial",
+        )
+
+
 @pytest.mark.parametrize("bad", [0.0, 1.0])
 def test_proportions_of_zero_or_one_are_named_with_a_remedy(bad):
     y = np.array([0.2, 0.4, bad, 0.5])

@@ -274,8 +274,10 @@ def population(
 
 
 def trials_of(model: Model) -> Array | None:
-    """Return the trials (n,) of the rows of a binomial model; an empty array for rows elsewhere, and None for other models."""
-    if not isinstance(model.likelihood, OfTrials):
+    """Return the trials (n,) of the rows of a binomial model; an empty array for rows elsewhere, and None for other models,
+    and for dependent trials, a row of which is one unit."""
+    likelihood = model.likelihood
+    if not isinstance(likelihood, OfTrials) or likelihood.dependent_trials:
         return None
     if model.design.n:
         return model.likelihood.given(model.design.observed)["trials"]

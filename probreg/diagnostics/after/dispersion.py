@@ -31,7 +31,13 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
 from probreg.fits.residuals import predictor
-from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import (
+    CountLikelihood,
+    Likelihood,
+    OfClasses,
+    OfTrials,
+    SoftmaxLikelihood,
+)
 from probreg.likelihoods.base import class_probabilities
 from probreg.system.terminal import format_number
 
@@ -99,6 +105,7 @@ def dispersion(fit: Fit) -> Dispersion:
     pieces = fit.once(arrays_of_fit)
     if isinstance(likelihood, CountLikelihood):
         return count_dispersion(fit)
+    _refuse_dependent_trials(likelihood)
     unit = "row" if isinstance(likelihood, OfTrials) else "set of equal rows"
     if len(likelihood.classes) > 2 and unit != "row":
         raise NotApplicable("the probabilities of classes determine their variance")
@@ -108,6 +115,13 @@ def dispersion(fit: Fit) -> Dispersion:
             f"it needs {fewest_trials:g} trials per {unit} on average, and more rows than coefficients"
         )
     return grouped_dispersion(y, p, pieces.size)
+
+
+def _refuse_dependent_trials(likelihood: Likelihood) -> None:
+    if isinstance(likelihood, OfTrials) and likelihood.dependent_trials:
+        raise NotApplicable(
+            f"the trials of a row of a {likelihood.name} likelihood depend on each other, and phi fits their variance; see distribution"
+        )
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
@@ -218,6 +232,7 @@ class CalibrationDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"{likelihood.named} response has no class probabilities; see distribution"
             )
+        _refuse_dependent_trials(likelihood)
         require_counts(fit, fewest_rows)
         rows = observation_rows(fit.model)[0]
         mean = predictive(

@@ -195,13 +195,13 @@ def noise_variance(
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
     n_draws = 20_000  # behind Var(y) of a likelihood that does not state it
     mean = likelihood.mean(eta, **aux)
-    # Var(s / n) = p (1 - p) / n of the share of successes of n trials.
-    if isinstance(likelihood, OfTrials):
-        n = require_trials(type(likelihood).__name__, row_data)
-        return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
-    variance = likelihood.response_variance(eta, **aux)
+    variance = likelihood.response_variance(eta, **aux, **row_data)
     if variance is not None:
         return variance
+    # Var(s / n) = p (1 - p) / n of the share of each class in n trials.
+    if isinstance(likelihood, OfTrials):
+        n = require_trials(type(likelihood).__name__, row_data)
+        return mean * (1.0 - mean) / n[:, None]
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
     rows = {k: np.broadcast_to(v, len(eta)) for k, v in aux.items()}

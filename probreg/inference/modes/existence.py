@@ -330,10 +330,11 @@ def divergence_of(
         reasons = [
             f"the likelihood does not fall as {', '.join(labels)} {verb} to infinity"
         ]
-    at_zero = model.likelihood.at_zero
+    likelihood = model.likelihood
     for name, limit in sorted(limits.items(), key=lambda item: item[1]):
-        meaning = f": {at_zero[name]}" if limit == 0 and name in at_zero else ""
         end = "infinity" if limit else "0"
+        models = likelihood.at_infinity if limit else likelihood.at_zero
+        meaning = f": {models[name]}" if name in models else ""
         reasons.append(f"{name} runs to {end}{meaning}")
     return Divergence(not_estimable, labels, limits, "; ".join(reasons), span)
 

@@ -1,0 +1,199 @@
+"""Successes out of trials that vary more than binomial counts: the beta-binomial."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.compiled.density import CompiledDensity
+from probreg.errors import DataError
+from probreg.likelihoods.base import (
+    FAR,
+    LIKELIHOODS,
+    Array,
+    DifferentiableLikelihood,
+    Level,
+    ValueGradHessian,
+    find_zero_score,
+)
+from probreg.likelihoods.binomial import Binomial, evaluate_binomial_row
+from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
+
+
+def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+    phi = t[0]
+    e = exp(-abs(eta))
+    larger = 1.0 / (1.0 + e)
+    p = larger if eta > 0.0 else e * larger
+    q = e * larger if eta > 0.0 else larger
+    sums_a, a = rising_sums(y[0], max(phi * p, 1e-300))
+    sums_b, b = rising_sums(y[1] - y[0], max(phi * q, 1e-300))
+    sums, c = rising_sums(y[1], phi)
+    log_p = evaluate_binomial_row(y, eta, t)[0]
+    return log_p + sums_a + sums_b - sums, q * a - p * b, a + b - c
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class BetaBinomial(Binomial):
+    """Successes k of n trials, k | p ~ Binomial(n, p) with p ~ Beta(a, b): counts that vary more than binomial ones.
+
+    a = mu phi and b = (1 - mu) phi with the mean mu = 1 / (1 + exp(-eta)) by the logit link and the precision phi. The variance of k
+    is n mu (1 - mu) (1 + (n - 1) / (1 + phi)); the binomial is the limit of a large phi.
+
+    log p(k) = log (n over k) + log B(k + a, n - k + b) - log B(a, b). It is not concave in eta.
+
+    Parameters
+    ----------
+    trials : int, optional
+        The number of trials of every row, where it is one number; else each row brings its own.
+    link : {"logit", "probit", "cloglog"}
+        eta = log(mu / (1 - mu)), the normal quantile of mu, or log(-log(1 - mu)).
+
+    References
+    ----------
+    Williams 1975; Prentice 1986.
+
+    Examples
+    --------
+    >>> float(BetaBinomial().log_prob(np.array([1.0, 2.0]), np.array([0.0]), phi=2.0).round(6))
+    -1.098612
+    """
+
+    name = "beta_binomial"
+    nuisance = ("phi",)
+    dependent_trials = True
+    at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
+    concave = False
+    compiled_density = CompiledDensity(_evaluate_row)
+
+    def bind(
+        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
+    ) -> Self:
+        bound = super().bind(values, levels, chosen)
+        y = bound.encode(values)
+        if len(y) and y[:, 1].max() < 2:
+            raise DataError(
+                "no row has two trials or more, so that phi has no estimate: use Bernoulli or Binomial"
+            )
+        return bound
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        # the mean of (k - n mu)^2 / (n mu (1 - mu)) is 1 + (n - 1) / (1 + phi) about
+        k, n = y.T
+        mu = (k.sum() + 0.5) / (n.sum() + 1.0)
+        ratio = np.mean((k - n * mu) ** 2 / np.maximum(n * mu * (1.0 - mu), 0.1))
+        phi = (n.mean() - 1.0) / max(ratio - 1.0, 1e-3) - 1.0
+        return super().initial_eta(y)[0], {"phi": float(np.clip(phi, 0.5, 50.0))}
+
+    def _shapes(self, eta: Array, aux: Any) -> tuple[Array, Array]:
+        """a and b, positive where a mean underflows."""
+        e = eta[..., 0]
+        a, b = np.exp(self.tails.log_p(e)), np.exp(self.tails.log_q(e))
+        return np.maximum(aux["phi"] * a, 1e-300), np.maximum(aux["phi"] * b, 1e-300)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self._shapes(eta, aux)
+        other, k = np.moveaxis(self.tally(y), -1, 0)
+        sums = rising_sums(k, a)[0] + rising_sums(other, b)[0]
+        return (
+            super().log_prob(y, eta)
+            + sums
+            - rising_sums(k + other, aux["phi"] * 1.0)[0]
+        )
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return (aux["phi"],)
+
+    def response_variance(self, eta: Array, **known: Any) -> Array:
+        n = self.size(**known)
+        binomial = super().response_variance(eta, **known)
+        return binomial * (1.0 + (n - 1.0) / (1.0 + known["phi"]))
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self._shapes(eta, aux)
+        other, k = np.moveaxis(self.tally(y), -1, 0)
+        h, g, _ = self._rates(eta)
+        return (h * rising_sums(k, a)[1] - g * rising_sums(other, b)[1])[..., None]
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        # h^2 E[S2(K, a)] + g^2 E[S2(n - K, b)], S2(k, a) the sum over j < k of (a / (a + j))^2
+        a, b = self._shapes(eta, known)
+        h, g, _ = self._rates(eta)
+        n = np.asarray(self.size(**known), dtype=float)
+        total = h**2 * _expected_squares(n, a, b) + g**2 * _expected_squares(n, b, a)
+        return total[..., None, None]
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        return DifferentiableLikelihood.information_slope(self, eta, **known)
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2; the slopes of
+        # log a and log b over eta are h and -g, and those of h and g are h (r - h) and g (r + g)
+        a, b = self._shapes(eta, aux)
+        phi = np.broadcast_to(aux["phi"] * 1.0, a.shape)
+        other, k = self.tally(y).T
+        h, g, r = self._rates(eta)
+        ones_a, ones_b = rising_sums(k, a)[1], rising_sums(other, b)[1]
+        ones = rising_sums(k + other, phi)[1]
+        squares_a, squares_b = rising_squares(k, a), rising_squares(other, b)
+        bend_a, bend_b = squares_a - ones_a, squares_b - ones_b
+        over_eta = h * (h * squares_a - r * ones_a) + g * (g * squares_b + r * ones_b)
+        cross = h * bend_a - g * bend_b
+        over_phi = bend_a + bend_b - rising_squares(k + other, phi) + ones
+        rows = [np.stack([over_eta, cross], -1), np.stack([cross, over_phi], -1)]
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux),
+            np.stack([h * ones_a - g * ones_b, ones_a + ones_b - ones], -1),
+            np.stack(rows, -2),
+        )
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        far = np.full((len(y), 1), FAR)
+        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        k = np.floor(self.drawn(y))
+        n = np.asarray(y)[..., 1]
+        masses = enumerate(_masses(n, *self._shapes(eta, aux)))
+        total = sum((mass * (j <= k) for j, mass in masses), np.zeros(()))
+        return np.where(k >= n, 1.0, np.minimum(total, 1.0))
+
+    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+        a, b = self._shapes(eta, known)
+        n = np.broadcast_to(self.size(**known), a.shape)
+        k = rng.binomial(n.astype(np.int64), rng.beta(a, b))
+        return np.stack([k.astype(float), n.astype(float)], -1)
+
+    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        parameters = super().pymc(eta, **known)[1]
+        log_odds = parameters.pop("logit_p")
+        alpha = known["phi"] * pm.math.sigmoid(log_odds)
+        beta = known["phi"] * pm.math.sigmoid(-log_odds)
+        return pm.BetaBinomial, {"alpha": alpha, "beta": beta, **parameters}
+
+
+def _masses(n: Array, a: Array, b: Array) -> Iterator[Array]:
+    """P(K = k) for k = 0, 1, ..., the largest n."""
+    phi = a + b
+    log_p = rising_sums(n, b)[0] - rising_sums(n, phi)[0] + n * np.log(b / phi)
+    for k in range(int(np.max(n, initial=0.0)) + 1):
+        yield np.exp(log_p)
+        left = np.maximum(n - k, 0.0)
+        odds = (a + k) / (np.maximum(left - 1.0, 0.0) + b)
+        with np.errstate(divide="ignore"):  # no trials are left
+            log_p = log_p + np.log(left / (k + 1.0)) + np.log(odds)
+
+
+def _expected_squares(n: Array, a: Array, b: Array) -> Array:
+    """E of the sum over j < K of (a / (a + j))^2."""
+    total = np.zeros(np.broadcast_shapes(n.shape, a.shape))
+    squares = np.zeros(np.shape(a))
+    for k, mass in enumerate(_masses(n, a, b)):
+        total += mass * squares
+        squares = squares + (a / (a + k)) ** 2
+    return total
