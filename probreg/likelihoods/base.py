@@ -229,7 +229,7 @@ class Likelihood(ABC):
     @property
     def named(self) -> str:
         """Its name in a sentence, such as "a gaussian" or "an absolute"."""
-        return with_article(self.name)
+        return with_article(self.name.replace("_", " "))
 
     @property
     def centre(self) -> str:

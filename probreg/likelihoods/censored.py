@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Bound
 from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import DataError, Incompatible, row_error
@@ -59,6 +60,10 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
     @property
     def at_zero(self) -> Any:  # type: ignore[override]
         return self.base.at_zero
+
+    @property
+    def named(self) -> str:
+        return with_article(f"{self.name} {self.base.name}".replace("_", " "))
 
     @property
     def centre(self) -> str:
