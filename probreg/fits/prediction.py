@@ -24,6 +24,7 @@ from probreg.inference.base import aux_names
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
+from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.inference.uncertainty.intervals.arithmetic import (
     FEW,
@@ -728,6 +729,8 @@ def _error_and_interval(
     )
     A = solution.scale.over_further(over_aux, aux_names(model.likelihood))
     variance = _variance(design.X, solution.scale, J, A)
+    lacking = without_error(model, solution, solution.scale)
+    variance[(over_aux[..., lacking] != 0.0).any(-1)] = np.nan
     extra_variance = _residual_variance(model, solution, design)
     if extra_variance is not None:
         # Var(J eta) = J (x'Sx + v I) J', v the residual variance of each linear predictor

@@ -63,6 +63,10 @@ class ParameterCovariance(ABC):
         """The covariance plus root root', root (k, r) over (gamma, further parameters)."""
         raise NotImplementedError
 
+    def with_further(self, names: Sequence[str]) -> Self:
+        """The covariance with further parameters, without a spread so far."""
+        raise NotImplementedError
+
     def condition_on(self, entries: Array) -> Self:
         """The covariance given some coefficients: with the rows B of the root R, it has
         the root R N, B N = 0, N'N = I."""
@@ -137,9 +141,15 @@ class ParameterCovariance(ABC):
         return errors
 
     def with_spread(self, spread: Array) -> Self:
-        """The covariance plus spread spread', spread (p m, r) over raw coefficients."""
-        zeros = np.zeros((len(self.further), spread.shape[1]))
-        return self._with_columns(np.vstack([_from_raw(self.frame, spread), zeros]))
+        """The covariance plus spread spread', spread (k, r) over raw coefficients and further parameters, or (p m, r)."""
+        k = self.coefficients
+        in_frame = _from_raw(self.frame, spread[:k])
+        further = (
+            spread[k:]
+            if len(spread) > k
+            else np.zeros((self.size - k, spread.shape[1]))
+        )
+        return self._with_columns(np.vstack([in_frame, further]))
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same with infinite variances of some coefficients (p m,) bool; their
@@ -340,6 +350,9 @@ class DenseCovariance(ParameterCovariance):
 
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
+
+    def with_further(self, names: Sequence[str]) -> "DenseCovariance":
+        return replace(self, root=_add_zeros(self.root, names), **_labels(self, names))
 
     def condition_on(self, entries: Array) -> "DenseCovariance":
         return replace(
@@ -582,6 +595,10 @@ class FactoredCovariance(ParameterCovariance):
         inner[np.ix_(old, old)] = self.inner
         return replace(self, axes=axes, inner=inner + over @ over.T, variances=None)
 
+    def with_further(self, names: Sequence[str]) -> "FactoredCovariance":
+        inner = np.pad(self.inner, (0, len(names)))
+        return replace(self, inner=inner, **_labels(self, names))
+
     def _half(self, G: Array) -> Array:
         k = self.coefficients
         g = G[:, :k] * self.spread
@@ -655,6 +672,9 @@ class ArrowCovariance(ParameterCovariance):
 
     def _with_columns(self, root: Array) -> "ArrowCovariance":
         return replace(self, low=np.hstack([self.low, root]))
+
+    def with_further(self, names: Sequence[str]) -> "ArrowCovariance":
+        return replace(self, low=_add_zeros(self.low, names), **_labels(self, names))
 
     def condition_on(self, entries: Array) -> "ArrowCovariance":
         """The covariance given coefficients outside the groups."""
@@ -780,6 +800,19 @@ class ArrowCovariance(ParameterCovariance):
         z = rng.standard_normal((size, self.places.size))
         draws += (self._root @ z.T).T
         return np.nan_to_num(draws)
+
+
+def _labels(V: ParameterCovariance, names: Sequence[str]) -> dict[str, Any]:
+    """The names of further parameters with more of them, which have standard errors."""
+    missing = V.missing
+    if missing is not None:
+        missing = np.append(missing, np.zeros(len(names), dtype=bool))
+    return {"further": (*V.further, *names), "missing": missing}
+
+
+def _add_zeros(root: Any, names: Sequence[str]) -> Array:
+    """A root with rows of zeros for more parameters."""
+    return np.pad(np.asarray(root), ((0, len(names)), (0, 0)))
 
 
 def _from_raw(frame: Frame, root: Array) -> Array:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution
+from probreg.inference.base import Array, Solution, aux_names
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.varying import OF_EFFECTS
 from probreg.likelihoods import Reported
 from probreg.model.model import Model
@@ -23,6 +24,18 @@ def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported |
     j = model.design.intercept
     intercept = beta[..., 0, 0] * 0.0 if j is None else beta[..., j, 0]
     return model.likelihood.report_parameters(intercept, **{**model.fixed, **aux})
+
+
+def without_error(
+    model: Model, solution: Solution, V: ParameterCovariance
+) -> list[bool]:
+    """Return for each nuisance parameter whether it was estimated and has no error in a covariance, as in one given scales
+    that were found with it."""
+    stated = model if solution.scales is None else solution.scales.stated
+    return [
+        name in stated.unknown and f"log {name}" not in V.further
+        for name in model.likelihood.nuisance
+    ]
 
 
 def draws_at(model: Model, draws: Mapping[str, Array]) -> dict[str, Array]:
@@ -84,15 +97,8 @@ class ReportedParameters:
             errors = [float(np.nanstd(v, ddof=1)) for v in self.draws.values()]
         else:
             V = self.solution.scale
-            logs = [f"log {name}" for name in self.model.likelihood.nuisance]
-            B = V.half(V.arrange(self.gradients, logs))
-            # the covariance at scales found by evidence lacks the nuisance parameters found with them
-            scales = self.solution.scales
-            unknown = self.model.unknown if scales is None else scales.stated.unknown
-            lacking = [
-                name in unknown and f"log {name}" not in V.further
-                for name in self.model.likelihood.nuisance
-            ]
+            B = V.half(V.arrange(self.gradients, aux_names(self.model.likelihood)))
+            lacking = without_error(self.model, self.solution, V)
             is_partial = (self.estimate.slopes[:, 1:][:, lacking] != 0.0).any(1)
             norms = np.linalg.norm(B, axis=1)
             errors = np.where(is_partial, np.nan, norms).tolist()

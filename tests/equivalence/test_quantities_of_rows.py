@@ -127,3 +127,14 @@ def test_survival_of_draws_and_of_counts():
     binary = pr.Model.from_arrays(TABLE["x"], np.arange(N) % 2, likelihood="bernoulli")
     with pytest.raises(pr.Incompatible, match="classes"):
         pr.fit(binary).survival([0.5])
+
+
+def test_a_covariance_given_sigma_has_no_error_of_sigma():
+    group = np.arange(N) % 8
+    table = TABLE | {"g": group.astype(str), "y": TABLE["y"] + np.sin(group)}
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", table))
+    assert np.isnan(pr.predictions(fit, what="sigma").table["std_error"]).all()
+    joint = pr.predictions(fit, what="sigma", covariance="joint").table
+    row = fit.summary().loc["sigma"]
+    ends = joint[["lower", "upper"]].values[0]
+    np.testing.assert_allclose(ends, [row["lower"], row["upper"]], rtol=1e-6)

@@ -80,8 +80,21 @@ def test_quadrature_over_judges_is_that_of_clmm():
     # clmm(rating ~ temp + contact + (1 | judge), nAGQ = 10)
     assert fit.solution.scales.value == pytest.approx(-81.5324607117, abs=1e-6)
     assert fit.hyper["sd(Intercept | judge)"] == pytest.approx(1.1347832984, abs=1e-4)
-    # an error that leaves out the gaps would be too small or too large
-    assert np.isnan(fit.summary().loc["2|3", "std_error"])
+
+
+def test_errors_of_thresholds_include_estimated_scales():
+    formula = "rating ~ temp + contact + (1 | judge)"
+    errors = []
+    for levels in ("12345", "54321"):
+        likelihood = pr.Ordinal(levels=tuple(levels))
+        model = pr.Model.from_formula(formula, wine(), likelihood=likelihood)
+        table = pr.fit(model, pr.Evidence(criterion="ML")).summary()
+        errors.append(table["std_error"])
+    # from the other end the logit model is the same, and the last threshold is minus the intercept
+    names = ["1|2", "2|3", "3|4", "4|5"]
+    reverse = [f"{name[2]}|{name[0]}" for name in names]
+    np.testing.assert_allclose(errors[0][names], errors[1][reverse], rtol=1e-4)
+    assert errors[0]["4|5"] == pytest.approx(errors[1]["Intercept"], rel=1e-4)
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])

@@ -23,6 +23,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.fits.prediction import closed_error, parameter_draws
 from probreg.inference.base import aux_names
+from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
@@ -293,6 +294,9 @@ def _covariance_of(
             pass
     V, df, words = request.spread(fit)
     B = V.half(V.arrange(G, aux_names(fit.model.likelihood)))
+    over_aux = G[:, fit.solution.beta.size :]
+    lacking = without_error(fit.model, fit.solution, V)
+    B[(over_aux[:, lacking] != 0.0).any(1)] = np.nan
     cov = B @ B.T
     if rows is not None:
         cov = cov + rows.covariance()

@@ -39,7 +39,7 @@ from probreg.fits.storage.write import (
     term_keys,
 )
 from probreg.inference import METHODS, Draws, Method, Solution, Status
-from probreg.inference.base import coefficients_of_reported, has_effects
+from probreg.inference.base import coefficients_of_reported, has_effects, log_names
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.notes import Note, Severity, Topic
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
@@ -245,8 +245,11 @@ def _read_solution(s: Mapping[str, Any], file: Container, model: Model) -> Solut
     if s["replicates"] is not None:
         specs = replicate_arrays(s["replicates"])
         replicates = read_arrays(file, "solution", specs, sizes, prefix=REPLICATE)
-    scale = _read_covariance(SCALE, file, model, s["further"], sizes)
     joint = _read_covariance(JOINT, file, model, s["further"], sizes)
+    given = s["further"]
+    if joint is not None:  # nuisance parameters that were estimated with scales
+        given = [name for name in given if name in log_names(model)]
+    scale = _read_covariance(SCALE, file, model, given, sizes)
     if joint is None:
         conditional = None
         covariance = scale or NoCovariance.of(p, m, tuple(s["further"]))

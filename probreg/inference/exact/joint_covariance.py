@@ -1,7 +1,7 @@
 """The covariance of the coefficients with the uncertainty of the scales and nuisance parameters at a maximum of the evidence.
 
 With V the covariance of the coefficients b given the free coordinates theta of the maximum, S that of theta, and J = d mode / d theta, the
-joint covariance of b is V + J S J'. The gradient over b of the log density vanishes at
+joint covariance of b is V + J S J'. The logs of nuisance parameters are among theta. The gradient over b of the log density vanishes at
 the mode, so J = V d gradient / d theta. Under ML flat coefficients f are coordinates of
 theta: V is the covariance given f, and J = V_bf V_ff^-1 of the covariance of all
 coefficients.
@@ -35,8 +35,8 @@ from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 def joint_covariance(
     scales: FoundScales, conditional: ParameterCovariance, beta: Array, model: Model
 ) -> ParameterCovariance:
-    """Return the covariance of the coefficients beta (p, m) of the final model, from
-    their covariance given its scales."""
+    """Return the covariance of the coefficients beta (p, m) of the final model and of the logs of its nuisance parameters, from
+    the covariance of the coefficients given its scales."""
     rank = 1e-5  # relative to the largest singular value of the columns of a process: below it rounding of f dominates
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
     if not len(free):
@@ -79,7 +79,12 @@ def joint_covariance(
     changes = np.hstack([conditional_of_flat.times(slopes) + direct, of_flat])
     if conditional_of_flat.missing is not None:
         changes[conditional_of_flat.missing[: beta.size]] = 0.0
-    return conditional_of_flat.with_spread(
+    # the logs of nuisance parameters are coordinates of theta, behind the scales
+    places = len(problem.groups.priors) + np.arange(len(problem.outer))
+    known = [k for k, place in enumerate(places) if place in free]
+    changes = np.vstack([changes, np.eye(changes.shape[1])[places[known]]])
+    joint = conditional_of_flat.with_further([f"log {problem.outer[k]}" for k in known])
+    return joint.with_spread(
         changes[:, free] @ np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
     )
 
