@@ -6,10 +6,14 @@ Both are mixtures of a point mass at 0 with a distribution of the other counts, 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from math import exp, expm1, log, log1p
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -28,6 +32,70 @@ from probreg.likelihoods.poisson import Poisson
 from probreg.special import expit
 
 Values = Mapping[str, Any]
+Row = tuple[float, float, float]
+# what `_bind` replaces
+base_row: Any = None
+base_settings: Any = None
+mix: Any = None
+
+
+def _inflate_row(
+    y: float, count: Row, zero: Row, w: float, slopes: Array
+) -> tuple[float, float]:
+    """log p and its slope over eta from `Row`s of the base, at y and at 0: log p, its slopes over eta and log alpha."""
+    slopes[0] = -w / (1.0 + w)
+    q = 1.0
+    log_p = count[0]
+    if y == 0.0:
+        p = exp(zero[0])
+        q = p / (w + p)
+        log_p = log(w + p)
+        slopes[0] += 1.0 - q
+    if slopes.size > 1:
+        slopes[1] = q * count[2]
+    return log_p - log1p(w), q * count[1]
+
+
+def _hurdle_row(
+    y: float, count: Row, zero: Row, w: float, slopes: Array
+) -> tuple[float, float]:
+    slopes[:] = 0.0
+    if y == 0.0:
+        slopes[0] = 1.0 / (1.0 + w)
+        return log(w) - log1p(w), 0.0
+    kept = max(-expm1(zero[0]), 1e-300)  # 1 - f(0)
+    odds = exp(zero[0]) / kept
+    slopes[0] = -w / (1.0 + w)
+    if slopes.size > 1:
+        slopes[1] = count[2] + odds * zero[2]
+    return count[0] - log(kept) - log1p(w), count[1] + odds * zero[1]
+
+
+def _mixed_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+    return mix(y, base_row(y, eta, t), base_row(0.0, eta, t), t[-1], slopes)
+
+
+def _mixed_settings(values: Any, constants: Any) -> tuple[Any, ...]:
+    return (*base_settings(values[1:], constants), values[0])
+
+
+def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
+    return ()
+
+
+@cache
+def _bind(base: CompiledDensity, mix: Any) -> CompiledDensity:
+    """Return the density of a mixture with a base of at most one nuisance parameter."""
+    parts = {
+        "base_row": base.row,
+        "base_settings": base.settings or _no_settings,
+        "mix": mix,
+    }
+    row, settings = (
+        FunctionType(f.__code__, globals() | parts)
+        for f in (_mixed_row, _mixed_settings)
+    )
+    return CompiledDensity(row, settings=settings)
 
 
 class ZeroMixture(OfBase, MayDiverge):
@@ -40,6 +108,10 @@ class ZeroMixture(OfBase, MayDiverge):
     base: Likelihood
     link = LOG
     exact_information = is_count = True
+    # the smallest count of `part`
+    first: ClassVar[float]
+    # the compiled row
+    mix: ClassVar[Any]
     reported_zero: ClassVar[str]
     # the prefix of PyMC's classes
     prefix: ClassVar[str]
@@ -59,13 +131,13 @@ class ZeroMixture(OfBase, MayDiverge):
         return self.base
 
     @property
-    @abstractmethod
     def part(self) -> IntervalLikelihood | Truncated:
         """The distribution of counts that are no extra zeros."""
+        return self.family
 
-    @abstractmethod
     def log_zero(self, eta: Array, values: Values) -> Array:
         """F0 = log P(part = 0)."""
+        return self.base.log_prob(np.zeros(eta.shape[-2:-1]), eta, **values)
 
     def log_kept(self, eta: Array, values: Values) -> Any:
         """log P(a count of the base is one of `part`)."""
@@ -77,6 +149,16 @@ class ZeroMixture(OfBase, MayDiverge):
 
     def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
         return self.part.sample(rng, eta, **values)
+
+    @property
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        density = self.family.compiled_density
+        if density is None or density.row is None or density.fills_slopes:
+            return None
+        return _bind(density, self.mix)
+
+    def base_measure(self, y: Array) -> Array:
+        return self.family.base_measure(y)
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -116,6 +198,22 @@ class ZeroMixture(OfBase, MayDiverge):
         eta, aux = self.base.initial_eta(np.where(y == 0, typical, y))
         odds = (zeros + 0.5) / (len(y) - zeros + 0.5)
         return eta, {"zero_odds": float(odds), **aux}
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        return self.part.saturated_predictor(
+            np.maximum(y, self.first), **_split(aux)[1]
+        )
+
+    def recession(self, y: Array) -> Recession:
+        # the smallest count of `part` becomes more probable as eta decreases
+        rows = np.flatnonzero(y >= self.first)
+        return Recession(rows, -np.ones((len(rows), 1)), y[rows] > self.first)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return np.array([not np.any(y > self.first)])
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return f"none of {rows} rows has a count above {self.first:g}: the mean of {self.base.name} counts is estimated as 0, at infinity on the log scale"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         u, values = _split(aux)
@@ -162,7 +260,8 @@ class ZeroMixture(OfBase, MayDiverge):
         u, values = _split(aux)
         m = self.base.mean(eta, **values)
         K = self._scale(eta, u, values)
-        return (self.family.variance(m, **values) + m * m) / K - (m / K) ** 2
+        V = self.base.response_variance(eta, **values)
+        return (V + m * m) / K - (m / K) ** 2
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         u, values = _split(aux)
@@ -239,6 +338,8 @@ class ZeroInflated(ZeroMixture):
     base: Likelihood = field(default_factory=Poisson)
 
     name = "zero_inflated"
+    first = 0.0
+    mix = staticmethod(_inflate_row)
     reported_zero = "p_extra_zero"
     prefix = "ZeroInflated"
     without_zeros = "the {} model"
@@ -246,27 +347,8 @@ class ZeroInflated(ZeroMixture):
     def describe(self, response: str) -> str:
         return f"{self.base.describe(response)}, before extra zeros"
 
-    @property
-    def part(self) -> IntervalLikelihood:
-        return self.family
-
-    def log_zero(self, eta: Array, values: Values) -> Array:
-        return self.base.log_prob(np.zeros(eta.shape[-2:-1]), eta, **values)
-
     def lost_share(self, F0: Array, u: Array) -> Array:
         return np.exp(F0) * expit(u - F0)
-
-    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        return self.base.saturated_predictor(y, **_split(aux)[1])
-
-    def recession(self, y: Array) -> Recession:
-        return self.family.recession(y)
-
-    def absent_outcomes(self, y: Array) -> Array:
-        return self.family.absent_outcomes(y)
-
-    def infinite_intercept(self, absent: Array, rows: int) -> str:
-        return self.family.infinite_intercept(absent, rows)
 
 
 @LIKELIHOODS.register
@@ -297,6 +379,8 @@ class Hurdle(ZeroMixture):
     base: Likelihood = field(default_factory=Poisson)
 
     name = "hurdle"
+    first = 1.0
+    mix = staticmethod(_hurdle_row)
     reported_zero = "p_zero"
     prefix = "Hurdle"
     without_zeros = "the {} model truncated at 0"
@@ -308,7 +392,7 @@ class Hurdle(ZeroMixture):
 
     @property
     def part(self) -> Truncated:
-        return Truncated(self.base, lower=1.0)
+        return Truncated(self.base, lower=self.first)
 
     def log_zero(self, eta: Array, values: Values) -> Array:
         return np.full(eta.shape[:-1], -np.inf)
@@ -342,22 +426,6 @@ class Hurdle(ZeroMixture):
             prob = prob - np.exp(self.part.log_prob(y[left], eta[left], **known()))
             left, prob = left[prob > 0], prob[prob > 0]
         return y
-
-    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        values = _split(aux)[1]
-        truncated = self.part.saturated_predictor(np.maximum(y, 1.0), **values)
-        return np.where((y == 0)[:, None], 0.0, truncated)
-
-    def recession(self, y: Array) -> Recession:
-        # a zero does not depend on eta, and P(1 | y > 0) increases as eta decreases
-        rows = np.flatnonzero(y > 0)
-        return Recession(rows, -np.ones((len(rows), 1)), y[rows] > 1)
-
-    def absent_outcomes(self, y: Array) -> Array:
-        return np.array([not np.any(y > 1)])
-
-    def infinite_intercept(self, absent: Array, rows: int) -> str:
-        return f"none of {rows} rows has a count above 1: the mean before truncation is estimated as 0, at infinity on the log scale"
 
 
 def _log(odds: Any) -> Array:

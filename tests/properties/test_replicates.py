@@ -37,6 +37,7 @@ from .cases import (
     likelihood_kind,
     model_for,
     named,
+    proper_aux,
     recipe_of,
 )
 
@@ -63,7 +64,8 @@ smooth = pytest.mark.parametrize(
 @smooth
 def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
-    fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
+    aux = proper_aux(likelihood)
+    fit = pr.fit(model_for(likelihood, prior, n=40, weights=w, aux=aux))
     found, rows = arrays_of_fit(fit), observation_rows(fit.model)[0]
     at = take_observations(found, rows)
     measures = influence_measures(fit)
