@@ -7,6 +7,7 @@ import statsmodels.api as sm
 from statsmodels.discrete.truncated_model import TruncatedLFNegativeBinomialP
 
 import probreg as pr
+from probreg.inference.sampling.row_sums import RowArrays, sum_of_rows
 from tests.conftest import reference_path
 
 from .test_positive import check_fit
@@ -127,3 +128,26 @@ def test_draws_above_a_hurdle_have_the_truncated_distribution(eta):
         p = np.exp(likelihood.log_prob(np.full(1, k), predictor[:1], **aux))[0]
         assert (y == k).mean() == pytest.approx(p, abs=4.0 * np.sqrt(p / 20_000) + 1e-9)
     assert y.min() == 1.0
+
+
+@pytest.mark.parametrize("kind", ["hurdle", "zero_inflated"])
+@pytest.mark.parametrize("with_formula", ["logit zero", "log alpha"])
+def test_compiled_slopes_over_parameters_with_and_without_columns(kind, with_formula):
+    formulas = {"y": "y ~ x", with_formula: "~ x"}
+    model = pr.Model.from_formula(
+        formulas, counts(60), likelihood=f"{kind}(negative_binomial)"
+    )
+    theta = np.array([0.3, 0.2, -0.1, 0.4, 0.15])
+    (name,) = model.unknown
+    aux = {name: float(np.exp(theta[4]))}
+    slopes = np.zeros(5)
+    value = sum_of_rows(model, RowArrays.of(model))(theta, aux, slopes)
+    local = model.value_grad_hessian(theta[:4, None], **aux)
+    prior = model.log_prior(theta[:4, None], **aux) + theta[4]
+    assert value + prior == pytest.approx(local.value, rel=1e-12)
+    np.testing.assert_allclose(slopes[:4], local.gradient[:4], rtol=1e-9)
+    moved = [
+        model.log_lik(theta[:4, None], **{name: np.exp(theta[4] + h)})
+        for h in (1e-5, -1e-5)
+    ]
+    assert slopes[4] == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6)
