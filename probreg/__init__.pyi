@@ -97,6 +97,7 @@ from .likelihoods import (
     Hurdle as Hurdle,
     InverseGaussian as InverseGaussian,
     LogLogistic as LogLogistic,
+    LogNormal as LogNormal,
     Multinomial as Multinomial,
     NegativeBinomial as NegativeBinomial,
     Ordinal as Ordinal,

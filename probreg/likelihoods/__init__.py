@@ -35,6 +35,7 @@ from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood as LocationScaleLikelihood,
     LogLocationScaleLikelihood as LogLocationScaleLikelihood,
 )
+from probreg.likelihoods.log_normal import LogNormal as LogNormal
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
 from probreg.likelihoods.ordinal import Ordinal as Ordinal

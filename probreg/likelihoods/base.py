@@ -52,6 +52,7 @@ LikelihoodName = Annotated[
         "hurdle",
         "inverse_gaussian",
         "log_logistic",
+        "log_normal",
         "multinomial",
         "negative_binomial",
         "ordinal",

@@ -35,6 +35,10 @@ def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     return log_p + sums_a + sums_b - sums, q * a - p * b, a + b - c
 
 
+def _settings(values: Any, constants: Any) -> tuple[Any]:
+    return (values[0],)
+
+
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class BetaBinomial(Binomial):
@@ -67,7 +71,7 @@ class BetaBinomial(Binomial):
     dependent_trials = True
     at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
     concave = False
-    compiled_density = CompiledDensity(_evaluate_row)
+    compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
@@ -103,9 +107,6 @@ class BetaBinomial(Binomial):
             + sums
             - rising_sums(k + other, aux["phi"] * 1.0)[0]
         )
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return (aux["phi"],)
 
     def response_variance(self, eta: Array, **known: Any) -> Array:
         n = self.size(**known)

@@ -291,7 +291,7 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
 class LogLocationScaleLikelihood(StandardDensity):
     """log y = eta + s e, y > 0 and e of a standard density f: a model of accelerated failure times.
 
-    exp(coefficient) multiplies every quantile of y. A family also defines its mean, with `link_mean_and_slope`, and its PyMC
+    exp(coefficient) multiplies every quantile of y. A family also defines `log_moment`, for its mean, and its PyMC
     distribution; f need not be symmetric, but E[h] = E[g^2] and the mean of g is 0.
 
     References
@@ -328,6 +328,27 @@ class LogLocationScaleLikelihood(StandardDensity):
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         logs = np.log(y)
         return logs[:, None], dict.fromkeys(self.nuisance, float(np.std(logs)) or 1.0)
+
+    def log_moment(self, s: Any) -> tuple[Any, Any]:
+        """log E exp(s e) and its slope over log s; 0 and 0 of a family with predictions of its median."""
+        return np.zeros_like(s), np.zeros_like(s)
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.link.inverse(eta[..., 0] + self.log_moment(self.scale(aux))[0])
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        s = np.asarray(self.scale(aux))[..., None]
+        log_moment, slope = self.log_moment(s)
+        line = eta + log_moment
+        over_aux = np.zeros((*line.shape, len(self.nuisance)))
+        over_aux[...] = slope[..., None]
+        return line, np.ones((*line.shape, 1)), over_aux
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        # E exp(2 s e) / E(exp(s e))^2 - 1 = expm1 of the difference of logs, times mean^2
+        s = self.scale(aux)
+        spread = np.expm1(self.log_moment(2.0 * s)[0] - 2.0 * self.log_moment(s)[0])
+        return np.square(self.mean(eta, **aux)) * spread
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         # f has its maximum at 0

@@ -39,23 +39,9 @@ class _ExtremeValue(LogLocationScaleLikelihood):
     concave = True  # in eta
     standard_information = 1.0
 
-    def mean(self, eta: Array, **aux: Any) -> Array:
+    def log_moment(self, s: Any) -> tuple[Any, Any]:
         # E exp(s e) = Gamma(1 + s)
-        with np.errstate(over="ignore"):
-            return np.exp(eta[..., 0] + gammaln(1.0 + self.scale(aux)))
-
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
-        s = np.asarray(self.scale(aux))[..., None]
-        line = eta + gammaln(1.0 + s)
-        over_aux = np.zeros((*line.shape, len(self.nuisance)))
-        over_aux[...] = (s * digamma(1.0 + s))[..., None]
-        return line, np.ones((*line.shape, 1)), over_aux
-
-    def response_variance(self, eta: Array, **aux: Any) -> Array:
-        # Gamma(1 + 2 s) / Gamma(1 + s)^2 - 1 = expm1 of the difference of logs, times mean^2
-        s = self.scale(aux)
-        spread = np.expm1(gammaln(1.0 + 2.0 * s) - 2.0 * gammaln(1.0 + s))
-        return np.square(self.mean(eta, **aux)) * spread
+        return gammaln(1.0 + s), s * digamma(1.0 + s)
 
     def standard_log_prob(self, r: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -173,9 +159,6 @@ class LogLogistic(LogLocationScaleLikelihood):
 
     def describe(self, response: str) -> str:
         return f"the median of {response} on the log scale, log-logistic with shape 1 / scale"
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.link.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         # E y^k = exp(k eta) pi k s / sin(pi k s), infinite for k s >= 1

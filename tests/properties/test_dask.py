@@ -82,7 +82,14 @@ DATA = table()
 RESPONSE = {
     "beta": "share",
     **dict.fromkeys(
-        ("exponential", "gamma", "inverse_gaussian", "log_logistic", "weibull"),
+        (
+            "exponential",
+            "gamma",
+            "inverse_gaussian",
+            "log_logistic",
+            "log_normal",
+            "weibull",
+        ),
         "positive",
     ),
     # a formula states the interval of a family

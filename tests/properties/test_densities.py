@@ -70,6 +70,7 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
     "beta": (of.Beta(), SHARE, ETA, {"phi": SIGMA}, stats.beta.logpdf(SHARE, SIGMA * P, SIGMA * (1 - P))),
     "weibull": (of.Weibull(), POSITIVE, ETA, {"scale": SIGMA}, stats.weibull_min.logpdf(POSITIVE, 1 / SIGMA, scale=MU)),
     "exponential": (of.Exponential(), POSITIVE, ETA, {}, stats.expon.logpdf(POSITIVE, scale=MU)),
+    "log_normal": (of.LogNormal(), POSITIVE, ETA, {"sigma": SIGMA}, stats.lognorm.logpdf(POSITIVE, SIGMA, scale=MU)),
     "log_logistic": (of.LogLogistic(), POSITIVE, ETA, {"scale": SIGMA}, stats.fisk.logpdf(POSITIVE, 1 / SIGMA, scale=MU)),
     "censored": (
         of.Censored(of.Gaussian()), ENDS, ETA, {"sigma": SIGMA},

@@ -127,12 +127,17 @@ def test_proportions_of_zero_or_one_are_named_with_a_remedy(bad):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "name"), [(pr.Weibull(), "weibull_min"), (pr.LogLogistic(), "fisk")]
+    ("likelihood", "name", "shape"),
+    [
+        (pr.Weibull(), "weibull_min", 5.0),
+        (pr.LogLogistic(), "fisk", 5.0),
+        (pr.LogNormal(), "lognorm", 0.2),
+    ],
 )
-def test_variances_of_times_are_those_of_scipy(likelihood, name):
+def test_variances_of_times_are_those_of_scipy(likelihood, name, shape):
     import scipy.stats
 
     eta = np.array([[0.3], [-1.0]])
-    variance = likelihood.response_variance(eta, scale=0.2)
-    distribution = getattr(scipy.stats, name)(1.0 / 0.2, scale=np.exp(eta[:, 0]))
+    variance = likelihood.response_variance(eta, **{likelihood.nuisance[0]: 0.2})
+    distribution = getattr(scipy.stats, name)(shape, scale=np.exp(eta[:, 0]))
     np.testing.assert_allclose(variance, distribution.var(), rtol=1e-12)

@@ -1,0 +1,55 @@
+"""Positive responses with a normal logarithm."""
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from probreg.compiled.density import CompiledDensity
+from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.gaussian import StandardNormal, evaluate_gaussian_row
+from probreg.likelihoods.location_scale import (
+    LogLocationScaleLikelihood,
+    settings_of_scale,
+)
+
+
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    return evaluate_gaussian_row(log(y), eta, t)
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class LogNormal(StandardNormal, LogLocationScaleLikelihood):
+    """Positive responses with log y ~ N(eta, sigma^2): a Gaussian regression of log y with the density of y.
+
+    exp(eta) is the median, and the mean is exp(eta + sigma^2 / 2). exp(coefficient) multiplies the mean and every quantile. For
+    censored times write `cens(time, event) ~ ...`.
+
+    log p = -log y - log(sigma) - log(2 pi)/2 - (log y - eta)^2 / (2 sigma^2).
+
+    References
+    ----------
+    Kalbfleisch & Prentice 2002, section 2.2.5.
+
+    Examples
+    --------
+    >>> float(LogNormal().log_prob(np.array(1.0), np.array([0.0]), sigma=1.0).round(6))
+    -0.918939
+    """
+
+    name = "log_normal"
+    nuisance = ("sigma",)
+    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_scale)
+
+    def describe(self, response: str) -> str:
+        return f"the mean of {response} on the log scale, log-normal with standard deviation sigma of log {response}"
+
+    def log_moment(self, s: Any) -> tuple[Any, Any]:
+        return 0.5 * np.square(s), np.square(s)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.LogNormal, {"mu": eta[:, 0], "sigma": aux["sigma"]}
