@@ -69,6 +69,7 @@ class BetaBinomial(Binomial):
     name = "beta_binomial"
     nuisance = ("phi",)
     dependent_trials = True
+    wider = ""
     at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
     concave = False
     compiled_density = CompiledDensity(_evaluate_row, settings=_settings)

@@ -69,6 +69,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     link: BinaryLinkName = LOGIT  # type: ignore[assignment]
 
     name, single = "binomial", "bernoulli"
+    wider = "fit a BetaBinomial likelihood, with probabilities that vary between rows"
     classes = ("failure", "success")
     levels = ()
     support = np.arange(500.0)
