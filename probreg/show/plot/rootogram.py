@@ -61,6 +61,7 @@ def draw_expected(ax: Any, fit: Fit, counts: Frequencies) -> None:
     """Draw the roots of the expected frequencies as a line, and name the axes."""
     look = mark(0) | {"markersize": 3.5, "linewidth": 1.2}
     ax.plot(counts.middle, np.sqrt(counts.expected), label="expected", **look)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     label(ax, x=shorten(fit.model.design.response), y="root of the number of rows")
 
 
