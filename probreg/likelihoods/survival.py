@@ -160,6 +160,9 @@ class LogLogistic(LogLocationScaleLikelihood):
     def describe(self, response: str) -> str:
         return f"the median of {response} on the log scale, log-logistic with shape 1 / scale"
 
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.link.inverse(eta[..., 0])
+
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         # E y^k = exp(k eta) pi k s / sin(pi k s), infinite for k s >= 1
         s = np.minimum(self.scale(aux), 0.5)
