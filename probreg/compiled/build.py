@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import Incompatible
 
 _SUMS = {
@@ -57,27 +57,27 @@ def loops_of(density: CompiledDensity) -> Loops:
         if density.by_predictors:
             row = _functions_of_predictors(density, row)
             templates = loops.tile_of_predictors, loops.tile_of_predictors
-        tile, values_of_tile = (_inline(_bound(f, row)) for f in templates)
+        tile, values_of_tile = (_inline(with_functions(f, row)) for f in templates)
     parts = {
         "tile": tile,
         "values_of_tile": values_of_tile,
         "weigh": _inline(loops.weigh),
     }
     if density.product is None:
-        parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
+        parts["summed"] = _inline(with_functions(loops.sum_of_tile, parts))
     else:
         products = _products(density.product)
-        parts["summed"] = _inline(_bound(loops.sum_of_products, products))
+        parts["summed"] = _inline(with_functions(loops.sum_of_products, products))
     hessians = _inline(loops.no_hessians)
     if density.hessian is not None:
         hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
         if density.tile is None:
             row_hessian = {"hessian": hessians}
-            hessians = _inline(_bound(loops.hessians_of_rows, row_hessian))
+            hessians = _inline(with_functions(loops.hessians_of_rows, row_hessian))
     parts["hessians"] = hessians
     for f in (loops.add_products, loops.add_slopes, loops.weighted_products):
         parts[f.__name__] = _inline(f)
-    parts["gradient_of_tile"] = _inline(_bound(loops.gradient_of_tile, parts))
+    parts["gradient_of_tile"] = _inline(with_functions(loops.gradient_of_tile, parts))
     return Loops(
         *(
             _store_function(f, parts, name)
@@ -94,7 +94,7 @@ def _functions_of_predictors(
 
     assert density.settings is not None  # of every density by predictors
     if not density.fills_slopes:
-        row = {"row": _inline(_bound(loops.row_with_slopes, row), _AS_WRITTEN)}
+        row = {"row": _inline(with_functions(loops.row_with_slopes, row), _AS_WRITTEN)}
     settings = _inline(_vectorise_density(density.settings), _AS_WRITTEN)
     return {**row, "settings": settings, "exp": elementary.exp}
 
@@ -106,7 +106,7 @@ def _products(product: Callable[..., Any]) -> dict[str, Any]:
     log1p = {"log1p": elementary.log1p}
     return {
         "product": _inline(_vectorise_density(product), _AS_WRITTEN),
-        "sum_of_log1p": _inline(_bound(loops.sum_of_log1p, log1p)),
+        "sum_of_log1p": _inline(with_functions(loops.sum_of_log1p, log1p)),
         **log1p,
     }
 
@@ -149,7 +149,9 @@ def log_density_of(
     work = types.NamedTuple((table, table, table, table, line, line), Work)
     pointer = types.CPointer(number)
     plain = plain_log_density(density, several, values)
-    compiled_function = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
+    compiled_function = with_functions(
+        plain, {"arrays": arrays_at(types.Tuple((data, work)))}
+    )
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
     )(compiled_function)
@@ -175,7 +177,7 @@ def plain_log_density(
         _digest(other) if other is not None else "none",
     )
     name = hashlib.sha256(" ".join(each).encode() + files).hexdigest()[:16]
-    return _bound(affine.affine_log_density, parts, f"_{name}")
+    return with_functions(affine.affine_log_density, parts, f"_{name}")
 
 
 @cache
@@ -198,12 +200,14 @@ def compile_stored(
     }
     for g in called:
         parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(
-            _bound(g, parts)
+            with_functions(g, parts)
         )
     seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[
         :16
     ]  # numba checks only the file of f for changes
-    return cached_njit(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
+    return cached_njit(no_cfunc_wrapper=True, **_HOW)(
+        with_functions(f, parts, f"_{seen}")
+    )
 
 
 def _row_function(density: CompiledDensity) -> Callable[..., Any]:
@@ -227,17 +231,7 @@ def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
         for k, v in used.items()
         if isinstance(v, FunctionType)
     }
-    return _bound(plain, parts | namespace)
-
-
-def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
-    """Return the same code with `parts` as its globals."""
-    assert isinstance(f, FunctionType)
-    function = FunctionType(
-        f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__
-    )
-    function.__module__, function.__qualname__ = f.__module__, f.__qualname__ + name
-    return function
+    return with_functions(plain, parts | namespace)
 
 
 def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
@@ -250,7 +244,7 @@ def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> 
     from probreg.compiled.cache import cached_njit
 
     return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
-        _bound(f, parts, f"_{name}")
+        with_functions(f, parts, f"_{name}")
     )
 
 

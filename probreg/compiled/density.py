@@ -90,6 +90,16 @@ def _is_known(value: Any) -> bool:
     )
 
 
+def with_functions(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
+    """Return the same code with `parts` as its globals, such as the functions of a family that a row for all families calls."""
+    assert isinstance(f, FunctionType)
+    function = FunctionType(
+        f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__
+    )
+    function.__module__, function.__qualname__ = f.__module__, f.__qualname__ + name
+    return function
+
+
 def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
     """Drop an inherited density from a class that overrides one of these methods: the base's density no longer applies."""
     if methods & vars(cls).keys() and "compiled_density" not in vars(cls):

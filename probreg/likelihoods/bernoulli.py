@@ -12,6 +12,7 @@ from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
 from probreg.likelihoods.binary import (
     BinaryLikelihood,
     BinaryLinkName,
+    densities_of_links,
     symbolic_logit,
 )
 from probreg.likelihoods.binomial import Binomial
@@ -22,6 +23,7 @@ from probreg.likelihoods.response import (
     refuse_fractions,
     response_levels,
 )
+from probreg.likelihoods.tails import tails
 
 
 def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -41,6 +43,13 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     # mu (1 - mu) = e / (1 + e)^2 with e = exp(-|eta|).
     return e / ((1.0 + e) * (1.0 + e))
+
+
+def _row_of_link(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    log_p, rate_p, log_q, rate_q = tails(eta)
+    if y > 0.5:
+        return log_p, rate_p, 0.0
+    return log_q, -rate_q, 0.0
 
 
 @LIKELIHOODS.register
@@ -71,6 +80,7 @@ class Bernoulli(BinaryLikelihood):
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, product=_product
     )
+    densities_of_links = densities_of_links(_row_of_link)
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None

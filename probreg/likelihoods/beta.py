@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp, log, log1p
 from typing import Any
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -15,9 +17,39 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     find_zero_score,
 )
+from probreg.likelihoods.gamma import log_gamma_terms
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import check_variation, finite_response
 from probreg.special import betainc, betaln, digamma, polygamma
+
+
+def _settings(values: Any, constants: Any) -> tuple[Any, Any, Any]:
+    phi = values[0]
+    value, slope = log_gamma_terms(phi)
+    return phi, value, slope
+
+
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # with G and D of `log_gamma_terms`, a = mu phi and b = (1 - mu) phi, log p + log y + log(1 - y) =
+    # a log(y / mu) + b log((1 - y) / (1 - mu)) + G(a) + G(b) - G(phi)
+    e = exp(-abs(eta))
+    soft = log1p(e)
+    far = e / (1.0 + e)
+    mu = 1.0 - far if eta > 0.0 else far
+    rest = far if eta > 0.0 else 1.0 - far
+    a = max(mu * t[0], 1e-300)
+    b = max(rest * t[0], 1e-300)
+    value_a, slope_a = log_gamma_terms(a)
+    value_b, slope_b = log_gamma_terms(b)
+    left = log(y) - min(eta, 0.0) + soft
+    right = log1p(-y) + max(eta, 0.0) + soft
+    u = left + slope_a - t[2]
+    v = right + slope_b - t[2]
+    return (
+        a * left + b * right + value_a + value_b - t[1],
+        t[0] * mu * rest * (u - v),
+        a * u + b * v,
+    )
 
 
 @LIKELIHOODS.register
@@ -42,6 +74,7 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     support = "unit"
     link = LOGIT
     may_diverge = False
+    compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
 
     def encode(self, values: Array) -> Array:
         y = finite_response(values, "Beta")
@@ -78,6 +111,9 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         with np.errstate(all="ignore"):  # y outside (0, 1)
             value = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y) - betaln(a, b)
         return np.where((y > 0) & (y < 1), value, -np.inf)
+
+    def base_measure(self, y: Array) -> Array:
+        return -np.log(y) - np.log1p(-y)
 
     def mean(self, eta: Array, **aux: Any) -> Array:
         return LOGIT.inverse(eta[..., 0])

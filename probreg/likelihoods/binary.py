@@ -4,10 +4,11 @@ Ordered classes use the same functions of a link.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
@@ -17,6 +18,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.likelihoods.tails import extreme_value_tails, normal_tails
 from probreg.special import erfcx, expit, log_ndtr, ndtr
 
 BinaryLinkName = Literal["logit", "probit", "cloglog"]
@@ -122,6 +124,14 @@ TAILS: dict[str, Tails] = {
 }
 
 
+def densities_of_links(row: Callable[..., Any]) -> dict[str, CompiledDensity]:
+    """The compiled densities of the links without one of their own, of a row that calls `tails`."""
+    return {
+        link: CompiledDensity(with_functions(row, {"tails": tails}))
+        for link, tails in ((PROBIT, normal_tails), (CLOGLOG, extreme_value_tails))
+    }
+
+
 class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     """Two classes, P(event) = p(eta), once in a row or in each of its trials: k events of n.
 
@@ -131,12 +141,14 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
 
     link: Link = LOGIT
     concave = True
+    # the compiled densities of links without one of their own
+    densities_of_links: ClassVar[dict[str, CompiledDensity]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.link is not LOGIT:
-            # the compiled density is of the logit link
-            object.__setattr__(self, "compiled_density", None)
+        if self.link is not LOGIT and self.compiled_density is not None:
+            density = self.densities_of_links[self.link]
+            object.__setattr__(self, "compiled_density", density)
 
     @property
     def canonical(self) -> bool:  # type: ignore[override]

@@ -19,10 +19,12 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.binary import (
     BinaryLikelihood,
     BinaryLinkName,
+    densities_of_links,
     symbolic_logit,
 )
 from probreg.likelihoods.links import LINKS, LOGIT
 from probreg.likelihoods.response import whole_counts
+from probreg.likelihoods.tails import tails
 from probreg.special import betainc, gammaln
 
 
@@ -39,6 +41,17 @@ def _row_hessian(y: Array, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     # n p (1 - p) with p (1 - p) = e / (1 + e)^2, e = exp(-|eta|).
     return y[1] * e / ((1.0 + e) * (1.0 + e))
+
+
+def _row_of_link(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+    k = y[0]
+    others = y[1] - k
+    log_p, rate_p, log_q, rate_q = tails(eta)
+    # without the product of 0 and an infinite logarithm
+    value = k * log_p if k > 0.0 else 0.0
+    if others > 0.0:
+        value += others * log_q
+    return value, k * rate_p - others * rate_q, 0.0
 
 
 @LIKELIHOODS.register
@@ -75,6 +88,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     support = np.arange(500.0)
     event_remedy = "p(k, n) counts the event; to count the other one, write p(n - k, n)"
     compiled_density = CompiledDensity(evaluate_binomial_row, hessian=_row_hessian)
+    densities_of_links = densities_of_links(_row_of_link)
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None

@@ -1,7 +1,9 @@
 """Responses that are known to lie in an interval (censored), and families that are restricted to one (truncated)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from math import expm1, inf, log
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Bound
 from probreg.compiled.custom_density import CustomDensity
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import DataError, Incompatible, row_error
 from probreg.likelihoods.base import (
     FAR,
@@ -27,7 +30,83 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
+from probreg.likelihoods.location_scale import StandardDensity, settings_of_scale
 from probreg.likelihoods.poisson import Poisson
+from probreg.likelihoods.tails import interval
+
+# replaced by functions of the base: its row, and v of `StandardDensity`
+row: Any = None
+transform: Any = None
+
+
+def _same(y: float) -> float:
+    return y
+
+
+def _log(y: float) -> float:
+    return log(y)
+
+
+def _censored_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+    low = y[0]
+    high = y[1]
+    if low == high:
+        return row(low, eta, t)
+    a = (transform(low) - eta) / t[0] if low > -inf else -inf
+    b = (transform(high) - eta) / t[0] if high < inf else inf
+    return _slopes_of_ends(a, b, t[0])
+
+
+def _slopes_of_ends(a: float, b: float, s: float) -> tuple[float, float, float]:
+    """log P(a < r <= b), r = (v(y) - eta) / s, and its slopes over eta and log s."""
+    log_p, at_a, at_b = interval(a, b)
+    over_scale = 0.0
+    if a > -inf:
+        over_scale += a * at_a
+    if b < inf:
+        over_scale -= b * at_b
+    return log_p, (at_a - at_b) / s, over_scale
+
+
+def _truncated_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # t: of the base, then v of the ends
+    log_p, slope, over_scale = row(y, eta, t)
+    inside = _slopes_of_ends((t[2] - eta) / t[0], (t[3] - eta) / t[0], t[0])
+    return log_p - inside[0], slope - inside[1], over_scale - inside[2]
+
+
+def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any]:
+    s, log_s = settings_of_scale(values, constants)
+    return s, log_s, constants[0], constants[1]
+
+
+def positive_count_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    """Evaluate a count that is above 0, from `row`: with L = log p(0), d log(1 - e^L) = -dL / (e^-L - 1)."""
+    log_p, slope, over_aux = row(y, eta, t)
+    zero, slope_zero, over_aux_zero = row(0.0, eta, t)
+    weight = 1.0 / expm1(-zero)
+    return (
+        log_p - log(-expm1(zero)),
+        slope + weight * slope_zero,
+        over_aux + weight * over_aux_zero,
+    )
+
+
+@cache
+def density_of_base(
+    template: Callable[..., Any],
+    base: CompiledDensity,
+    tails: Callable[..., Any] | None = None,
+    transform: Callable[..., Any] = _same,
+) -> CompiledDensity:
+    """The compiled density of a row that calls the row of a base, and perhaps `interval`."""
+    parts: dict[str, Any] = {"row": base.row, "transform": transform}
+    if tails is not None:
+        of_family = with_functions(interval, {"tails": tails})
+        ends = with_functions(_slopes_of_ends, {"interval": of_family})
+        parts["_slopes_of_ends"] = ends
+    made = with_functions(template, parts)
+    return CompiledDensity(made, settings=base.settings)
 
 
 class OfBase(UnivariateLikelihood, SmoothLikelihood):
@@ -56,6 +135,23 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.base.nuisance
+
+    @property
+    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.base.constants if isinstance(self.base, SmoothLikelihood) else ()
+
+    @property
+    def _density_of_interval(self) -> CompiledDensity | None:
+        """The density of the base, if compiled code has its distribution function."""
+        base = self.base
+        return (
+            base.compiled_density
+            if isinstance(base, StandardDensity) and base.compiled_tails is not None
+            else None
+        )
+
+    def base_measure(self, y: Array) -> Array:
+        return self.family.base_measure(y)
 
     @property
     def at_zero(self) -> Any:  # type: ignore[override]
@@ -126,6 +222,20 @@ class Censored(OfBase, MayDiverge):
             raise Incompatible(
                 f"cens(...) censors a continuous response, and a {self.base.name} response is a count; use trunc(y, lower=1) for counts without zeros"
             )
+
+    @property
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        density = self._density_of_interval
+        if density is None:
+            return None
+        transform = _log if self.base.support == "positive" else _same
+        return density_of_base(
+            _censored_row, density, self.base.compiled_tails, transform
+        )
+
+    def base_measure(self, y: Array) -> Array:
+        measure = self.family.base_measure(self._exact_or_one(y))
+        return np.where(self.is_censored(y), 0.0, measure)
 
     @property
     def concave(self) -> bool:  # type: ignore[override]
@@ -401,6 +511,27 @@ class Truncated(OfBase):
 
     def describe(self, response: str) -> str:
         return f"{self.base.describe(response)}, before truncation to [{self.lower:g}, {self.upper:g}]"
+
+    @property
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        density = self._density_of_interval
+        if density is not None:
+            density = density_of_base(_truncated_row, density, self.base.compiled_tails)
+            if self.nuisance:
+                density = density._replace(settings=_truncated_settings)
+            return density
+        base = self.family.compiled_density
+        above_zero = self.base.is_count and self.lower == 1.0 and self.upper == np.inf
+        if not above_zero or base is None:
+            return None
+        return density_of_base(positive_count_row, base)
+
+    @property
+    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        if not isinstance(self.base, StandardDensity):
+            return super().constants
+        ends = self.base.transform(np.array([self.lower, self.upper])).tolist()
+        return (*self.base.constants, *ends)
 
     def _ends(self) -> tuple[Array, Array]:
         """Return a and b with P(a < Y <= b) = P(lower <= Y <= upper): for counts a is below the first one."""

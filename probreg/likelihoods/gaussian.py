@@ -13,6 +13,7 @@ from probreg.likelihoods.location_scale import (
     settings_of_scale,
 )
 from probreg.likelihoods.mixtures import of_normals
+from probreg.likelihoods.tails import normal_tails
 from probreg.special import LOG_2PI, log_ndtr, ndtr
 
 
@@ -27,6 +28,7 @@ class StandardNormal(StandardDensity):
 
     concave = True
     standard_information = 1.0
+    compiled_tails = staticmethod(normal_tails)
 
     def standard_log_prob(self, r: Array) -> Array:
         # log f = -r^2 / 2 - log(2 pi) / 2, so g = r and h = 1.

@@ -92,6 +92,9 @@ class StandardDensity(IntervalLikelihood):
     A family defines log f with its slopes, its distribution function and draws. s is the nuisance parameter, or 1 without one.
     """
 
+    # `tails` of f as plain arithmetic (`probreg.likelihoods.tails`), for compiled rows of intervals
+    compiled_tails: ClassVar[Any] = None
+
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:
         """log f(r)."""

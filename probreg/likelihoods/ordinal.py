@@ -1,13 +1,13 @@
 """Ordered classes: cumulative logit, probit and complementary log-log regression."""
 
 from dataclasses import dataclass, replace
-from math import exp, expm1, log, log1p
+from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
@@ -24,37 +24,52 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.binary import TAILS, BinaryLinkName, Tails
 from probreg.likelihoods.links import CLOGLOG, LINKS, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
+from probreg.likelihoods.tails import (
+    extreme_value_tails,
+    interval,
+    logistic_tails,
+    normal_tails,
+)
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
-    # t: thresholds c, then gaps. log p = log F(u) + log F(-v) + log(1 - e^-gap), u = c_k - eta, v = c_(k-1) - eta.
-    cuts = (t.size + 1) // 2
+    # t: the gaps. P(y = k) = F(c_k - eta) - F(c_(k-1) - eta), c_k = c_(k-1) + gap
     k = int(y)
-    log_p = 0.0
-    upper = 0.0
-    lower = 0.0
-    if k < cuts:
-        u = t[k] - eta
-        e = exp(-abs(u))
-        log_p += min(u, 0.0) - log1p(e)
-        upper = (e if u > 0.0 else 1.0) / (1.0 + e)
+    lower = -inf
+    upper = inf
+    cut = 0.0
+    for i in range(k - 1):
+        cut += t[i]
     if k > 0:
-        v = eta - t[k - 1]
-        e = exp(-abs(v))
-        log_p += min(v, 0.0) - log1p(e)
-        lower = (e if v > 0.0 else 1.0) / (1.0 + e)
-    for i in range(cuts - 1):
+        lower = cut - eta
+        cut += t[k - 1] if k <= t.size else 0.0
+    if k <= t.size:
+        upper = cut - eta
+    log_p, at_lower, at_upper = interval(lower, upper)
+    for i in range(t.size):
         slopes[i] = 0.0
-        if i < k and k < cuts:
-            slopes[i] += t[cuts + i] * upper
+        if i < k:
+            slopes[i] += t[i] * at_upper
         if i < k - 1:
-            slopes[i] -= t[cuts + i] * lower
-    if k > 0 and k < cuts:
-        gap = t[cuts + k - 1]
-        share = -expm1(-gap)
-        log_p += log(share)
-        slopes[k - 1] += gap * exp(-gap) / share
-    return log_p, lower - upper
+            slopes[i] -= t[i] * at_lower
+    return log_p, at_lower - at_upper
+
+
+def _gaps(values: Any, constants: Any) -> Any:
+    return values
+
+
+def _density_of(tails: Any) -> CompiledDensity:
+    of_link = with_functions(interval, {"tails": tails})
+    row = with_functions(_evaluate_row, {"interval": of_link})
+    return CompiledDensity(row, settings=_gaps)
+
+
+_DENSITIES = {
+    LOGIT: _density_of(logistic_tails),
+    PROBIT: _density_of(normal_tails),
+    CLOGLOG: _density_of(extreme_value_tails),
+}
 
 
 @LIKELIHOODS.register
@@ -107,12 +122,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        if self.link is LOGIT and self.anchor == 0:
-            return CompiledDensity(_evaluate_row)
-        return None
-
-    def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return (*self.thresholds(aux), *(aux[a] for a in self.nuisance))
+        return _DENSITIES[self.link] if self.anchor == 0 else None
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None

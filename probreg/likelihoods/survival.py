@@ -13,6 +13,7 @@ from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
     settings_of_scale,
 )
+from probreg.likelihoods.tails import extreme_value_tails, logistic_tails
 from probreg.special import digamma, expit, gammaln, log1mexp
 
 
@@ -38,6 +39,7 @@ class _ExtremeValue(LogLocationScaleLikelihood):
 
     concave = True  # in eta
     standard_information = 1.0
+    compiled_tails = staticmethod(extreme_value_tails)
 
     def log_moment(self, s: Any) -> tuple[Any, Any]:
         # E exp(s e) = Gamma(1 + s)
@@ -155,6 +157,7 @@ class LogLogistic(LogLocationScaleLikelihood):
     centre = "median"
     concave = True  # in eta
     standard_information = 1.0 / 3.0
+    compiled_tails = staticmethod(logistic_tails)
     compiled_density = CompiledDensity(_logistic_row, settings=settings_of_scale)
 
     def describe(self, response: str) -> str:
