@@ -62,6 +62,7 @@ def loops_of(density: CompiledDensity) -> Loops:
         "tile": tile,
         "values_of_tile": values_of_tile,
         "weigh": _inline(loops.weigh),
+        "by_predictors": density.by_predictors,
     }
     if density.product is None:
         parts["summed"] = _inline(with_functions(loops.sum_of_tile, parts))

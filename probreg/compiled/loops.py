@@ -24,6 +24,7 @@ product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
 log1p: Any = None  # of compiled code
 settings: Any = None  # (nuisance parameters, constants) -> t
 exp: Any = None  # of compiled code
+by_predictors: bool = False
 hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
 hessians: Any = None  # the same of a tile of rows
 
@@ -167,8 +168,9 @@ def gradient_of_tile(
     for c in range(m):
         # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
         add_slopes(X, slope[c], c, m, b, out)
+    first = 1 if by_predictors else m
     for c in range(out.size - p * m):
-        s = slope[m + c]
+        s = slope[first + c]
         up = 0.0
         for i in range(b):
             up += s[i]

@@ -141,14 +141,15 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
         return self.base.constants if isinstance(self.base, SmoothLikelihood) else ()
 
     @property
-    def _density_of_interval(self) -> CompiledDensity | None:
-        """The density of the base, if compiled code has its distribution function."""
+    def _tails(self) -> Any:
+        """The distribution function of the base in compiled code, if there is one."""
         base = self.base
-        return (
-            base.compiled_density
-            if isinstance(base, StandardDensity) and base.compiled_tails is not None
-            else None
-        )
+        return base.compiled_tails if isinstance(base, StandardDensity) else None
+
+    @property
+    def _density_of_interval(self) -> CompiledDensity | None:
+        """The density of a base with a distribution function in compiled code."""
+        return None if self._tails is None else self.family.compiled_density
 
     def base_measure(self, y: Array) -> Array:
         return self.family.base_measure(y)
@@ -229,9 +230,7 @@ class Censored(OfBase, MayDiverge):
         if density is None:
             return None
         transform = _log if self.base.support == "positive" else _same
-        return density_of_base(
-            _censored_row, density, self.base.compiled_tails, transform
-        )
+        return density_of_base(_censored_row, density, self._tails, transform)
 
     def base_measure(self, y: Array) -> Array:
         measure = self.family.base_measure(self._exact_or_one(y))
@@ -268,11 +267,6 @@ class Censored(OfBase, MayDiverge):
                 bad[0],
                 f" has lower = {low:g} and upper = {high:g}",
             )
-        bad = np.flatnonzero(np.isinf(y).all(1))
-        if len(bad):
-            raise row_error(
-                "", bad[0], " of the response has no finite end: leave the row out"
-            )
         exact = ~self.is_censored(y)
         if exact.any():
             # errors of the family name a row among the exact ones
@@ -296,6 +290,11 @@ class Censored(OfBase, MayDiverge):
                     f" ends at {y[bad[0], 0]:g} and {y[bad[0], 1]:g}",
                 )
             y = np.where(y == 0.0, -np.inf, y)
+        bad = np.flatnonzero(np.isinf(y).all(1))
+        if len(bad):
+            raise row_error(
+                "", bad[0], " of the response has no finite end: leave the row out"
+            )
         return y
 
     def is_censored(self, y: Array) -> Array:
@@ -516,7 +515,7 @@ class Truncated(OfBase):
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
         density = self._density_of_interval
         if density is not None:
-            density = density_of_base(_truncated_row, density, self.base.compiled_tails)
+            density = density_of_base(_truncated_row, density, self._tails)
             if self.nuisance:
                 density = density._replace(settings=_truncated_settings)
             return density

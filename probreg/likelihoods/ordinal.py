@@ -65,7 +65,7 @@ def _density_of(tails: Any) -> CompiledDensity:
     return CompiledDensity(row, settings=_gaps)
 
 
-_DENSITIES = {
+_DENSITIES: dict[str, CompiledDensity] = {
     LOGIT: _density_of(logistic_tails),
     PROBIT: _density_of(normal_tails),
     CLOGLOG: _density_of(extreme_value_tails),

@@ -439,6 +439,39 @@ def test_formulas_of_parameters_have_the_compiled_density_of_their_likelihood(
     check(model)
 
 
+CENSORED_ROWS = [
+    ("cens(t, e) ~ x", pr.Weibull()),
+    ("cens(low, high) ~ x", pr.LogLogistic()),
+    ("cens(y, lower=0) ~ x", pr.Gaussian()),
+    ("trunc(t, lower=0.01, upper=9) ~ x", pr.likelihoods.Exponential()),
+    ("trunc(k, lower=1) ~ x", pr.NegativeBinomial()),
+    ("k ~ x", pr.likelihoods.Hurdle(pr.NegativeBinomial())),
+    ({"k": "k ~ x", "logit zero": "~ x"}, pr.likelihoods.ZeroInflated()),
+    (
+        {"k": "k ~ x", "log alpha": "~ x"},
+        pr.likelihoods.ZeroInflated(pr.NegativeBinomial()),
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("formula", "likelihood"), CENSORED_ROWS)
+def test_rows_of_a_base_have_the_density_of_their_likelihood(formula, likelihood):
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(2, 50))
+    t = rng.uniform(0.1, 3.0, 50)
+    data = {"x": x, "y": np.maximum(y, 0.0), "t": t, "e": np.arange(50) % 2,
+            "low": np.floor(t) + 0.05, "high": np.where(x > 0.0, np.ceil(t) + 0.1, np.inf),
+            "k": 1 + rng.poisson(rng.gamma(0.5, 4.0, 50))}  # fmt: skip
+    if "trunc" not in str(formula):
+        data["k"] = data["k"] * (np.arange(50) % 3 > 0)
+    model = pr.Model.from_formula(
+        formula, data, likelihood=likelihood, prior=pr.Normal(1.3)
+    )
+    assert compiled_obstacle(model) is None
+    check(model)
+
+
 @pytest.mark.parametrize("sigma_units", [False, True])
 def test_several_priors_with_one_compiled_density_are_one_sum(sigma_units):
     """Also where their scales are in units of a known noise scale."""
