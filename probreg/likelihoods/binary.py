@@ -147,7 +147,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.link is not LOGIT and self.compiled_density is not None:
-            density = self.densities_of_links[self.link]
+            density = self.densities_of_links.get(self.link)
             object.__setattr__(self, "compiled_density", density)
 
     @property
