@@ -72,12 +72,8 @@ class BetaBinomial(Binomial):
     wider = ""
     at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
     concave = False
-<<<<<<< HEAD
     compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
-=======
-    compiled_density = CompiledDensity(_evaluate_row)
     densities_of_links = {}  # noqa: RUF012  a constant of the class
->>>>>>> 7b1096b7 (Leave links of the beta-binomial to PyMC)
 
     def bind(
         self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
