@@ -912,6 +912,8 @@ class Fit(FitStatistics):
 
         Raises
         ------
+        DataError
+            For no times, and for a time that is nan.
         Incompatible
             For a response of classes or trials.
 
@@ -926,6 +928,10 @@ class Fit(FitStatistics):
         import xarray as xr
 
         times = np.asarray(times, dtype=float).ravel()
+        if not len(times) or np.isnan(times).any():
+            raise DataError(
+                f"times={times.tolist()}: expected one number or more, such as [1.0, 5.0]"
+            )
         design = self._design(data, offset, None, None, groups)
         parts = [
             predict(

@@ -138,3 +138,10 @@ def test_a_covariance_given_sigma_has_no_error_of_sigma():
     row = fit.summary().loc["sigma"]
     ends = joint[["lower", "upper"]].values[0]
     np.testing.assert_allclose(ends, [row["lower"], row["upper"]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("times", [[], [np.nan]])
+def test_survival_needs_times(times):
+    fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
+    with pytest.raises(pr.DataError, match="times="):
+        fit.survival(times)
