@@ -121,7 +121,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
 
 def _summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
     """Return the counts in (lower, upper], and True, or without an upper end those up to `lower`, and False."""
-    low, high = float(np.max(lower)), float(np.max(upper))
+    low, high = (float(np.max(end, initial=-np.inf)) for end in (lower, upper))
     if np.isfinite(high):
         return np.arange(max(low, -1.0) + 1.0, high + 1.0), True
     return np.arange(max(low, -1.0) + 1.0), False
