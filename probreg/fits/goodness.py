@@ -78,7 +78,8 @@ def variance_shares(fit: Fitted) -> VarianceShares:
     likelihood = model.likelihood
     link = model.likelihood.link.name
     if not likelihood.least_squares and (
-        likelihood.nuisance or link not in (*_OF_LINK, "log")
+        likelihood.nuisance
+        or not (link in _OF_LINK or (link == "log" and likelihood.is_count))
     ):
         raise Incompatible(
             f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"

@@ -752,10 +752,8 @@ def _error_and_interval(
         # sd(mean) = |d mean / d link(mean)| sd(link(mean))
         error = flat(np.abs(link.slope(centre)) * sd)
         half = np.nan if prob is None else quantile(prob, solution.df) * sd
-        return error, (
-            flat(link.inverse(centre - half)),
-            flat(link.inverse(centre + half)),
-        )
+        lower, upper = link.interval(centre, half)
+        return error, (flat(lower), flat(upper))
 
 
 def _residual_variance(

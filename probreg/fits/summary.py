@@ -44,7 +44,7 @@ from probreg.inference.varying import (
     describe_groups,
     held_scales,
 )
-from probreg.likelihoods import Likelihood
+from probreg.likelihoods import Likelihood, OfClasses
 from probreg.likelihoods.links import LOG
 from probreg.model.descriptions import prior_line
 from probreg.system.terminal import (
@@ -195,6 +195,8 @@ def ratio_name(likelihood: Likelihood) -> str:
     """
     if likelihood.width > 1 and not likelihood.outcomes:
         return "ratio"
+    if likelihood.link is LOG and isinstance(likelihood, OfClasses):
+        return "risk ratio"
     if likelihood.link is LOG:
         return "rate ratio" if likelihood.is_count else f"ratio of {likelihood.centre}s"
     return likelihood.link.ratio

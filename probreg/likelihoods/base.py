@@ -15,6 +15,7 @@ returns the likelihood with its levels; `encode` turns response values into the 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -24,7 +25,7 @@ from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods.links import LINKS, Link
+from probreg.likelihoods.links import LINKS, LOG, Link
 from probreg.registry import Registry
 
 # the linear predictor that stands for infinity, if the mean is at the edge of its range
@@ -280,6 +281,11 @@ class Likelihood(ABC):
     @abstractmethod
     def link(self) -> Link:
         """The scale on which an interval of the mean is symmetric."""
+
+    @property
+    def link_function(self) -> Link:
+        """`link`, which families with several links take by its name."""
+        return self.link
 
     @abstractmethod
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
@@ -604,6 +610,44 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """
 
     canonical: ClassVar[bool] = False
+    # the compiled densities of links that are not the default
+    densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
+    # the ends of the means
+    mean_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link is not type(self).link and self.compiled_density is not None:
+            density = self.densities_of_links.get(self.link)
+            object.__setattr__(self, "compiled_density", density)
+
+    @cached_property
+    def domain(self) -> tuple[float, float]:
+        """The ends of eta for means in `mean_range`: log p is -inf beyond them."""
+        with np.errstate(divide="ignore"):
+            low, high = np.sort(self.link.forward(np.array(self.mean_range)))
+        return float(low), float(high)
+
+    def in_domain(self, eta: Array) -> Array:
+        """(..., n) bool, whether eta is inside the domain."""
+        low, high = self.domain
+        e = eta[..., 0]
+        return (low < e) & (e < high)
+
+    def within_domain(self, eta: Array, log_p: Array) -> Array:
+        """Return log p, -inf where eta is beyond the domain."""
+        low, high = self.domain
+        if low == -np.inf and high == np.inf:
+            return log_p
+        e = eta[..., 0]
+        return np.where((low <= e) & (e <= high), log_p, -np.inf)
+
+    def log_mean(self, eta: Array) -> Array:
+        """log mu."""
+        if self.link is LOG:
+            return eta[..., 0]
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(self.mean(eta), 0.0))
 
     @abstractmethod
     def variance(self, mu: Array, **aux: Any) -> Array:
@@ -618,7 +662,11 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         return 1.0
 
     def mean(self, eta: Array, **known: Any) -> Array:
-        return self.link.inverse(eta[..., 0])
+        low, high = self.domain
+        e = eta[..., 0]
+        if low > -np.inf or high < np.inf:  # draws of coefficients may leave it
+            e = np.clip(e, low, high)
+        return self.link.inverse(e)
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         return self.variance(self.mean(eta), **known) / self.size(**known)
@@ -685,7 +733,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         mu = self.mean(eta)
         V = self.variance(mu, **aux)
         slope = self.link.slope(e)
-        first = slope / V
-        return first, self.link.hessian(e) / V - first**2 * self.variance_slope(
-            mu, **aux
-        )
+        with np.errstate(all="ignore"):  # at the ends of the domain
+            first = slope / V
+            bend = first**2 * self.variance_slope(mu, **aux)
+            return first, self.link.hessian(e) / V - bend

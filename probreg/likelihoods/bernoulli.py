@@ -13,7 +13,7 @@ from probreg.likelihoods.binary import (
     BinaryLikelihood,
     BinaryLinkName,
     densities_of_links,
-    symbolic_logit,
+    symbolic_probability,
 )
 from probreg.likelihoods.binomial import Binomial
 from probreg.likelihoods.links import LOGIT
@@ -61,8 +61,8 @@ class Bernoulli(BinaryLikelihood):
     ----------
     levels : tuple
         (the other level, the event); without them the event is the level that sorts last.
-    link : {"logit", "probit", "cloglog"}
-        eta = log(p / (1 - p)), the normal quantile of p, or log(-log(1 - p)).
+    link : {"logit", "probit", "cloglog", "cauchit", "log", "identity"}
+        eta = log(p / (1 - p)), the normal quantile of p, log(-log(1 - p)), the Cauchy quantile of p, log(p) or p.
 
     Examples
     --------
@@ -137,9 +137,7 @@ class Bernoulli(BinaryLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         if not self.canonical:
-            e = eta[..., 0]
-            event = np.asarray(y) > 0.5
-            return np.where(event, self.tails.log_p(e), self.tails.log_q(e))
+            return self.log_power(y, eta)
         s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
         # log expit(s) = min(s, 0) - log(1 + e^-|s|)
         u = np.asarray(np.exp(-np.abs(s)))
@@ -154,4 +152,4 @@ class Bernoulli(BinaryLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Bernoulli, {"logit_p": symbolic_logit(self.link, eta[:, 0])}
+        return pm.Bernoulli, symbolic_probability(self.link, eta[:, 0])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log, log1p
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     find_zero_score,
 )
+from probreg.likelihoods.binary import TAILS
 from probreg.likelihoods.gamma import log_gamma_terms
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import check_variation, finite_response
@@ -55,9 +56,14 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Beta(UnivariateLikelihood, SmoothLikelihood):
-    """A proportion y in (0, 1) with mean mu = 1 / (1 + exp(-eta)), precision phi and variance mu (1 - mu) / (1 + phi).
+    """A proportion y in (0, 1) with mean mu, 1 / (1 + exp(-eta)) by the logit link, precision phi and variance mu (1 - mu) / (1 + phi).
 
     y ~ Beta(a, b) with a = mu phi and b = (1 - mu) phi: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b).
+
+    Parameters
+    ----------
+    link : {"logit", "probit", "cloglog"}
+        eta = log(mu / (1 - mu)), the normal quantile of mu, or log(-log(1 - mu)).
 
     References
     ----------
@@ -69,12 +75,18 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     0.405465
     """
 
+    link: Literal["logit", "probit", "cloglog"] = LOGIT  # type: ignore[assignment]
+
     name = "beta"
     nuisance = ("phi",)
     support = "unit"
-    link = LOGIT
     may_diverge = False
     compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link != LOGIT:
+            object.__setattr__(self, "compiled_density", None)
 
     def encode(self, values: Array) -> Array:
         y = finite_response(values, "Beta")
@@ -91,18 +103,18 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         check_variation(self.encode(values))
 
     def describe(self, response: str) -> str:
-        return f"the mean of {response} on the logit scale, with beta variance mean (1 - mean) / (1 + phi)"
+        return f"the mean of {response} on the {self.link} scale, with beta variance mean (1 - mean) / (1 + phi)"
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         mean, variance = float(np.mean(y)), float(np.var(y))
         phi = mean * (1.0 - mean) / variance - 1.0 if variance else 1.0
-        return LOGIT.forward(y)[:, None], {"phi": max(phi, 0.1)}
+        return self.link_function.forward(y)[:, None], {"phi": max(phi, 0.1)}
 
     def _shapes(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
         """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
         tiny = np.finfo(float).tiny
         e, phi = eta[..., 0], aux["phi"]
-        a, b = LOGIT.inverse(e) * phi, LOGIT.inverse(-e) * phi
+        a, b = self.link_function.inverse(e) * phi, TAILS[self.link].q(e) * phi
         return np.maximum(a, tiny), np.maximum(b, tiny)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -116,34 +128,37 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         return -np.log(y) - np.log1p(-y)
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        return LOGIT.inverse(eta[..., 0])
+        return self.link_function.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
-        return LOGIT.slope(eta[..., 0]) / (1.0 + aux["phi"])
+        mu, q = self.link_function.inverse(eta[..., 0]), TAILS[self.link].q(eta[..., 0])
+        return mu * q / (1.0 + aux["phi"])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d/d mu = phi (logit y - psi(a) + psi(b))
         a, b = self._shapes(eta, aux)
         slope = np.log(y) - np.log1p(-y) - digamma(a) + digamma(b)
-        return (aux["phi"] * LOGIT.slope(eta[..., 0]) * slope)[..., None]
+        return (aux["phi"] * self.link_function.slope(eta[..., 0]) * slope)[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # phi^2 mu'^2 (psi'(a) + psi'(b))
         a, b = self._shapes(eta, aux)
-        slope = aux["phi"] * LOGIT.slope(eta[..., 0])
+        slope = aux["phi"] * self.link_function.slope(eta[..., 0])
         return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         a, b = self._shapes(eta, aux)
         e, phi = eta[..., 0], aux["phi"]
-        slope = LOGIT.slope(e)
+        slope = self.link_function.slope(e)
         one, other = polygamma(1, a), polygamma(1, b)
         # over log a and log b: u = log y - psi(a) + psi(phi), v likewise, with a + b = phi
         u = np.log(y) - digamma(a) + digamma(phi)
         v = np.log1p(-y) - digamma(b) + digamma(phi)
         over_eta = phi * slope * (u - v)
         over_phi = a * u + b * v
-        h = (phi * slope) ** 2 * (one + other) - phi * LOGIT.hessian(e) * (u - v)
+        h = (phi * slope) ** 2 * (one + other) - phi * self.link_function.hessian(e) * (
+            u - v
+        )
         cross = phi * slope * (a * one - b * other) - over_eta
         curvature = a**2 * one + b**2 * other - phi**2 * polygamma(1, phi) - over_phi
         rows = [np.stack([h, cross], -1), np.stack([cross, curvature], -1)]
@@ -168,5 +183,5 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        mu = pm.math.invlogit(eta[:, 0])
+        mu = self.link_function.symbolic_inverse(eta[:, 0])
         return pm.Beta, {"alpha": mu * aux["phi"], "beta": (1.0 - mu) * aux["phi"]}

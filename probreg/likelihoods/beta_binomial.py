@@ -18,7 +18,9 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     find_zero_score,
 )
+from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.binomial import Binomial, evaluate_binomial_row
+from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
 
 
@@ -65,6 +67,8 @@ class BetaBinomial(Binomial):
     >>> float(BetaBinomial().log_prob(np.array([1.0, 2.0]), np.array([0.0]), phi=2.0).round(6))
     -1.098612
     """
+
+    link: OrderedLinkName = LOGIT  # type: ignore[assignment]
 
     name = "beta_binomial"
     nuisance = ("phi",)

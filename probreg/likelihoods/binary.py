@@ -1,10 +1,10 @@
-"""The base class of two classes: the probability of an event, by a logit, probit or complementary log-log link.
+"""The base class of two classes: the probability of an event, by the tails of a link.
 
 Ordered classes use the same functions of a link.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,21 @@ from probreg.likelihoods.base import (
     Recession,
     ValueGradHessian,
 )
-from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.likelihoods.links import (
+    CAUCHIT,
+    CLOGLOG,
+    IDENTITY,
+    LINKS,
+    LOG,
+    LOGIT,
+    PROBIT,
+    Link,
+)
 from probreg.likelihoods.tails import extreme_value_tails, normal_tails
-from probreg.special import erfcx, expit, log_ndtr, ndtr
+from probreg.special import erfcx, expit, log1mexp, log_ndtr, ndtr
 
-BinaryLinkName = Literal["logit", "probit", "cloglog"]
+OrderedLinkName = Literal["logit", "probit", "cloglog"]
+BinaryLinkName = Literal["logit", "probit", "cloglog", "cauchit", "log", "identity"]
 _LARGEST = 700.0  # exp of it is finite
 
 
@@ -92,6 +102,11 @@ def _cloglog_rate_p(e: Array) -> Array:
     return u / np.expm1(u)
 
 
+def _cauchit_log_p(e: Array) -> Array:
+    p, q = CAUCHIT.inverse(e), CAUCHIT.inverse(-e)
+    return np.where(p > 0.5, np.log1p(-np.minimum(q, 0.5)), np.log(p))
+
+
 TAILS: dict[str, Tails] = {
     LOGIT: Tails(
         _log_expit,
@@ -121,6 +136,35 @@ TAILS: dict[str, Tails] = {
         # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
         lambda d: np.log(d / np.expm1(d)),
     ),
+    CAUCHIT: Tails(
+        _cauchit_log_p,
+        lambda e: _cauchit_log_p(-e),
+        lambda e: CAUCHIT.inverse(-e),
+        lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(e),
+        lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(-e),
+        lambda e: -2.0 * e / (1.0 + e * e),
+        lambda d: -d / 2.0,
+    ),
+    # of eta < 0
+    LOG: Tails(
+        lambda e: e,
+        lambda e: log1mexp(-np.minimum(e, 0.0)),
+        lambda e: -np.expm1(np.minimum(e, 0.0)),
+        np.ones_like,
+        lambda e: 1.0 / np.expm1(-e),
+        np.ones_like,
+        lambda d: -d,
+    ),
+    # of 0 < eta < 1
+    IDENTITY: Tails(
+        lambda e: np.log(np.clip(e, 0.0, 1.0)),
+        lambda e: np.log1p(-np.clip(e, 0.0, 1.0)),
+        lambda e: 1.0 - e,
+        lambda e: 1.0 / e,
+        lambda e: 1.0 / (1.0 - e),
+        np.zeros_like,
+        np.zeros_like,
+    ),
 }
 
 
@@ -140,15 +184,11 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     """
 
     link: Link = LOGIT
-    concave = True
-    # the compiled densities of links without one of their own
-    densities_of_links: ClassVar[dict[str, CompiledDensity]]
+    mean_range = 0.0, 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.link is not LOGIT and self.compiled_density is not None:
-            density = self.densities_of_links.get(self.link)
-            object.__setattr__(self, "compiled_density", density)
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return self.link is not CAUCHIT
 
     @property
     def canonical(self) -> bool:  # type: ignore[override]
@@ -167,7 +207,18 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
 
     def _rates(self, eta: Array) -> tuple[Array, Array, Array]:
         e = eta[..., 0]
-        return self.tails.rate_p(e), self.tails.rate_q(e), self.tails.bend(e)
+        with np.errstate(divide="ignore", invalid="ignore"):  # at ends of the domain
+            return self.tails.rate_p(e), self.tails.rate_q(e), self.tails.bend(e)
+
+    def log_power(self, y: Array, eta: Array) -> Array:
+        """k log p + (n - k) log(1 - p), with 0 log 0 = 0."""
+        k, others = self._events_and_others(y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p, log_q = self.tails.log_p(eta[..., 0]), self.tails.log_q(eta[..., 0])
+            value = np.where(k > 0, k * log_p, 0.0) + np.where(
+                others > 0, others * log_q, 0.0
+            )
+        return self.within_domain(eta, value)
 
     def _events_and_others(self, y: Array) -> tuple[Array, Array]:
         """k and n - k."""
@@ -212,12 +263,22 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
         n = other + k
         rows = np.flatnonzero(n > 0)
         # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
-        inner = ((k > 0) & (k < n))[rows]
+        inner = (k > 0) & (k < n)
+        # eta has an end where p is 1 by a log link, and both ends by an identity link
+        low, high = self.domain
+        inner |= (k > 0) & (high < np.inf) | (k == 0) & (low > -np.inf)
+        inner = inner[rows]
         return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
 
 
-def symbolic_logit(link: str, eta: Any) -> Any:
-    """log p - log(1 - p) at a symbolic eta (n,), with its digits where p is near 0 or 1."""
+def symbolic_probability(link: str, eta: Any) -> dict[str, Any]:
+    """p at a symbolic eta (n,) as a parameter of PyMC's distributions, log p - log(1 - p) where it has more digits near 0 and 1."""
+    if link in (CAUCHIT, IDENTITY, LOG):
+        return {"p": LINKS[link].symbolic_inverse(eta)}
+    return {"logit_p": _symbolic_logit(link, eta)}
+
+
+def _symbolic_logit(link: str, eta: Any) -> Any:
     import pytensor.tensor as pt
 
     if link == PROBIT:

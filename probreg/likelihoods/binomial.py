@@ -20,7 +20,7 @@ from probreg.likelihoods.binary import (
     BinaryLikelihood,
     BinaryLinkName,
     densities_of_links,
-    symbolic_logit,
+    symbolic_probability,
 )
 from probreg.likelihoods.links import LINKS, LOGIT
 from probreg.likelihoods.response import whole_counts
@@ -67,8 +67,8 @@ class Binomial(BinaryLikelihood, OfTrials):
     ----------
     trials : int, optional
         The number of trials of every row, where it is one number; else each row brings its own.
-    link : {"logit", "probit", "cloglog"}
-        eta = log(p / (1 - p)), the normal quantile of p, or log(-log(1 - p)).
+    link : {"logit", "probit", "cloglog", "cauchit", "log", "identity"}
+        eta = log(p / (1 - p)), the normal quantile of p, log(-log(1 - p)), the Cauchy quantile of p, log(p) or p.
 
     Examples
     --------
@@ -176,11 +176,7 @@ class Binomial(BinaryLikelihood, OfTrials):
         n = np.asarray(y)[..., 1]
         e = eta[..., 0]
         if not self.canonical:
-            return (
-                k * self.tails.log_p(e)
-                + (n - k) * self.tails.log_q(e)
-                + self.base_measure(y)
-            )
+            return self.log_power(y, eta) + self.base_measure(y)
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
         coefficient = (
             k * np.minimum(e, 0.0)
@@ -220,6 +216,6 @@ class Binomial(BinaryLikelihood, OfTrials):
         import pymc as pm
 
         return pm.Binomial, {
-            "logit_p": symbolic_logit(self.link, eta[:, 0]),
+            **symbolic_probability(self.link, eta[:, 0]),
             "n": np.asarray(self.size(**known)).astype(int),
         }

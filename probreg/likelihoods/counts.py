@@ -1,7 +1,7 @@
-"""The base class of counts 0, 1, 2, ... with a log link."""
+"""The base class of counts 0, 1, 2, ..."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,36 +17,40 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import finite_response, whole_counts
 from probreg.special import log1mexp, logsumexp
 
+CountLinkName = Literal["log", "sqrt", "identity"]
+
 
 class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
-    """y in {0, 1, 2, ...} with mean exp(eta): encoding, descriptions, a start, and the directions of no decrease.
+    """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions of no decrease.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
-    PyMC distribution. The likelihood of a row with y = 0 increases as eta decreases without limit;
-    with y > 0 it falls on both sides.
+    PyMC distribution. By the log link the likelihood of a row with y = 0 increases as eta decreases
+    without limit; with y > 0, and by other links, it falls on both sides.
     """
 
     support = np.arange(4000.0)
     is_count = True
-    link = LOG
+    link: Any = LOG
+    mean_range = 0.0, np.inf
 
     def encode(self, values: Array) -> Array:
         kind = type(self).__name__
         return whole_counts(finite_response(values, kind), kind)
 
     def describe(self, response: str) -> str:
-        return f"the mean count of {response} on the log scale"
+        return f"the mean count of {response} on the {self.link} scale"
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         mean = float(np.mean(y))
         # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
         excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2
-        return np.log(y + 0.5)[:, None], dict.fromkeys(
+        return self.link.forward(y + 0.5)[:, None], dict.fromkeys(
             self.nuisance, float(np.clip(excess, 0.05, 5.0))
         )
 
     def recession(self, y: Array) -> Recession:
-        return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
+        equal = (y > 0) | (self.link is not LOG)
+        return Recession(np.arange(len(y)), -np.ones((len(y), 1)), equal)
 
     def absent_outcomes(self, y: Array) -> Array:
         return np.array([not np.any(y)])
@@ -54,7 +58,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         return (
             f"the response is 0 in every one of {rows} rows: the {type(self).__name__} mean is estimated as 0, "
-            "at infinity on the log scale"
+            f"at {'infinity' if self.link is LOG else 'the end'} on the {self.link} scale"
         )
 
     @abstractmethod

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from math import exp
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy import log, log1p, sqrt  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.links import INVERSE, LOG
 from probreg.likelihoods.negative_binomial import (
     digamma_rest,
     stirling_series,
@@ -60,9 +61,14 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Gamma(PositiveLikelihood):
-    """Positive responses y with mean mu = exp(eta) and variance phi mu^2.
+    """Positive responses y with mean mu, exp(eta) by the log link, and variance phi mu^2.
 
     log p = a log(a y / mu) - a y / mu - log y - log Gamma(a), with the shape a = 1 / phi.
+
+    Parameters
+    ----------
+    link : {"log", "inverse", "identity"}
+        eta = log(mu), 1 / mu or mu; eta > 0 for the last two.
 
     References
     ----------
@@ -74,19 +80,23 @@ class Gamma(PositiveLikelihood):
     -1.0
     """
 
+    link: Literal["log", "inverse", "identity"] = LOG  # type: ignore[assignment]
+
     name = "gamma"
     wider = (
         "fit an InverseGaussian likelihood, whose variance grows faster with the mean"
     )
-    concave, may_diverge = True, False
+    may_diverge = False
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, settings=_settings
     )
 
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return self.link in (LOG, INVERSE)
+
     def describe(self, response: str) -> str:
-        return (
-            f"the mean of {response} on the log scale, with gamma variance phi mean^2"
-        )
+        return f"the mean of {response} on the {self.link} scale, with gamma variance phi mean^2"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, constant, _ = _settings([aux["phi"]], ())
@@ -130,4 +140,7 @@ class Gamma(PositiveLikelihood):
         import pymc as pm
 
         a = 1.0 / aux["phi"]
-        return pm.Gamma, {"alpha": a, "beta": a * pm.math.exp(-eta[:, 0])}
+        return pm.Gamma, {
+            "alpha": a,
+            "beta": a / self.link_function.symbolic_inverse(eta[:, 0]),
+        }

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from math import exp
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy import log  # of numbers and arrays
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.links import INVERSE_SQUARED, LOG
 from probreg.likelihoods.positive import PositiveLikelihood
 from probreg.special import LOG_2PI, log_ndtr, ndtr
 
@@ -34,9 +35,14 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class InverseGaussian(PositiveLikelihood):
-    """Positive responses y with mean mu = exp(eta) and variance phi mu^3.
+    """Positive responses y with mean mu, exp(eta) by the log link, and variance phi mu^3.
 
-    log p = -log(2 pi phi y^3) / 2 - (y - mu)^2 / (2 phi mu^2 y). The log-likelihood is not concave in eta.
+    log p = -log(2 pi phi y^3) / 2 - (y - mu)^2 / (2 phi mu^2 y). It is concave in eta by the link 1 / mu^2 only.
+
+    Parameters
+    ----------
+    link : {"log", "inverse_squared", "inverse", "identity"}
+        eta = log(mu), 1 / mu^2, 1 / mu or mu; eta > 0 for the last three.
 
     References
     ----------
@@ -48,20 +54,27 @@ class InverseGaussian(PositiveLikelihood):
     -0.918939
     """
 
+    link: Literal["log", "inverse_squared", "inverse", "identity"] = LOG  # type: ignore[assignment]
+
     name = "inverse_gaussian"
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, settings=_settings
     )
 
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return self.link is INVERSE_SQUARED
+
     def describe(self, response: str) -> str:
-        return f"the mean of {response} on the log scale, with inverse Gaussian variance phi mean^3"
+        return f"the mean of {response} on the {self.link} scale, with inverse Gaussian variance phi mean^3"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         phi = aux["phi"]
         with np.errstate(all="ignore"):  # y <= 0, and means beyond double precision
             square = (y / self.mean(eta) - 1.0) ** 2 / y
             value = -0.5 * (square / phi + np.log(phi) + LOG_2PI) - 1.5 * np.log(y)
-        return np.where(np.asarray(y) > 0, value, -np.inf)
+        value = np.where(np.asarray(y) > 0, value, -np.inf)
+        return self.within_domain(eta, value)
 
     def base_measure(self, y: Array) -> Array:
         return -1.5 * np.log(y)
@@ -93,4 +106,7 @@ class InverseGaussian(PositiveLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Wald, {"mu": pm.math.exp(eta[:, 0]), "lam": 1.0 / aux["phi"]}
+        return pm.Wald, {
+            "mu": self.link_function.symbolic_inverse(eta[:, 0]),
+            "lam": 1.0 / aux["phi"],
+        }

@@ -45,6 +45,39 @@ class Link(str):
         """Its name, such as "logit"."""
         return str(self)
 
+    def interval(
+        self, centre: np.ndarray, half: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the means at centre ± half; an end beyond the domain of eta becomes that of the domain.
+
+        >>> INVERSE.interval(np.array([0.5, 0.5]), np.array([0.25, 1.0]))[1]
+        array([ 4., inf])
+        """
+        low, high = centre - half, centre + half
+        if self is INVERSE:  # a mean has one sign on each side of 0
+            low = np.where(centre > 0.0, np.maximum(low, 0.0), low)
+            high = np.where(centre < 0.0, np.minimum(high, -0.0), high)
+        ends = self.inverse(low), self.inverse(high)
+        return (ends[1], ends[0]) if self in (INVERSE, INVERSE_SQUARED) else ends
+
+    def symbolic_inverse(self, eta: Any) -> Any:
+        """`inverse` of a symbol of PyMC; -1 beyond the domain of a square root, which no positive mean takes."""
+        import pytensor.tensor as pt
+
+        if self is INVERSE:
+            return 1.0 / eta
+        if self is SQRT:
+            return pt.switch(eta > 0.0, eta * eta, -1.0)
+        if self is INVERSE_SQUARED:
+            return pt.switch(eta > 0.0, pt.abs(eta) ** -0.5, -1.0)
+        if self is CAUCHIT:
+            return 0.5 + pt.arctan(eta) / np.pi
+        if self is PROBIT:
+            return 0.5 * pt.erfc(-eta / np.sqrt(2.0))
+        if self is CLOGLOG:
+            return -pt.expm1(-pt.exp(eta))
+        return {LOG: pt.exp, LOGIT: pt.sigmoid}.get(self, pt.as_tensor)(eta)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _link_called, (str(self),)
 
@@ -106,7 +139,62 @@ CLOGLOG = Link(
     _cloglog_slope,
     _cloglog_hessian,
 )
-LINKS = {link.name: link for link in (IDENTITY, LOG, LOGIT, PROBIT, CLOGLOG)}
+
+
+def _cauchit_slope(eta: np.ndarray) -> np.ndarray:
+    return 1.0 / (np.pi * (1.0 + np.square(eta)))
+
+
+def _power(exponent: float) -> Elementwise:
+    """eta^exponent, and 0 or inf for eta < 0, as at 0."""
+
+    def power(eta: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.maximum(eta, 0.0) ** exponent
+
+    return power
+
+
+def _reciprocal(eta: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", over="ignore"):
+        return 1.0 / np.asarray(eta, float)
+
+
+CAUCHIT = Link(
+    "cauchit",
+    lambda m: np.tan(np.pi * (np.asarray(m) - 0.5)),
+    lambda e: np.arctan2(1.0, -np.asarray(e)) / np.pi,
+    _cauchit_slope,
+    lambda e: -2.0 * np.pi * e * np.square(_cauchit_slope(e)),
+)
+INVERSE = Link(
+    "inverse",
+    _reciprocal,
+    _reciprocal,
+    lambda e: -np.square(_reciprocal(e)),
+    lambda e: 2.0 * _reciprocal(e) ** 3,
+)
+INVERSE_SQUARED = Link(
+    "inverse_squared",
+    lambda m: np.square(_reciprocal(m)),
+    _power(-0.5),
+    lambda e: -0.5 * _power(-1.5)(e),
+    lambda e: 0.75 * _power(-2.5)(e),
+)
+SQRT = Link(
+    "sqrt",
+    _power(0.5),
+    _power(2.0),
+    lambda e: 2.0 * np.maximum(e, 0.0),
+    lambda e: np.full_like(e, 2.0),
+)
+LINKS = {
+    link.name: link
+    for link in (
+        *(IDENTITY, LOG, LOGIT, PROBIT, CLOGLOG, CAUCHIT),
+        *(INVERSE, INVERSE_SQUARED, SQRT),
+    )
+}
 
 
 def _link_called(name: str) -> Link:

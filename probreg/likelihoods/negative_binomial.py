@@ -1,6 +1,6 @@
 """Counts that vary more than their mean: the negative binomial with a quadratic (NB2) or linear variance (NB1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     find_zero_score,
 )
-from probreg.likelihoods.counts import CountLikelihood
+from probreg.likelihoods.counts import CountLikelihood, CountLinkName
+from probreg.likelihoods.links import LOG
 from probreg.special import betainc, expit, gammaln, pdtr
 
 # log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) - 1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2:
@@ -144,7 +145,7 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):
-    """Counts y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2 or mu + alpha mu, alpha > 0.
+    """Counts y in {0, 1, 2, ...} with mean mu, exp(eta) by the log link, and variance mu + alpha mu^2 or mu + alpha mu, alpha > 0.
 
     It is a Poisson with a mean that varies from row to row, with squared coefficient of variation alpha (NB2) or alpha / mu (NB1).
 
@@ -156,6 +157,8 @@ class NegativeBinomial(CountLikelihood):
     ----------
     variance : {"nb2", "nb1"}
         The variance mu + alpha mu^2, or mu (1 + alpha).
+    link : {"log", "sqrt", "identity"}
+        eta = log(mu), sqrt(mu) or mu; eta > 0 for the last two.
 
     References
     ----------
@@ -168,6 +171,7 @@ class NegativeBinomial(CountLikelihood):
     """
 
     variance: Literal["nb2", "nb1"] = "nb2"  # type: ignore[assignment]
+    link: CountLinkName = LOG  # type: ignore[assignment]
 
     name = "negative_binomial"
     nuisance = ("alpha",)
@@ -179,7 +183,7 @@ class NegativeBinomial(CountLikelihood):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
-        if self.is_linear:
+        if self.is_linear and self.link is LOG:
             density = CompiledDensity(_evaluate_linear_row, settings=_settings)
             object.__setattr__(self, "compiled_density", density)
 
@@ -190,13 +194,20 @@ class NegativeBinomial(CountLikelihood):
 
     @property
     def concave(self) -> bool:  # type: ignore[override]
-        return not self.is_linear
+        return not self.is_linear and self.link is LOG
 
     def describe(self, response: str) -> str:
         variance = "mean (1 + alpha)" if self.is_linear else "mean + alpha mean^2"
-        return (
-            f"the mean count of {response} on the log scale, with variance {variance}"
-        )
+        return f"{super().describe(response)}, with variance {variance}"
+
+    def _log_mean_slopes(self, eta: Array) -> tuple[Any, Any]:
+        """d log mu / d eta, and the second derivative."""
+        if self.link is LOG:
+            return 1.0, 0.0
+        mu, e = self.mean(eta), eta[..., 0]
+        with np.errstate(all="ignore"):  # at the ends of the domain
+            slope = self.link_function.slope(e) / mu
+            return slope, self.link_function.hessian(e) / mu - slope**2
 
     def _quadratic(self, mu: Array, aux: Any) -> Any:
         """Return the nuisance parameters of NB2 with this mean and variance."""
@@ -207,16 +218,25 @@ class NegativeBinomial(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        soft = np.log1p(aux["alpha"]) if self.is_linear else _soft(eta, r)
-        return (
-            rising_sums(y, r)[0] + y * eta[..., 0] - (y + r) * soft - gammaln(y + 1.0)
-        )
+        log_mu = self.log_mean(eta)
+        soft = np.log1p(aux["alpha"]) if self.is_linear else _soft(log_mu, r)
+        if self.link is not LOG:  # y log mu = 0 at y = mu = 0
+            log_mu = np.where((y == 0) & (log_mu == -np.inf), 0.0, log_mu)
+        value = rising_sums(y, r)[0] + y * log_mu - (y + r) * soft - gammaln(y + 1.0)
+        return self.within_domain(eta, value)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         if not self.is_linear:
             return super().saturated_predictor(y, **aux)
+        # over log mu, of the log link
         far = np.full((len(y), 1), FAR)
-        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
+        by_log = replace(self, variance="nb1", link="log")
+        log_mu = find_zero_score(lambda e: by_log.score(y, e, **aux), -far, far)
+        return (
+            self.link_function.forward(LOG.inverse(log_mu))
+            if self.link is not LOG
+            else log_mu
+        )
 
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
@@ -244,7 +264,8 @@ class NegativeBinomial(CountLikelihood):
             return super().score(y, eta, **aux)
         # r (psi(y + r) - psi(r)) - r log(1 + alpha)
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        return (rising_sums(y, r)[1] - r * np.log1p(aux["alpha"]))[..., None]
+        over_log_mu = rising_sums(y, r)[1] - r * np.log1p(aux["alpha"])
+        return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         if not self.is_linear:
@@ -260,7 +281,7 @@ class NegativeBinomial(CountLikelihood):
             rest = -np.expm1(-s / r)  # 1 - z
             share = -np.expm1(-r * np.log1p(alpha * rest)) / rest
             total += step * s**2 * np.exp(-s) * share
-        return total[..., None, None]
+        return (total * self._log_mean_slopes(eta)[0] ** 2)[..., None, None]
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
         if self.is_linear:
@@ -271,28 +292,35 @@ class NegativeBinomial(CountLikelihood):
         if not self.is_linear:
             return super().value_grad_hessian(y, eta, **aux)
         quadratic = self._quadratic(self.mean(eta), aux)
-        log_p, gradient, curvature = NegativeBinomial().value_grad_hessian(
-            y, eta, **quadratic
+        _, gradient, curvature = NegativeBinomial().value_grad_hessian(
+            y, self.log_mean(eta)[:, None], **quadratic
         )
-        # from (eta, log alpha - eta) to (eta, log alpha)
+        # from (log mu, log alpha - log mu) to (log mu, log alpha), and to (eta, log alpha)
         A = np.array([[1.0, 0.0], [-1.0, 1.0]])
-        return ValueGradHessian(log_p, gradient @ A, A.T @ curvature @ A)
+        gradient, H = gradient @ A, A.T @ curvature @ A
+        first, second = self._log_mean_slopes(eta)
+        H[:, 0] *= np.reshape(first, (-1, 1))
+        H[:, :, 0] *= np.reshape(first, (-1, 1))
+        H[:, 0, 0] -= gradient[:, 0] * second
+        gradient[:, 0] *= first
+        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def aux_expansion(
         self, y: Array, eta: Array, **aux: Any
     ) -> tuple[Array, Array, Array]:
         # with S1, S2 of `rising_sums`, L = log(1 + alpha mu) and q = alpha mu / (1 + alpha mu), over u = log alpha:
-        # d/du = y - S1 + r L - (y + r) q,  -d2/du d eta = (y + r) q (1 - q) - r q,
+        # d/du = y - S1 + r L - (y + r) q,  -d2/du d log mu = (y + r) q (1 - q) - r q,
         # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
         r = _inverse_dispersion(aux)
-        soft = _soft(eta, r)
-        q = expit(eta[..., 0] - np.log(r))
+        log_mu = self.log_mean(eta)
+        soft = _soft(log_mu, r)
+        q = expit(log_mu - np.log(r))
         ones = rising_sums(y, r)[1]
         bent = (y + r) * q * (1.0 - q)
         slope = y - ones + r * soft - (y + r) * q
         return (
             slope[:, None],
-            (bent - r * q)[:, None],
+            ((bent - r * q) * self._log_mean_slopes(eta)[0])[:, None],
             (r * soft - 2.0 * r * q + bent - ones + rising_squares(y, r))[
                 :, None, None
             ],
@@ -308,7 +336,7 @@ class NegativeBinomial(CountLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        mu = pm.math.exp(eta[:, 0])
+        mu = self.link_function.symbolic_inverse(eta[:, 0])
         r = mu if self.is_linear else 1.0
         return pm.NegativeBinomial, {"mu": mu, "alpha": r / aux["alpha"]}
 
@@ -318,6 +346,6 @@ def _inverse_dispersion(aux: Any) -> Any:
     return 1.0 / np.clip(aux["alpha"], 1e-150, 1e300)
 
 
-def _soft(eta: Array, r: Any) -> Array:
+def _soft(log_mu: Array, r: Any) -> Array:
     """log(1 + alpha mu)."""
-    return np.logaddexp(0.0, eta[..., 0] - np.log(r))
+    return np.logaddexp(0.0, log_mu - np.log(r))

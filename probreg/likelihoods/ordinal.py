@@ -21,7 +21,7 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     ValueGradHessian,
 )
-from probreg.likelihoods.binary import TAILS, BinaryLinkName, Tails
+from probreg.likelihoods.binary import TAILS, OrderedLinkName, Tails
 from probreg.likelihoods.links import CLOGLOG, LINKS, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.tails import (
@@ -101,7 +101,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     """
 
     levels: tuple[Level, ...] = (0, 1, 2)
-    link: BinaryLinkName = LOGIT  # type: ignore[assignment]
+    link: OrderedLinkName = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"
     width, outcomes = 1, ()

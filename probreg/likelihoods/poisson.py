@@ -8,9 +8,10 @@ import numpy as np
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
-from probreg.likelihoods.counts import CountLikelihood
+from probreg.likelihoods.counts import CountLikelihood, CountLinkName
+from probreg.likelihoods.links import LOG
 from probreg.likelihoods.mixtures import of_poissons
-from probreg.special import gammaln, pdtr
+from probreg.special import gammaln, pdtr, xlogy
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -26,7 +27,12 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Poisson(CountLikelihood):
-    """Counts y in {0, 1, 2, ...} with mean exp(eta): log p = y eta - exp(eta) - log(y!).
+    """Counts y in {0, 1, 2, ...} with mean mu, exp(eta) by the log link: log p = y log(mu) - mu - log(y!).
+
+    Parameters
+    ----------
+    link : {"log", "sqrt", "identity"}
+        eta = log(mu), sqrt(mu) or mu; eta > 0 for the last two.
 
     Examples
     --------
@@ -34,14 +40,24 @@ class Poisson(CountLikelihood):
     -1.693147
     """
 
+    link: CountLinkName = LOG  # type: ignore[assignment]
+
     name = "poisson"
     support = np.arange(500.0)
     wider = "fit a NegativeBinomial likelihood, whose variance is mean + alpha mean^2"
-    canonical = concave = True
+    concave = True
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
     compiled_quantile = staticmethod(of_poissons)
 
+    @property
+    def canonical(self) -> bool:  # type: ignore[override]
+        return self.link is LOG
+
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if not self.canonical:
+            mu = self.mean(eta)
+            value = xlogy(y, mu) - mu - gammaln(np.asarray(y) + 1.0)
+            return self.within_domain(eta, value)
         e = eta[..., 0]
         with np.errstate(
             over="ignore"
@@ -70,4 +86,4 @@ class Poisson(CountLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Poisson, {"mu": pm.math.exp(eta[:, 0])}
+        return pm.Poisson, {"mu": self.link_function.symbolic_inverse(eta[:, 0])}

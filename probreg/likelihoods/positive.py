@@ -1,4 +1,4 @@
-"""The base class of positive responses with a mean and a dispersion phi, on a log link."""
+"""The base class of positive responses with a mean and a dispersion phi."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from probreg.likelihoods.base import Array, ExponentialFamily
-from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import check_variation, positive_response
 
 
@@ -19,7 +18,7 @@ class PositiveLikelihood(ExponentialFamily):
 
     nuisance = ("phi",)
     support = "positive"
-    link = LOG
+    mean_range = 0.0, np.inf
 
     def encode(self, values: Array) -> Array:
         remedy = "model zeros with a separate Bernoulli model, or use Gaussian for numbers of both signs"

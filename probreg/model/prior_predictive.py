@@ -18,6 +18,7 @@ from probreg.likelihoods import (
     SoftmaxLikelihood,
 )
 from probreg.likelihoods.binary import BinaryLikelihood
+from probreg.likelihoods.links import IDENTITY, LOG
 from probreg.model.hyperparameters import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
@@ -228,7 +229,7 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
     size = np.abs(step[:, 0])
     if isinstance(likelihood, BinaryLikelihood):
         return likelihood.tails.largest_change(size)
-    if likelihood.is_count:
+    if likelihood.link is LOG:
         return np.exp(np.minimum(size, 700.0))
     return size
 
@@ -236,10 +237,13 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
 def _effect_words(likelihood: Likelihood, response: str) -> str:
     if isinstance(likelihood, SoftmaxLikelihood):
         return f"moves the probability of any class of {response}"
-    if likelihood.is_count:
-        return f"multiplies or divides the mean of {response}"
     name = likelihood.mean_name(response)
-    return f"moves {name if name != response else f'the mean of {name}'}"
+    if isinstance(likelihood, BinaryLikelihood):
+        return f"moves {name}"
+    if likelihood.link is LOG:
+        return f"multiplies or divides the {likelihood.centre} of {response}"
+    scale = "" if likelihood.link is IDENTITY else f"{likelihood.link} scale of the "
+    return f"moves {name if name != response else f'the {scale}mean of {name}'}"
 
 
 def _range_of(y: Array, levels: tuple[Any, ...]) -> str:

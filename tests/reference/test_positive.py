@@ -141,3 +141,18 @@ def test_variances_of_times_are_those_of_scipy(likelihood, name, shape):
     variance = likelihood.response_variance(eta, **{likelihood.nuisance[0]: 0.2})
     distribution = getattr(scipy.stats, name)(shape, scale=np.exp(eta[:, 0]))
     np.testing.assert_allclose(variance, distribution.var(), rtol=1e-12)
+
+
+def test_a_gamma_regression_by_the_inverse_link_is_that_of_r(certified):
+    result = certified("families/gamma_inverse_clotting")
+    table = pd.read_csv(reference_path("families/data/clotting.csv"))
+    model = pr.Model.from_formula(
+        result["formula"], table, likelihood="gamma(link=inverse)"
+    )
+    fit = pr.fit(model)
+    check_fit(fit, result, "expected")
+    errors = np.sqrt(np.diag(fit.covariance("dispersion")))
+    printed = [*result["se_pearson_dispersion"].values()]
+    np.testing.assert_allclose(errors, printed, rtol=1e-6)
+    mean = fit.predict(table)["mean"]
+    np.testing.assert_allclose(mean, result["fitted"], rtol=1e-8)

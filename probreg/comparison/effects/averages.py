@@ -167,7 +167,8 @@ def mean_slopes(quantity: Quantity, eta: Array, aux: Aux) -> tuple[Array, Array]
     line, J, A = quantity.link_mean_and_slope(eta, **aux)
     # mu = g^-1(line(eta)): d mu / d eta = (g^-1)'(line) d line / d eta.
     slope = quantity.link.slope(line)[..., None]
-    return slope * J, slope * A
+    with np.errstate(invalid="ignore"):  # inf at the end of the domain of a link
+        return slope * J, slope * A
 
 
 def _slopes_along(

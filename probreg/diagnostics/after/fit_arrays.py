@@ -41,7 +41,7 @@ from probreg.fits.residuals import (
     rounding_error,
     standardise,
 )
-from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.linalg.vec import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
@@ -320,7 +320,12 @@ def draw_replicates(
         y = likelihood.sample(rng, eta, **observed.aux)
         score = likelihood.score(y, eta, **observed.aux)
         phi = np.einsum("nak,sna->sk", observed.Z, score, optimize=True) + prior
-        eta = eta + np.einsum("nak,sk->sna", observed.Z, phi, optimize=True)
+        change = np.einsum("nak,sk->sna", observed.Z, phi, optimize=True)
+        if isinstance(likelihood, ExponentialFamily):  # stay in the domain of the link
+            for _ in range(50):
+                outside = ~likelihood.in_domain(eta + change).all(-1)
+                change[outside] *= 0.5
+        eta = eta + change
         score = likelihood.score(y, eta, **observed.aux)
         W = likelihood.information(eta, **observed.aux)
         W = np.broadcast_to(W, (*eta.shape, m))

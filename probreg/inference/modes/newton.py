@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from scipy.linalg import qr
 
-from probreg.data import Design
+from probreg.data import Design, Frame
 from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
@@ -50,7 +50,7 @@ from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import JOINT_SIGMA, Note, Topic, routine_note
-from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.likelihood_sums import sample_of
@@ -341,7 +341,34 @@ def _rough_point(model: Model) -> Array:
         # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
         H, slope = sum_over_blocks(design.X, part)
         gamma = np.linalg.lstsq(H, slope, rcond=1e-10)[0]
+    if isinstance(model.likelihood, ExponentialFamily):
+        gamma = _move_into_domain(model.likelihood, design, frame, gamma)
     return np.concatenate([gamma.ravel(), log_aux])
+
+
+def _move_into_domain(
+    likelihood: ExponentialFamily, design: Design, frame: Frame, gamma: Array
+) -> Array:
+    """Return the start, moved towards the predictor of the mean response in every row until eta is in the domain of the link."""
+    low, high = likelihood.domain
+    if low == -np.inf and high == np.inf:
+        return gamma
+    U = frame.rows(design.X)
+    offset = 0.0 if design.offset is None else design.offset
+    mean = np.average(likelihood.response(design.observed), weights=design.weights)
+    target = np.broadcast_to(likelihood.link.forward(mean) - offset, design.n)
+    centre = np.linalg.lstsq(U, target, rcond=None)[0][:, None]
+    for share in (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.0):
+        start = share * gamma + (1.0 - share) * centre
+        eta = U @ start + np.reshape(offset, (-1, 1))
+        inside = likelihood.in_domain(eta)
+        if inside.all():
+            return start
+    row = int(np.argmin(inside))
+    raise DataError(
+        f"row {design.row_name(row)}: the linear predictor starts at {eta[row, 0]:.4g}, and the {likelihood.link} link needs values between "
+        f"{low:g} and {high:g}: pass start= with coefficients that have such values in all rows, or use link='{type(likelihood).link}'"
+    )
 
 
 class RoughStart(NamedTuple):

@@ -515,12 +515,17 @@ def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
 
 
 def pearson_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
-    """Return the weighted sum of squared scores over their expected information of the rows of a block."""
+    """Return the weighted sum of squared residuals over their variances of the rows of a block."""
+    likelihood = at.likelihood
 
     def part(block: Block) -> tuple[Array]:
         rows = RowDerivatives(at, block)
-        squares = np.square(rows.scores[:, 0]) / rows.curves[:, 0, 0]
-        return (np.asarray(rows.weights @ squares),)
+        known = {**rows.aux_values, **likelihood.given(rows.block.y)}
+        residual = likelihood.response(rows.block.y) - likelihood.mean(
+            rows.eta, **known
+        )
+        variance = likelihood.response_variance(rows.eta, **known)
+        return (np.asarray(rows.weights @ (residual**2 / variance)),)
 
     return block.sweep(part, width=at.beta.size)
 

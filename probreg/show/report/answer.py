@@ -29,7 +29,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 )
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
-from probreg.likelihoods.links import LOG, LOGIT
+from probreg.likelihoods.links import IDENTITY, LOG, LOGIT
 from probreg.system.terminal import format_probability
 from probreg.tables.render import decimals, format_rounded
 
@@ -149,19 +149,25 @@ def _of_variable(
             step = None if plain_sd[0] <= sd <= plain_sd[1] else "sd"
     contrasts = moves(rows, name, step)
     changes = [_column_change(rows, name, move) for move in contrasts]
-    if any(c is None for c in changes):
-        if quartiles:
-            step = quartiles
-            contrasts = moves(rows, name, step)
-            changes = [_column_change(rows, name, move) for move in contrasts]
-        if any(c is None for c in changes):
-            return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
+    if quartiles and any(c is None for c in changes):
+        step = quartiles
+        contrasts = moves(rows, name, step)
+        changes = [_column_change(rows, name, move) for move in contrasts]
+    if any(c is None for c in changes) or not _has_constant_effects(fit):
+        return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
         for move, c in zip(contrasts, changes)
         if c is not None and c.any()  # otherwise only an offset depends on it
         for effect in _linear_effects(fit, c, _move_words(rows, name, move), prob)
     ]
+
+
+def _has_constant_effects(fit: Fit) -> bool:
+    """Whether a change of columns has the same effect in all rows, as a difference or as a ratio."""
+    likelihood = fit.model.likelihood
+    is_ratio, _ = effect_scale(likelihood, fit.model.design.response)
+    return is_ratio or likelihood.link is IDENTITY or not likelihood.has_scalar_mean
 
 
 def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:

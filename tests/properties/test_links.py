@@ -1,0 +1,148 @@
+"""Links whose linear predictor has a bounded domain, and fits by links of every family against statsmodels."""
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.arguments.scalars import declared_fields
+from probreg.errors import DataError
+from probreg.likelihoods.links import INVERSE, LINKS
+
+LIKELIHOODS: list[Any] = [
+    dataclasses.replace(likelihood, link=link)
+    for likelihood in (
+        pr.Bernoulli(),
+        pr.Binomial(trials=6),
+        pr.Poisson(),
+        pr.NegativeBinomial(),
+        pr.NegativeBinomial(variance="nb1"),
+        pr.Gamma(),
+        pr.InverseGaussian(),
+    )
+    for _, link in declared_fields(type(likelihood))["link"].options
+]
+BOUNDED = [v for v in LIKELIHOODS if v.domain != (-np.inf, np.inf)]
+BETAS = [pr.Beta(link="probit"), pr.Beta(link="cloglog")]
+bounded = pytest.mark.parametrize("likelihood", BOUNDED, ids=repr)
+
+
+def draw(likelihood: Any, n: int = 40) -> tuple[Any, Any, dict[str, float]]:
+    """Responses, linear predictors inside the domain, and nuisance parameters."""
+    rng = np.random.default_rng(3)
+    low, high = np.clip(getattr(likelihood, "domain", (-1.0, 1.0)), -3.0, 3.0)
+    eta = low + (high - low) * rng.uniform(0.15, 0.85, size=(n, 1))
+    aux = dict.fromkeys(likelihood.nuisance, 0.7)
+    known = {"trials": np.full(n, 6.0)} if likelihood.name == "binomial" else {}
+    return likelihood.sample(rng, eta, **aux, **known), eta, aux
+
+
+@pytest.mark.parametrize("likelihood", BOUNDED + BETAS, ids=repr)
+def test_derivatives_are_the_differences_of_the_density(likelihood):
+    y, eta, aux = draw(likelihood)
+    h = 1e-5
+
+    def values(by_eta: float, by_aux: float) -> Any:
+        scaled = {a: v * np.exp(by_aux) for a, v in aux.items()}
+        return likelihood.value_grad_hessian(y, eta + by_eta, **scaled)
+
+    local = values(0.0, 0.0)
+    np.testing.assert_allclose(
+        local.gradient[:, :1], likelihood.score(y, eta, **aux), rtol=1e-9, atol=1e-11
+    )
+    for k in range(local.gradient.shape[1]):
+        step = (h, 0.0) if k == 0 else (0.0, h)
+        up, down = values(*step), values(*(-np.array(step)))
+        scale = 1.0 + np.abs(local.curvature).max()
+        slope = (up.log_prob - down.log_prob) / (2 * h)
+        np.testing.assert_allclose(local.gradient[:, k], slope, atol=1e-7 * scale)
+        bend = -(up.gradient - down.gradient) / (2 * h)
+        np.testing.assert_allclose(local.curvature[:, k], bend, atol=1e-7 * scale)
+
+
+@bounded
+def test_the_density_is_zero_beyond_the_domain(likelihood):
+    y, eta, aux = draw(likelihood)
+    for end, side in zip(likelihood.domain, (-1.0, 1.0)):
+        if np.isfinite(end):
+            beyond = likelihood.log_prob(y, np.full_like(eta, end + side), **aux)
+            assert (beyond == -np.inf).all()
+
+
+@bounded
+def test_the_saturated_predictor_is_the_largest_density(likelihood):
+    y, eta, aux = draw(likelihood)
+    top = likelihood.saturated_log_prob(y, eta, **aux)
+    assert np.isfinite(top).all()
+    assert (top >= likelihood.log_prob(y, eta, **aux) - 1e-12).all()
+
+
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_a_link_and_its_inverse_agree_with_pymc(name):
+    link = LINKS[name]
+    eta = np.array([0.1, 0.3, 0.8])
+    np.testing.assert_allclose(link.forward(link.inverse(eta)), eta, rtol=1e-12)
+    pytensor = pytest.importorskip("pytensor")
+    symbol = link.symbolic_inverse(pytensor.tensor.as_tensor(eta))
+    np.testing.assert_allclose(symbol.eval(), link.inverse(eta), rtol=1e-12)
+    h = 1e-6
+    slope = (link.inverse(eta + h) - link.inverse(eta - h)) / (2 * h)
+    np.testing.assert_allclose(link.slope(eta), slope, rtol=1e-7)
+    bend = (link.slope(eta + h) - link.slope(eta - h)) / (2 * h)
+    np.testing.assert_allclose(link.hessian(eta), bend, rtol=1e-7, atol=1e-9)
+
+
+def test_intervals_of_an_inverse_link_swap_their_ends():
+    low, high = INVERSE.interval(np.array([0.5, 0.5, -0.5]), np.array([0.25, 1.0, 1.0]))
+    np.testing.assert_allclose(low, [4 / 3, 2 / 3, -np.inf])
+    np.testing.assert_allclose(high, [4.0, np.inf, -2 / 3])
+
+
+THEIR_LINKS = {
+    "cloglog": "CLogLog",
+    "cauchit": "Cauchy",
+    "inverse": "InversePower",
+    "inverse_squared": "InverseSquared",
+}
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOODS if v.name != "negative_binomial" and v.name != "binomial"],
+    ids=repr,
+)
+def test_fits_by_links_are_those_of_statsmodels(likelihood):
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0.2, 1.0, size=(150, 2))
+    mean = 0.1 + X @ [0.3, 0.2] + (0.0 if likelihood.name == "bernoulli" else 1.0)
+    eta = likelihood.link.forward(mean)[:, None]
+    aux = dict.fromkeys(likelihood.nuisance, 0.2)
+    y = likelihood.sample(rng, eta, **aux)
+    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood))
+    link = THEIR_LINKS.get(likelihood.link, likelihood.link.capitalize())
+    family = {"bernoulli": "Binomial", "inverse_gaussian": "InverseGaussian"}
+    kind = getattr(sm.families, family.get(likelihood.name, likelihood.name.title()))
+    link_of = getattr(sm.families.links, link)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of links beyond the domain of the family
+        theirs = sm.GLM(y, sm.add_constant(X), kind(link_of())).fit(
+            scale="X2", tol=1e-14
+        )
+    gap = (fit.coef.values.ravel() - theirs.params) / theirs.bse
+    np.testing.assert_allclose(gap, 0.0, atol=1e-6)
+    errors = np.sqrt(np.diag(fit.covariance("dispersion")))
+    np.testing.assert_allclose(errors, theirs.bse, rtol=1e-6)
+    assert fit.deviance == pytest.approx(theirs.deviance, rel=1e-9)
+
+
+def test_a_start_outside_the_domain_names_the_row():
+    table = {"x": np.array([-1.0, 1.0, 2.0, 3.0]), "y": np.array([1.0, 2.0, 3.0, 5.0])}
+    model = pr.Model.from_formula(
+        "y ~ 0 + x", table, likelihood="poisson(link=identity)"
+    )
+    with pytest.raises(DataError, match=r"row 0.*identity link"):
+        pr.fit(model)
