@@ -525,7 +525,9 @@ def pearson_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
             rows.eta, **known
         )
         variance = likelihood.response_variance(rows.eta, **known)
-        return (np.asarray(rows.weights @ (residual**2 / variance)),)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            squares = np.nan_to_num(residual**2 / variance)  # nan without trials
+        return (np.asarray(rows.weights @ squares),)
 
     return block.sweep(part, width=at.beta.size)
 
