@@ -255,7 +255,7 @@ def read_checked_aux(
             )
         if isinstance(value, Prior):
             raise DataError(
-                f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
+                f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Gamma, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
             )
         read_argument(name, value, Positive | AuxPrior)
     return values

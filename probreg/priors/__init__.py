@@ -48,6 +48,7 @@ from probreg.priors.positive import (
     AUX_PRIORS as AUX_PRIORS,
     AuxPrior as AuxPrior,
     Exponential as Exponential,
+    Gamma as Gamma,
     HalfCauchy as HalfCauchy,
     HalfNormal as HalfNormal,
     HalfStudentT as HalfStudentT,

@@ -149,6 +149,7 @@ SCALE_CASES: list[tuple[str, Any, Any]] = [
     ),
     ("half_cauchy", priors.HalfCauchy(1.8), stats.halfcauchy.logpdf(V, scale=1.8)),
     ("exponential", priors.Exponential(1.8), stats.expon.logpdf(V, scale=1.8)),
+    ("gamma", priors.Gamma(2.5, 0.6), stats.gamma.logpdf(V, 2.5, scale=1 / 0.6)),
     ("uniform", priors.Uniform(0.01, 12.0), stats.uniform.logpdf(V, 0.01, 11.99)),
     (
         "inverse_gamma",
