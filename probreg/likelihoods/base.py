@@ -481,6 +481,29 @@ class DifferentiableLikelihood(Likelihood):
 class SmoothLikelihood(DifferentiableLikelihood):
     """Twice differentiable in (eta, log aux): Newton's method and Laplace's approximation apply."""
 
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        of_row = np.shape(self.drawn(y))
+        parts = np.shape(y)[len(of_row) :]  # such as trials
+        shape, predictors, values = flatten_rows(eta, aux, of_row)
+        rows = np.broadcast_to(y, (*shape, *parts)).reshape(-1, *parts)
+        gradient = self.value_grad_hessian(rows, predictors, **values).gradient
+        return gradient[:, : self.width].reshape(*shape, self.width)
+
+
+def flatten_rows(
+    eta: Array, values: Mapping[str, Any], *shapes: tuple[int, ...]
+) -> tuple[tuple[int, ...], Array, dict[str, Any]]:
+    """Return the common shape (..., n), and predictors (N, m) and values (N,) of all of its rows and draws."""
+    m = eta.shape[-1]
+    of_values = map(np.shape, values.values())
+    shape = np.broadcast_shapes(eta.shape[:-1], *of_values, *shapes)
+    rows = np.broadcast_to(eta, (*shape, m)).reshape(-1, m)
+    return (
+        shape,
+        rows,
+        {a: np.broadcast_to(v, shape).ravel() for a, v in values.items()},
+    )
+
 
 class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
     """A family with P(lower < Y <= upper) and its derivatives, so that its response can be censored or truncated.
@@ -499,16 +522,10 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
         )
 
     @abstractmethod
-    def score_interval(
-        self, lower: Array, upper: Array, eta: Array, **aux: Any
-    ) -> Array:
-        """The slope of `log_interval` over eta, shape (..., n, 1)."""
-
-    @abstractmethod
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
-        """The same with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
+        """`log_interval` with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
 
 
 def find_zero_score(score: Callable[[Array], Array], low: Array, high: Array) -> Array:

@@ -332,8 +332,7 @@ class Censored(OfBase, MayDiverge):
         )
         if (below < above).any():
             # P(lower < Y <= upper) is largest between the ends, where its score is zero
-            score = partial(self.family.score_interval, low, high, **aux)
-            above = find_zero_score(score, below, above)
+            above = find_zero_score(lambda eta: self.score(y, eta, **aux), below, above)
         # log P(lower < Y) goes to 0 as eta increases
         far = FAR * np.asarray(next(iter(aux.values()), 1.0))
         return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
@@ -351,12 +350,6 @@ class Censored(OfBase, MayDiverge):
             return np.where(
                 exact, self.family.log_prob(self._exact_or_one(y), eta, **aux), inside
             )
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        low, high, exact = self._split_ends(y)
-        density = self.family.score(self._exact_or_one(y), eta, **aux)
-        inside = self.family.score_interval(low, high, eta, **aux)
-        return np.where(exact[..., None], density, inside)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split_ends(y)
@@ -552,10 +545,6 @@ class Truncated(OfBase):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)
         return log_density - self.family.log_interval(*self._ends(), eta, **aux)
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        inside = self.family.score_interval(*self._ends(), eta, **aux)
-        return self.family.score(y, eta, **aux) - inside
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         density = self.family.value_grad_hessian(y, eta, **aux)

@@ -234,17 +234,6 @@ class Distributional(SmoothLikelihood):
     def _place(self, name: str) -> int:
         return 1 + self.base.nuisance.index(name)
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        parts = np.asarray(y).shape[np.ndim(self.drawn(y)) :]  # such as trials
-        of_row = np.broadcast_shapes(np.shape(self.drawn(y)), eta.shape[:-1])
-        rows = np.broadcast_to(y, (*of_row, *parts)).reshape(-1, *parts)
-        values = {a: np.broadcast_to(v, of_row).ravel() for a, v in aux.items()}
-        predictors = np.broadcast_to(eta, (*of_row, self.width))
-        local = self.value_grad_hessian(
-            rows, predictors.reshape(-1, self.width), **values
-        )
-        return local.gradient[:, : self.width].reshape(predictors.shape)
-
     def information(self, eta: Array, **known: Any) -> Array:
         """Return the information of the mean, and 1 for each other predictor: an approximation, for starts."""
         first, values = self.split_predictors(eta, known)

@@ -212,15 +212,6 @@ class StandardDensity(IntervalLikelihood):
             rest = log1mexp(np.where(smaller == -np.inf, np.inf, larger - smaller))
         return larger + rest
 
-    def score_interval(
-        self, lower: Array, upper: Array, eta: Array, **aux: Any
-    ) -> Array:
-        log_p = self.log_interval(lower, upper, eta, **aux)
-        # d/d eta (F(b) - F(a)) = (f(a) - f(b)) / s
-        slope = self._density_share(lower, eta, aux, log_p)[1]
-        slope = slope - self._density_share(upper, eta, aux, log_p)[1]
-        return (slope / self.scale(aux))[..., None]
-
     def _density_share(
         self, end: Array, eta: Array, aux: Mapping[str, Any], log_p: Array
     ) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods.base import Array, Likelihood, OfTrials
+from probreg.likelihoods.base import Array, Likelihood, OfTrials, flatten_rows
 from probreg.likelihoods.links import CLOGLOG, IDENTITY, LINKS, LOG, Link
 
 
@@ -98,10 +98,9 @@ class Median(RowQuantity):
         from probreg.model.predictive import Predictive
 
         # each pair of an atom and a row is a row of one atom
-        shape = np.broadcast_shapes(eta.shape[:-1], *map(np.shape, aux.values()))
-        rows = np.broadcast_to(eta, (*shape, eta.shape[-1]))
-        values = {a: np.broadcast_to(v, shape).reshape(1, -1) for a, v in aux.items()}
-        alone = Predictive(self.likelihood, rows.reshape(1, -1, eta.shape[-1]), values)
+        shape, rows, aux = flatten_rows(eta, aux)
+        values = {a: v[None] for a, v in aux.items()}
+        alone = Predictive(self.likelihood, rows[None], values)
         return self.link.forward(alone.quantile(0.5)).reshape(shape)
 
 

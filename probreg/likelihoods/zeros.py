@@ -24,6 +24,7 @@ from probreg.likelihoods.base import (
     Recession,
     Reported,
     ValueGradHessian,
+    flatten_rows,
 )
 from probreg.likelihoods.censored import OfBase, Truncated
 from probreg.likelihoods.counts import CountLikelihood
@@ -222,21 +223,12 @@ class ZeroMixture(OfBase, MayDiverge):
             count = self.part.log_prob(y, eta, **values)
         return np.where(np.asarray(y) == 0, zero, count) - np.logaddexp(0.0, u)
 
-    def _share_of_part(self, y: Array, eta: Array, u: Array, values: Values) -> Array:
-        """q, the probability that a count is a draw of `part`."""
-        with np.errstate(invalid="ignore"):
-            q = expit(self.log_zero(eta, values) - u)
-        return np.where(np.asarray(y) == 0, q, 1.0)
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        u, values = _split(aux)
-        q = self._share_of_part(y, eta, u, values)
-        return q[..., None] * self.part.score(y, eta, **values)
-
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # with v = (g, -1) of the part's gradient g and u: q H'' + q (1 - q) v v', and the curvature of log(1 + w)
         u, values = _split(aux)
-        q = self._share_of_part(y, eta, u, values)
+        with np.errstate(invalid="ignore"):
+            # the probability that a count is a draw of `part`
+            q = np.where(y == 0, expit(self.log_zero(eta, values) - u), 1.0)
         part = self.part.value_grad_hessian(y, eta, **values)
         gradient = np.insert(part.gradient, 1, 0.0, 1)
         v = np.insert(part.gradient, 1, -1.0, 1)
@@ -297,7 +289,7 @@ class ZeroMixture(OfBase, MayDiverge):
         return np.where(np.asarray(y) < 0, 0.0, p)
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        shape, rows, known = _flatten(eta, aux)
+        shape, rows, known = flatten_rows(eta, aux)
         u, values = _split(known)
         y = self.draw_part(rng, rows, values)
         return np.where(rng.random(len(y)) < expit(u), 0.0, y).reshape(shape)
@@ -401,7 +393,7 @@ class Hurdle(ZeroMixture):
         return self.family.log_interval(np.zeros(1), np.full(1, np.inf), eta, **values)
 
     def kept_slopes(self, eta: Array, values: Values) -> Array:
-        shape, rows, known = _flatten(eta, values)
+        shape, rows, known = flatten_rows(eta, values)
         lower = np.zeros(len(rows))
         expansion = self.family.expand_interval(lower, lower + np.inf, rows, **known)
         return expansion.gradient.reshape(*shape, -1)
@@ -436,16 +428,3 @@ def _log(odds: Any) -> Array:
 def _split(aux: Values) -> tuple[Array, dict[str, Any]]:
     """The log odds of an extra zero, and the nuisance parameters of the base."""
     return _log(aux["zero_odds"]), {a: v for a, v in aux.items() if a != "zero_odds"}
-
-
-def _flatten(
-    eta: Array, values: Values
-) -> tuple[tuple[int, ...], Array, dict[str, Any]]:
-    """Return the shape (..., n), and predictors (N, 1) and values (N,) of all rows and draws in it."""
-    shape = np.broadcast_shapes(eta.shape[:-1], *map(np.shape, values.values()))
-    rows = np.broadcast_to(eta, (*shape, 1)).reshape(-1, 1)
-    return (
-        shape,
-        rows,
-        {a: np.broadcast_to(v, shape).ravel() for a, v in values.items()},
-    )
