@@ -17,10 +17,10 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     find_zero_score,
 )
-from probreg.likelihoods.binary import TAILS
 from probreg.likelihoods.gamma import log_gamma_terms
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import check_variation, finite_response
+from probreg.likelihoods.tails import TAILS
 from probreg.special import betainc, betaln, digamma, polygamma
 
 

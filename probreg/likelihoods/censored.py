@@ -32,7 +32,7 @@ from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
 from probreg.likelihoods.location_scale import StandardDensity, settings_of_scale
 from probreg.likelihoods.poisson import Poisson
-from probreg.likelihoods.tails import interval
+from probreg.likelihoods.tails import TAILS, interval
 
 # replaced by functions of the base: its row, and v of `StandardDensity`
 row: Any = None
@@ -96,13 +96,14 @@ def positive_count_row(y: float, eta: float, t: Array) -> tuple[float, float, fl
 def density_of_base(
     template: Callable[..., Any],
     base: CompiledDensity,
-    tails: Callable[..., Any] | None = None,
+    link_of_noise: Link | None = None,
     transform: Callable[..., Any] = _same,
 ) -> CompiledDensity:
     """The compiled density of a row that calls the row of a base, and perhaps `interval`."""
     parts: dict[str, Any] = {"row": base.row, "transform": transform}
-    if tails is not None:
-        of_family = with_functions(interval, {"tails": tails})
+    if link_of_noise is not None:
+        tails = {"tails": TAILS[link_of_noise].compiled}
+        of_family = with_functions(interval, tails)
         ends = with_functions(_slopes_of_ends, {"interval": of_family})
         parts["_slopes_of_ends"] = ends
     made = with_functions(template, parts)
@@ -141,15 +142,14 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
         return self.base.constants if isinstance(self.base, SmoothLikelihood) else ()
 
     @property
-    def _tails(self) -> Any:
-        """The distribution function of the base in compiled code, if there is one."""
-        base = self.base
-        return base.compiled_tails if isinstance(base, StandardDensity) else None
+    def _link_of_noise(self) -> Link | None:
+        """The link that gives the distribution function of the base in compiled code, if there is one."""
+        return getattr(self.base, "link_of_noise", None)
 
     @property
     def _density_of_interval(self) -> CompiledDensity | None:
         """The density of a base with a distribution function in compiled code."""
-        return None if self._tails is None else self.family.compiled_density
+        return None if self._link_of_noise is None else self.family.compiled_density
 
     def base_measure(self, y: Array) -> Array:
         return self.family.base_measure(y)
@@ -230,7 +230,7 @@ class Censored(OfBase, MayDiverge):
         if density is None:
             return None
         transform = _log if self.base.support == "positive" else _same
-        return density_of_base(_censored_row, density, self._tails, transform)
+        return density_of_base(_censored_row, density, self._link_of_noise, transform)
 
     def base_measure(self, y: Array) -> Array:
         measure = self.family.base_measure(self._exact_or_one(y))
@@ -508,7 +508,7 @@ class Truncated(OfBase):
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
         density = self._density_of_interval
         if density is not None:
-            density = density_of_base(_truncated_row, density, self._tails)
+            density = density_of_base(_truncated_row, density, self._link_of_noise)
             if self.nuisance:
                 density = density._replace(settings=_truncated_settings)
             return density

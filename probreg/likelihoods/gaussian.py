@@ -1,20 +1,19 @@
 """Gaussian noise: least squares is its maximum likelihood."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.links import PROBIT
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     StandardDensity,
     settings_of_scale,
 )
 from probreg.likelihoods.mixtures import of_normals
-from probreg.likelihoods.tails import normal_tails
-from probreg.special import LOG_2PI, log_ndtr, ndtr
+from probreg.special import LOG_2PI
 
 
 def evaluate_gaussian_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -28,7 +27,7 @@ class StandardNormal(StandardDensity):
 
     concave = True
     standard_information = 1.0
-    compiled_tails = staticmethod(normal_tails)
+    link_of_noise = PROBIT
 
     def standard_log_prob(self, r: Array) -> Array:
         # log f = -r^2 / 2 - log(2 pi) / 2, so g = r and h = 1.
@@ -36,21 +35,6 @@ class StandardNormal(StandardDensity):
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         return r, np.ones_like(r)
-
-    def standard_cdf(self, r: Array) -> Array:
-        return ndtr(r)
-
-    def standard_log_cdf(self, r: Array) -> Array:
-        return log_ndtr(r)
-
-    def symbolic_log_cdf(self, r: Any) -> Any:
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        # erfc is exact to rounding where it does not underflow, and PyMC's function to 1e-8
-        near = pt.gt(r, -10.0)
-        body = pt.log(0.5 * pt.erfc(-pt.switch(near, r, 0.0) / np.sqrt(2.0)))
-        return pt.switch(near, body, pm.logcdf(pm.Normal.dist(), r))
 
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]

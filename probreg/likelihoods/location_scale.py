@@ -15,13 +15,18 @@ from probreg.likelihoods.base import (
     UnivariateLikelihood,
     ValueGradHessian,
 )
-from probreg.likelihoods.links import IDENTITY, LOG
+from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.likelihoods.response import (
     check_variation,
     finite_response,
     positive_response,
 )
-from probreg.special import log1mexp
+from probreg.likelihoods.tails import (
+    TAILS,
+    log_change,
+    symbolic_log_p,
+    symbolic_log_q,
+)
 
 
 def settings_of_scale(values: Any, constants: Any) -> tuple[Any, Any]:
@@ -92,8 +97,8 @@ class StandardDensity(IntervalLikelihood):
     A family defines log f with its slopes, its distribution function and draws. s is the nuisance parameter, or 1 without one.
     """
 
-    # `tails` of f as plain arithmetic (`probreg.likelihoods.tails`), for compiled rows of intervals
-    compiled_tails: ClassVar[Any] = None
+    # the link with the distribution function of f as its inverse, if there is one; other families define `standard_cdf`
+    link_of_noise: ClassVar[Link | None] = None
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:
@@ -103,9 +108,10 @@ class StandardDensity(IntervalLikelihood):
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         """g = -d log f / d r and h = -d2 log f / d r2."""
 
-    @abstractmethod
     def standard_cdf(self, r: Array) -> Array:
         """The integral of f up to r."""
+        assert self.link_of_noise is not None
+        return self.link_of_noise.inverse(r)
 
     @abstractmethod
     def standard_sample(
@@ -115,30 +121,29 @@ class StandardDensity(IntervalLikelihood):
 
     def standard_log_cdf(self, r: Array) -> Array:
         """The log of the integral of f up to r."""
+        if self.link_of_noise is not None:
+            return TAILS[self.link_of_noise].log_p(r)
         with np.errstate(divide="ignore"):
             return np.log(self.standard_cdf(r))
 
     def standard_log_survival(self, r: Array) -> Array:
-        """The log of the integral of f beyond r, by default of a symmetric f."""
-        return self.standard_log_cdf(-r)
-
-    def symbolic_log_cdf(self, r: Any) -> Any:
-        """`standard_log_cdf` of a symbol, for PyMC's graph of censored responses."""
-        raise Incompatible(
-            f"PyMC has no distribution function of the {self.name} noise: use NUTS() of probreg"
-        )
-
-    def symbolic_log_survival(self, r: Any) -> Any:
-        """`standard_log_survival` of a symbol."""
-        return self.symbolic_log_cdf(-r)
+        """The log of the integral of f beyond r."""
+        if self.link_of_noise is not None:
+            return TAILS[self.link_of_noise].log_q(r)
+        return self.standard_log_cdf(-r)  # a symmetric f
 
     def symbolic_tails(self, y: Any, mu: Any, **aux: Any) -> tuple[Any, Any]:
         """log P(Y <= y) and log P(Y > y) as symbols, y with finite v(y)."""
         import pytensor.tensor as pt
 
+        link = self.link_of_noise
+        if link is None:
+            raise Incompatible(
+                f"PyMC has no distribution function of the {self.name} noise: use NUTS() of probreg"
+            )
         v = pt.log(y) if self.support == "positive" else y
         r = (v - mu) / self.scale(aux)
-        return self.symbolic_log_cdf(r), self.symbolic_log_survival(r)
+        return symbolic_log_p(link, r), symbolic_log_q(link, r)
 
     @property
     @abstractmethod
@@ -200,17 +205,7 @@ class StandardDensity(IntervalLikelihood):
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
         a = self.residual(lower, eta, aux)
         b = self.residual(upper, eta, aux)
-        with np.errstate(invalid="ignore", over="ignore"):  # an end may be infinite
-            # log(F(b) - F(a)), from the tail beyond a if a > 0
-            beyond = a > 0.0
-            larger = np.where(
-                beyond, self.standard_log_survival(a), self.standard_log_cdf(b)
-            )
-            smaller = np.where(
-                beyond, self.standard_log_survival(b), self.standard_log_cdf(a)
-            )
-            rest = log1mexp(np.where(smaller == -np.inf, np.inf, larger - smaller))
-        return larger + rest
+        return log_change(self.standard_log_cdf, self.standard_log_survival, b, a)
 
     def _density_share(
         self, end: Array, eta: Array, aux: Mapping[str, Any], log_p: Array

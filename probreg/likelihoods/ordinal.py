@@ -21,15 +21,10 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     ValueGradHessian,
 )
-from probreg.likelihoods.binary import TAILS, OrderedLinkName, Tails
+from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.links import CLOGLOG, LINKS, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
-from probreg.likelihoods.tails import (
-    extreme_value_tails,
-    interval,
-    logistic_tails,
-    normal_tails,
-)
+from probreg.likelihoods.tails import TAILS, Tails, interval
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
@@ -66,9 +61,7 @@ def _density_of(tails: Any) -> CompiledDensity:
 
 
 _DENSITIES: dict[str, CompiledDensity] = {
-    LOGIT: _density_of(logistic_tails),
-    PROBIT: _density_of(normal_tails),
-    CLOGLOG: _density_of(extreme_value_tails),
+    link: _density_of(TAILS[link].compiled) for link in (LOGIT, PROBIT, CLOGLOG)
 }
 
 

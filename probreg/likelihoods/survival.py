@@ -9,12 +9,12 @@ import numpy as np
 from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.links import CLOGLOG, LOGIT
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
     settings_of_scale,
 )
-from probreg.likelihoods.tails import extreme_value_tails, logistic_tails
-from probreg.special import digamma, expit, gammaln, log1mexp
+from probreg.special import digamma, gammaln
 
 
 def _weibull_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -39,7 +39,7 @@ class _ExtremeValue(LogLocationScaleLikelihood):
 
     concave = True  # in eta
     standard_information = 1.0
-    compiled_tails = staticmethod(extreme_value_tails)
+    link_of_noise = CLOGLOG
 
     def log_moment(self, s: Any) -> tuple[Any, Any]:
         # E exp(s e) = Gamma(1 + s)
@@ -53,30 +53,10 @@ class _ExtremeValue(LogLocationScaleLikelihood):
         with np.errstate(over="ignore"):
             return np.expm1(r), np.exp(r)
 
-    def standard_cdf(self, r: Array) -> Array:
-        return -np.expm1(self.standard_log_survival(r))
-
-    def standard_log_cdf(self, r: Array) -> Array:
-        return log1mexp(-self.standard_log_survival(r))
-
-    def standard_log_survival(self, r: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return -np.exp(r)
-
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]
     ) -> Array:
         return np.log(rng.standard_exponential(shape))
-
-    def symbolic_log_cdf(self, r: Any) -> Any:
-        import pytensor.tensor as pt
-
-        return pt.log(-pt.expm1(-pt.exp(r)))
-
-    def symbolic_log_survival(self, r: Any) -> Any:
-        import pytensor.tensor as pt
-
-        return -pt.exp(r)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
@@ -157,7 +137,7 @@ class LogLogistic(LogLocationScaleLikelihood):
     centre = "median"
     concave = True  # in eta
     standard_information = 1.0 / 3.0
-    compiled_tails = staticmethod(logistic_tails)
+    link_of_noise = LOGIT
     compiled_density = CompiledDensity(_logistic_row, settings=settings_of_scale)
 
     def describe(self, response: str) -> str:
@@ -182,21 +162,10 @@ class LogLogistic(LogLocationScaleLikelihood):
         g = np.tanh(0.5 * r)
         return g, 0.5 * (1.0 - g * g)
 
-    def standard_cdf(self, r: Array) -> Array:
-        return expit(r)
-
-    def standard_log_cdf(self, r: Array) -> Array:
-        return -np.logaddexp(0.0, -r)
-
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]
     ) -> Array:
         return rng.logistic(size=shape)
-
-    def symbolic_log_cdf(self, r: Any) -> Any:
-        import pytensor.tensor as pt
-
-        return -pt.softplus(-r)
 
     def symbolic_log_prob(self, y: Any, mu: Any, scale: Any) -> Any:
         import pytensor.tensor as pt

@@ -1,14 +1,31 @@
-"""Standard distribution functions F as plain arithmetic: rows of censored, ordered and binary responses in compiled code use them.
+"""Standard distribution functions F with their digits in both tails: of binary, ordered and censored responses.
 
-`tails(r)` returns log F, f / F, log(1 - F) and f / (1 - F), with their digits in both tails. `interval` is written for any of them.
+F is the inverse of a link. `TAILS` has functions of arrays. In compiled code `tails(r)` returns log F, f / F, log(1 - F) and f / (1 - F),
+and `interval` is written for any of them.
 """
 
+from collections.abc import Callable
 from math import erfc, exp, expm1, inf, log, log1p, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
-from probreg.special import LOG_2PI
+import numpy as np
+
+from probreg.likelihoods.links import (
+    CAUCHIT,
+    CLOGLOG,
+    IDENTITY,
+    LOG,
+    LOGIT,
+    PROBIT,
+    Elementwise,
+)
+from probreg.special import LOG_2PI, erfcx, expit, log1mexp, log_ndtr, ndtr
+
+Array = np.ndarray
 
 Four = tuple[float, float, float, float]
+
+_LARGEST = 700.0  # exp of it is finite
 
 # replaced by the function of a family: `probreg.compiled.density.with_functions`
 tails: Any = None
@@ -75,3 +92,181 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
         hazard_a * exp(above_a - log_p),
         hazard_b * exp(above_b - log_p),
     )
+
+
+def log_change(
+    log_p: Elementwise, log_q: Elementwise, upper: Array, lower: Array
+) -> Array:
+    """log(p(upper) - p(lower)) from log p and log(1 - p), by the tail in which the logs are smaller; the ends may be infinite."""
+    with np.errstate(all="ignore"):
+        p, q = log_p(upper), log_q(lower)
+        by_p = p < q
+        larger = np.where(by_p, p, q)
+        smaller = np.where(by_p, log_p(lower), log_q(upper))
+        gap = np.where(smaller == -np.inf, np.inf, larger - smaller)
+        return larger + log1mexp(gap)
+
+
+class Tails(NamedTuple):
+    """Functions of eta that keep their digits where the probability p is near 0 or 1."""
+
+    log_p: Elementwise
+    log_q: Elementwise  # q = 1 - p
+    q: Elementwise
+    rate_p: Elementwise  # p' / p
+    rate_q: Elementwise  # p' / q
+    bend: Elementwise  # p'' / p'
+    steepest: Elementwise  # the e of the largest p(e + d) - p(e), d > 0
+
+    # log p, p' / p, log q and p' / q of a number, for compiled code
+    compiled: Callable[[float], Four] | None = None
+
+    def log_change(self, upper: Array, lower: Array) -> Array:
+        """log(p(upper) - p(lower)); the ends may be infinite."""
+        return log_change(self.log_p, self.log_q, upper, lower)
+
+    def slopes_of_change(self, upper: Array, lower: Array) -> tuple[Array, Array]:
+        """The slopes of `log_change` over `upper`, and minus that over `lower`; 0 at an infinite end."""
+        with np.errstate(all="ignore"):
+            p, q = self.log_p(upper), self.log_q(lower)
+            by_p = p < q
+            # the ratio p(lower) / p(upper), or q(upper) / q(lower)
+            log_ratio = np.where(by_p, self.log_p(lower) - p, self.log_q(upper) - q)
+            ratio, rest = np.exp(log_ratio), -np.expm1(log_ratio)
+            over_upper = np.where(by_p, self.rate_p(upper), self.rate_q(upper) * ratio)
+            over_lower = np.where(by_p, self.rate_p(lower) * ratio, self.rate_q(lower))
+            return (
+                np.where(np.isinf(upper), 0.0, over_upper / rest),
+                np.where(np.isinf(lower), 0.0, over_lower / rest),
+            )
+
+    def largest_change(self, d: Array) -> Array:
+        """The largest p(e + d) - p(e) over e, d >= 0."""
+        d = np.clip(d, 1e-300, _LARGEST)
+        e = self.steepest(d)
+        return np.exp(self.log_change(e + d, e))
+
+
+def _log_expit(e: Array) -> Array:
+    return np.minimum(e, 0.0) - np.log1p(np.exp(-np.abs(e)))
+
+
+def _normal_rate(e: Array) -> Array:
+    """phi(e) / Phi(e)."""
+    return np.sqrt(2.0 / np.pi) / erfcx(-np.maximum(e, -1e100) / np.sqrt(2.0))
+
+
+def _exp(e: Array) -> Array:
+    return np.exp(np.minimum(e, _LARGEST))
+
+
+def _cloglog_log_p(e: Array) -> Array:
+    # log(1 - exp(-u)) with u = exp(e) is log u where u is below half the machine precision
+    small = e < -40.0
+    return np.where(small, e, np.log(-np.expm1(-_exp(np.where(small, 0.0, e)))))
+
+
+def _cloglog_rate_p(e: Array) -> Array:
+    # p' / p = u exp(-u) / (1 - exp(-u)) = u / (exp(u) - 1), u = exp(e), 1 at u = 0
+    u = np.clip(_exp(e), 1e-300, _LARGEST)
+    return u / np.expm1(u)
+
+
+def _cauchit_log_p(e: Array) -> Array:
+    p, q = CAUCHIT.inverse(e), CAUCHIT.inverse(-e)
+    return np.where(p > 0.5, np.log1p(-np.minimum(q, 0.5)), np.log(p))
+
+
+TAILS: dict[str, Tails] = {
+    LOGIT: Tails(
+        _log_expit,
+        lambda e: _log_expit(-e),
+        lambda e: expit(-e),
+        lambda e: expit(-e),
+        expit,
+        lambda e: -np.tanh(e / 2.0),
+        lambda d: -d / 2.0,
+        logistic_tails,
+    ),
+    PROBIT: Tails(
+        log_ndtr,
+        lambda e: log_ndtr(-e),
+        lambda e: ndtr(-e),
+        _normal_rate,
+        lambda e: _normal_rate(-e),
+        lambda e: -e,
+        lambda d: -d / 2.0,
+        normal_tails,
+    ),
+    CLOGLOG: Tails(
+        _cloglog_log_p,
+        lambda e: -_exp(e),
+        lambda e: np.exp(-_exp(e)),
+        _cloglog_rate_p,
+        _exp,
+        lambda e: 1.0 - _exp(e),
+        # exp(-u) - exp(-u exp(d)) is largest at u = d / (exp(d) - 1)
+        lambda d: np.log(d / np.expm1(d)),
+        extreme_value_tails,
+    ),
+    CAUCHIT: Tails(
+        _cauchit_log_p,
+        lambda e: _cauchit_log_p(-e),
+        lambda e: CAUCHIT.inverse(-e),
+        lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(e),
+        lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(-e),
+        lambda e: -2.0 * e / (1.0 + e * e),
+        lambda d: -d / 2.0,
+    ),
+    # of eta < 0
+    LOG: Tails(
+        lambda e: e,
+        lambda e: log1mexp(-np.minimum(e, 0.0)),
+        lambda e: -np.expm1(np.minimum(e, 0.0)),
+        np.ones_like,
+        lambda e: 1.0 / np.expm1(-e),
+        np.ones_like,
+        lambda d: -d,
+    ),
+    # of 0 < eta < 1
+    IDENTITY: Tails(
+        lambda e: np.log(np.clip(e, 0.0, 1.0)),
+        lambda e: np.log1p(-np.clip(e, 0.0, 1.0)),
+        lambda e: 1.0 - e,
+        lambda e: 1.0 / e,
+        lambda e: 1.0 / (1.0 - e),
+        np.zeros_like,
+        np.zeros_like,
+    ),
+}
+
+
+def symbolic_log_p(link: str, r: Any) -> Any:
+    """`Tails.log_p` of a symbol, by the logit, probit or cloglog link."""
+    import pytensor.tensor as pt
+
+    if link == LOGIT:
+        return -pt.softplus(-r)
+    if link == CLOGLOG:
+        return pt.log(-pt.expm1(-pt.exp(r)))
+    return _symbolic_log_ndtr(r)
+
+
+def symbolic_log_q(link: str, r: Any) -> Any:
+    """`Tails.log_q` of a symbol."""
+    import pytensor.tensor as pt
+
+    return -pt.exp(r) if link == CLOGLOG else symbolic_log_p(link, -r)
+
+
+def _symbolic_log_ndtr(z: Any) -> Any:
+    """log Phi(z), by erfc where it is larger than the smallest numbers."""
+    import pytensor.tensor as pt
+    from pymc.distributions.dist_math import normal_lcdf
+
+    low = -35.0
+    root = np.sqrt(2.0)
+    near = pt.maximum(z, low)
+    left = pt.log(0.5 * pt.erfc(-near / root))
+    right = pt.log1p(-0.5 * pt.erfc(pt.maximum(z, 0.0) / root))
+    return pt.switch(z > 0.0, right, pt.switch(z > low, left, normal_lcdf(0.0, 1.0, z)))
