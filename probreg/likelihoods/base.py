@@ -23,6 +23,7 @@ import numpy as np
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
+from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.links import LINKS, LOG, Link
@@ -394,6 +395,24 @@ class UnivariateLikelihood(Likelihood):
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         """P(Y <= y | eta, aux), shape (..., n)."""
 
+    def symbolic_log_prob(self, y: Any, mu: Any, *values: Any) -> Any:
+        """log p(y) of symbols, with the nuisance parameters in order; for families that PyMC lacks."""
+        raise NotImplementedError
+
+    def custom_density(
+        self, eta: Any, aux: Mapping[str, Any], signature: str | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return a variable of PyMC with the density `symbolic_log_prob` and the draws of `sample`."""
+
+        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
+            if size is None:
+                size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
+            parameters = dict(zip(self.nuisance, values))
+            return self.sample(rng, np.broadcast_to(mu, size)[..., None], **parameters)
+
+        parameters = {"mu": eta[:, 0], **{a: aux[a] for a in self.nuisance}}
+        return CustomDensity(self.symbolic_log_prob, draw, signature), parameters
+
 
 class DifferentiableLikelihood(Likelihood):
     """Differentiable in (eta, log aux) except at kinks: samplers and normal approximations by the expected information apply."""
@@ -526,6 +545,52 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
         """`log_interval` with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
+
+
+class ResponseOfBase(Likelihood):
+    """A likelihood with the response and the link of another one, its `base`."""
+
+    base: Any
+
+    @property
+    def support(self) -> Support | Array:
+        return self.base.support
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return self.base.levels
+
+    @property
+    def link(self) -> Link:
+        return self.base.link
+
+    @property
+    def centre(self) -> str:
+        return self.base.centre
+
+    def mean_name(self, response: str) -> str:
+        return self.base.mean_name(response)
+
+    def encode(self, values: Array) -> Array:
+        return self.base.encode(values)
+
+    def given(self, y: Array) -> dict[str, Array]:
+        return self.base.given(y)
+
+    def drawn(self, y: Array) -> Array:
+        return self.base.drawn(y)
+
+    def join(self, drawn: Array, **given: Array) -> Array:
+        return self.base.join(drawn, **given)
+
+    def response(self, y: Array) -> Array:
+        return self.base.response(y)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return self.base.initial_eta(y)
+
+    def base_measure(self, y: Array) -> Array:
+        return self.base.base_measure(y)
 
 
 def find_zero_score(score: Callable[[Array], Array], low: Array, high: Array) -> Array:

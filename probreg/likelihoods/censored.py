@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from math import expm1, inf, log
+from math import exp, expm1, inf, log
 from typing import Any, Self
 
 import numpy as np
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Bound
-from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import DataError, Incompatible, row_error
 from probreg.likelihoods.base import (
@@ -22,8 +21,8 @@ from probreg.likelihoods.base import (
     Likelihood,
     MayDiverge,
     Recession,
+    ResponseOfBase,
     SmoothLikelihood,
-    Support,
     UnivariateLikelihood,
     ValueGradHessian,
     find_zero_score,
@@ -34,6 +33,9 @@ from probreg.likelihoods.location_scale import StandardDensity, settings_of_scal
 from probreg.likelihoods.poisson import Poisson
 from probreg.likelihoods.tails import TAILS, interval
 
+Row = tuple[
+    float, float, float
+]  # log p and its slopes over eta and the log of the nuisance parameter
 # replaced by functions of the base: its row, and v of `StandardDensity`
 row: Any = None
 transform: Any = None
@@ -47,7 +49,7 @@ def _log(y: float) -> float:
     return log(y)
 
 
-def _censored_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def _censored_row(y: Array, eta: float, t: Array) -> Row:
     low = y[0]
     high = y[1]
     if low == high:
@@ -57,7 +59,7 @@ def _censored_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     return _slopes_of_ends(a, b, t[0])
 
 
-def _slopes_of_ends(a: float, b: float, s: float) -> tuple[float, float, float]:
+def _slopes_of_ends(a: float, b: float, s: float) -> Row:
     """log P(a < r <= b), r = (v(y) - eta) / s, and its slopes over eta and log s."""
     log_p, at_a, at_b = interval(a, b)
     over_scale = 0.0
@@ -68,7 +70,7 @@ def _slopes_of_ends(a: float, b: float, s: float) -> tuple[float, float, float]:
     return log_p, (at_a - at_b) / s, over_scale
 
 
-def _truncated_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _truncated_row(y: float, eta: float, t: Array) -> Row:
     # t: of the base, then v of the ends
     log_p, slope, over_scale = row(y, eta, t)
     inside = _slopes_of_ends((t[2] - eta) / t[0], (t[3] - eta) / t[0], t[0])
@@ -80,16 +82,19 @@ def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any
     return s, log_s, constants[0], constants[1]
 
 
-def positive_count_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    """Evaluate a count that is above 0, from `row`: with L = log p(0), d log(1 - e^L) = -dL / (e^-L - 1)."""
-    log_p, slope, over_aux = row(y, eta, t)
-    zero, slope_zero, over_aux_zero = row(0.0, eta, t)
-    weight = 1.0 / expm1(-zero)
+def truncate_at_zero(count: Row, zero: Row) -> Row:
+    """log p and its slopes of a count above 0, from those of the base at the count and at 0: d log(1 - e^L) = -dL / (e^-L - 1)."""
+    kept = max(-expm1(zero[0]), 1e-300)
+    odds = exp(zero[0]) / kept
     return (
-        log_p - log(-expm1(zero)),
-        slope + weight * slope_zero,
-        over_aux + weight * over_aux_zero,
+        count[0] - log(kept),
+        count[1] + odds * zero[1],
+        count[2] + odds * zero[2],
     )
+
+
+def _positive_count_row(y: float, eta: float, t: Array) -> Row:
+    return truncate_at_zero(row(y, eta, t), row(0.0, eta, t))
 
 
 @cache
@@ -110,7 +115,7 @@ def density_of_base(
     return CompiledDensity(made, settings=base.settings)
 
 
-class OfBase(UnivariateLikelihood, SmoothLikelihood):
+class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     """A likelihood with the linear predictor and nuisance parameters of another one, its `base`.
 
     It has no noise scale, because its density is not a function of the residual alone.
@@ -151,9 +156,6 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
         """The density of a base with a distribution function in compiled code."""
         return None if self._link_of_noise is None else self.family.compiled_density
 
-    def base_measure(self, y: Array) -> Array:
-        return self.family.base_measure(y)
-
     @property
     def at_zero(self) -> Any:  # type: ignore[override]
         return self.base.at_zero
@@ -161,18 +163,6 @@ class OfBase(UnivariateLikelihood, SmoothLikelihood):
     @property
     def named(self) -> str:
         return with_article(f"{self.name} {self.base.name}".replace("_", " "))
-
-    @property
-    def centre(self) -> str:
-        return self.base.centre
-
-    @property
-    def link(self) -> Link:
-        return self.base.link
-
-    @property
-    def support(self) -> Support | Array:
-        return self.base.support
 
     def mean(self, eta: Array, **aux: Any) -> Array:
         return self.base.mean(eta, **aux)
@@ -408,17 +398,8 @@ class Censored(OfBase, MayDiverge):
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         """Return a distribution of (lower, upper), with exact draws."""
-
-        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
-            if size is None:
-                size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
-            predictor = np.broadcast_to(mu, size)[..., None]
-            return self.sample(rng, predictor, **dict(zip(self.nuisance, values)))
-
-        parameters = {a: aux[a] for a in self.nuisance}
-        signature = ",".join(["()"] * (1 + len(parameters))) + "->(2)"
-        density = CustomDensity(self.symbolic_log_prob, draw, signature)
-        return density, {"mu": eta[:, 0], **parameters}
+        signature = ",".join(["()"] * (1 + len(self.nuisance))) + "->(2)"
+        return self.custom_density(eta, aux, signature)
 
     def symbolic_log_prob(self, y: Any, mu: Any, *values: Any) -> Any:
         """log p of rows (lower, upper), as PyMC's graph."""
@@ -516,7 +497,7 @@ class Truncated(OfBase):
         above_zero = self.base.is_count and self.lower == 1.0 and self.upper == np.inf
         if not above_zero or base is None:
             return None
-        return density_of_base(positive_count_row, base)
+        return density_of_base(_positive_count_row, base)
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -529,9 +510,6 @@ class Truncated(OfBase):
         """Return a and b with P(a < Y <= b) = P(lower <= Y <= upper): for counts a is below the first one."""
         low = np.ceil(self.lower) - 1.0 if self.base.is_discrete else self.lower
         return np.full(1, low), np.full(1, self.upper)
-
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return self.base.initial_eta(y)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         centre = self.base.saturated_predictor(y, **aux)

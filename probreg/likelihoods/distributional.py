@@ -14,14 +14,12 @@ from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     Array,
-    Level,
     Likelihood,
     OfTrials,
+    ResponseOfBase,
     SmoothLikelihood,
-    Support,
     ValueGradHessian,
 )
-from probreg.likelihoods.links import Link
 
 # facts of the response, which are those of the likelihood without further predictors
 _FACTS = (
@@ -76,7 +74,7 @@ def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributi
 
 
 @dataclass(frozen=True)
-class Distributional(SmoothLikelihood):
+class Distributional(ResponseOfBase, SmoothLikelihood):
     """A likelihood with linear predictors for the logs of some of its nuisance parameters.
 
     Attributes
@@ -121,43 +119,9 @@ class Distributional(SmoothLikelihood):
         order = (*self.with_formula, *self.nuisance)
         return (self.base.parameters[0], *(names[a] for a in order))
 
-    @property
-    def support(self) -> Support | Array:
-        return self.base.support
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        return self.base.levels
-
-    @property
-    def link(self) -> Link:
-        return self.base.link
-
-    @property
-    def centre(self) -> str:
-        return self.base.centre
-
     def describe(self, response: str) -> str:
         names = " and ".join(self.parameters[1 : self.width])
         return f"{self.base.describe(response)}; {names} with a formula"
-
-    def mean_name(self, response: str) -> str:
-        return self.base.mean_name(response)
-
-    def encode(self, values: Array) -> Array:
-        return self.base.encode(values)
-
-    def given(self, y: Array) -> dict[str, Array]:
-        return self.base.given(y)
-
-    def drawn(self, y: Array) -> Array:
-        return self.base.drawn(y)
-
-    def join(self, drawn: Array, **given: Array) -> Array:
-        return self.base.join(drawn, **given)
-
-    def response(self, y: Array) -> Array:
-        return self.base.response(y)
 
     def at_rows(
         self, aux: Mapping[str, Any], precision: Array | None
@@ -264,9 +228,6 @@ class Distributional(SmoothLikelihood):
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         logs = [np.log(aux[a]) if a in aux else 0.0 for a in self.base.nuisance]
         return (*logs, *self.base.constants)
-
-    def base_measure(self, y: Array) -> Array:
-        return self.base.base_measure(y)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy import log  # of numbers and arrays
 
-from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     Array,
@@ -78,17 +77,7 @@ class AdditiveNoise(UnivariateLikelihood):
             kind, scale = self.in_pymc
             return getattr(pm, kind), {"mu": eta[:, 0], scale: aux[self.nuisance[0]]}
 
-        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
-            if size is None:
-                size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
-            parameters = dict(zip(self.nuisance, values))
-            return self.sample(rng, np.broadcast_to(mu, size)[..., None], **parameters)
-
-        return CustomDensity(self.symbolic_log_prob, draw), {"mu": eta[:, 0], **aux}
-
-    def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
-        """log p(y) of symbols, with the nuisance parameters in the order of `aux`; for families that PyMC lacks."""
-        raise NotImplementedError
+        return self.custom_density(eta, aux)
 
 
 class StandardDensity(IntervalLikelihood):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.links import CLOGLOG, LOGIT
@@ -175,11 +174,4 @@ class LogLogistic(LogLocationScaleLikelihood):
         return below + beyond - pt.log(scale) - pt.log(y)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        def draw(mu: Array, scale: Any, rng: np.random.Generator, size: Any) -> Array:
-            shape = np.broadcast_shapes(np.shape(mu), np.shape(scale))
-            return np.exp(
-                mu + scale * rng.logistic(size=shape if size is None else size)
-            )
-
-        parameters = {"mu": eta[:, 0], "scale": aux["scale"]}
-        return CustomDensity(self.symbolic_log_prob, draw), parameters
+        return self.custom_density(eta, aux)

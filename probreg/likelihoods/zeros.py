@@ -7,13 +7,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import exp, expm1, log, log1p
-from types import FunctionType
+from math import exp, log, log1p
 from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -26,14 +25,13 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     flatten_rows,
 )
-from probreg.likelihoods.censored import OfBase, Truncated
+from probreg.likelihoods.censored import OfBase, Row, Truncated, truncate_at_zero
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.poisson import Poisson
 from probreg.special import expit
 
 Values = Mapping[str, Any]
-Row = tuple[float, float, float]
 # what `_bind` replaces
 base_row: Any = None
 base_settings: Any = None
@@ -64,12 +62,11 @@ def _hurdle_row(
     if y == 0.0:
         slopes[0] = 1.0 / (1.0 + w)
         return log(w) - log1p(w), 0.0
-    kept = max(-expm1(zero[0]), 1e-300)  # 1 - f(0)
-    odds = exp(zero[0]) / kept
+    log_p, over_eta, over_aux = truncate_at_zero(count, zero)
     slopes[0] = -w / (1.0 + w)
     if slopes.size > 1:
-        slopes[1] = count[2] + odds * zero[2]
-    return count[0] - log(kept) - log1p(w), count[1] + odds * zero[1]
+        slopes[1] = over_aux
+    return log_p - log1p(w), over_eta
 
 
 def _mixed_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
@@ -87,15 +84,9 @@ def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
 @cache
 def _bind(base: CompiledDensity, mix: Any) -> CompiledDensity:
     """Return the density of a mixture with a base of at most one nuisance parameter."""
-    parts = {
-        "base_row": base.row,
-        "base_settings": base.settings or _no_settings,
-        "mix": mix,
-    }
-    row, settings = (
-        FunctionType(f.__code__, globals() | parts)
-        for f in (_mixed_row, _mixed_settings)
-    )
+    row = with_functions(_mixed_row, {"base_row": base.row, "mix": mix})
+    base_settings = {"base_settings": base.settings or _no_settings}
+    settings = with_functions(_mixed_settings, base_settings)
     return CompiledDensity(row, settings=settings)
 
 
@@ -158,9 +149,6 @@ class ZeroMixture(OfBase, MayDiverge):
             return None
         return _bind(density, self.mix)
 
-    def base_measure(self, y: Array) -> Array:
-        return self.family.base_measure(y)
-
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("zero_odds", *self.base.nuisance)
@@ -189,9 +177,6 @@ class ZeroMixture(OfBase, MayDiverge):
             slopes,
             ("unit", *("positive" for _ in own)),
         )
-
-    def encode(self, values: Array) -> Array:
-        return self.base.encode(values)
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         zeros = np.sum(y == 0)
