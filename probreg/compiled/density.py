@@ -90,6 +90,11 @@ def _is_known(value: Any) -> bool:
     )
 
 
+def keep_values(values: Any, constants: Any) -> Any:
+    """Return the nuisance parameters themselves, as the `settings` of a density."""
+    return values
+
+
 def with_functions(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
     """Return the same code with `parts` as its globals, such as the functions of a family that a row for all families calls."""
     assert isinstance(f, FunctionType)

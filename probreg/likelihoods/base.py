@@ -13,7 +13,7 @@ returns the likelihood with its levels; `encode` turns response values into the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -508,6 +508,22 @@ class SmoothLikelihood(DifferentiableLikelihood):
         gradient = self.value_grad_hessian(rows, predictors, **values).gradient
         return gradient[:, : self.width].reshape(*shape, self.width)
 
+    def find_zero_score(self, y: Array, low: Any, high: Any, **aux: Any) -> Array:
+        """Return the eta (n, 1) between `low` and `high` at which the score changes from positive to negative, by bisection."""
+        low, high = (np.broadcast_to(end, (len(y), 1)) for end in (low, high))
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            with np.errstate(all="ignore"):  # far from the data
+                rises = self.score(y, middle, **aux) > 0.0
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+        return 0.5 * (low + high)
+
+
+def symmetric_pairs(first: Array, cross: Array, second: Array) -> Array:
+    """Return the matrices [[first, cross], [cross, second]], (..., 2, 2)."""
+    rows = [np.stack([first, cross], -1), np.stack([cross, second], -1)]
+    return np.stack(rows, -2)
+
 
 def flatten_rows(
     eta: Array, values: Mapping[str, Any], *shapes: tuple[int, ...]
@@ -591,16 +607,6 @@ class ResponseOfBase(Likelihood):
 
     def base_measure(self, y: Array) -> Array:
         return self.base.base_measure(y)
-
-
-def find_zero_score(score: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Return the eta between `low` and `high` at which a score changes from positive to negative, by bisection."""
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        with np.errstate(all="ignore"):  # far from the data
-            rises = score(middle) > 0.0
-        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-    return 0.5 * (low + high)
 
 
 class ProximalLikelihood(DifferentiableLikelihood):

@@ -15,16 +15,16 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
-    find_zero_score,
+    symmetric_pairs,
 )
 from probreg.likelihoods.gamma import log_gamma_terms
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import check_variation, finite_response
-from probreg.likelihoods.tails import TAILS
+from probreg.likelihoods.tails import TAILS, Tails
 from probreg.special import betainc, betaln, digamma, polygamma
 
 
-def _settings(values: Any, constants: Any) -> tuple[Any, Any, Any]:
+def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
     phi = values[0]
     value, slope = log_gamma_terms(phi)
     return phi, value, slope
@@ -51,6 +51,36 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
         t[0] * mu * rest * (u - v),
         a * u + b * v,
     )
+
+
+def shapes_of_beta(tails: Tails, eta: Array, phi: Any) -> tuple[Array, Array]:
+    """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
+    e = eta[..., 0]
+    a, b = np.exp(tails.log_p(e)), np.exp(tails.log_q(e))
+    return np.maximum(phi * a, 1e-300), np.maximum(phi * b, 1e-300)
+
+
+def expand_shapes(
+    rates: tuple[Array, Array, Array],
+    over_a: tuple[Array, Array],
+    over_b: tuple[Array, Array],
+    over_phi: tuple[Any, Any],
+) -> tuple[Array, Array]:
+    """Return the gradient and curvature over (eta, log phi) of a sum of functions of log a, log b and log phi.
+
+    Each has its first derivative D, and D less the second derivative. The slopes of log a and log b over eta are h and -g of `rates`,
+    and those of h and g are h (r - h) and g (r + g).
+    """
+    h, g, r = rates
+    A, SA = over_a
+    B, SB = over_b
+    C, SC = over_phi
+    H = symmetric_pairs(
+        h * (h * SA - r * A) + g * (g * SB + r * B),
+        h * (SA - A) - g * (SB - B),
+        SA - A + SB - B + SC - C,
+    )
+    return np.stack([h * A - g * B, A + B + C], -1), H
 
 
 @LIKELIHOODS.register
@@ -81,7 +111,7 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     nuisance = ("phi",)
     support = "unit"
     may_diverge = False
-    compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
+    compiled_density = CompiledDensity(_evaluate_row, settings=_terms_of_phi)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,12 +140,12 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         phi = mean * (1.0 - mean) / variance - 1.0 if variance else 1.0
         return self.link_function.forward(y)[:, None], {"phi": max(phi, 0.1)}
 
+    @property
+    def tails(self) -> Tails:
+        return TAILS[self.link]
+
     def _shapes(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
-        """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
-        tiny = np.finfo(float).tiny
-        e, phi = eta[..., 0], aux["phi"]
-        a, b = self.link_function.inverse(e) * phi, TAILS[self.link].q(e) * phi
-        return np.maximum(a, tiny), np.maximum(b, tiny)
+        return shapes_of_beta(self.tails, eta, aux["phi"])
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
@@ -131,8 +161,8 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         return self.link_function.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
-        mu, q = self.link_function.inverse(eta[..., 0]), TAILS[self.link].q(eta[..., 0])
-        return mu * q / (1.0 + aux["phi"])
+        e = eta[..., 0]
+        return self.link_function.inverse(e) * self.tails.q(e) / (1.0 + aux["phi"])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d/d mu = phi (logit y - psi(a) + psi(b))
@@ -148,29 +178,20 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         a, b = self._shapes(eta, aux)
-        e, phi = eta[..., 0], aux["phi"]
-        slope = self.link_function.slope(e)
-        one, other = polygamma(1, a), polygamma(1, b)
-        # over log a and log b: u = log y - psi(a) + psi(phi), v likewise, with a + b = phi
+        phi = aux["phi"]
+        # over log a and log b: a u with u = log y - psi(a) + psi(phi), b v likewise, with a + b = phi
         u = np.log(y) - digamma(a) + digamma(phi)
         v = np.log1p(-y) - digamma(b) + digamma(phi)
-        over_eta = phi * slope * (u - v)
-        over_phi = a * u + b * v
-        h = (phi * slope) ** 2 * (one + other) - phi * self.link_function.hessian(e) * (
-            u - v
+        gradient, H = expand_shapes(
+            self.tails.rates(eta[..., 0]),
+            (a * u, a**2 * polygamma(1, a)),
+            (b * v, b**2 * polygamma(1, b)),
+            (0.0, -(phi**2) * polygamma(1, phi)),
         )
-        cross = phi * slope * (a * one - b * other) - over_eta
-        curvature = a**2 * one + b**2 * other - phi**2 * polygamma(1, phi) - over_phi
-        rows = [np.stack([h, cross], -1), np.stack([cross, curvature], -1)]
-        return ValueGradHessian(
-            self.log_prob(y, eta, **aux),
-            np.stack([over_eta, over_phi], -1),
-            np.stack(rows, -2),
-        )
+        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        far = np.full((len(y), 1), 40.0)
-        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
+        return self.find_zero_score(y, -40.0, 40.0, **aux)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, keep_values
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
@@ -16,8 +16,8 @@ from probreg.likelihoods.base import (
     DifferentiableLikelihood,
     Level,
     ValueGradHessian,
-    find_zero_score,
 )
+from probreg.likelihoods.beta import expand_shapes, shapes_of_beta
 from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.binomial import Binomial, evaluate_binomial_row
 from probreg.likelihoods.links import LOGIT
@@ -35,10 +35,6 @@ def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     sums, c = rising_sums(y[1], phi)
     log_p = evaluate_binomial_row(y, eta, t)[0]
     return log_p + sums_a + sums_b - sums, q * a - p * b, a + b - c
-
-
-def _settings(values: Any, constants: Any) -> tuple[Any]:
-    return (values[0],)
 
 
 @LIKELIHOODS.register
@@ -76,7 +72,7 @@ class BetaBinomial(Binomial):
     wider = ""
     at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
     concave = False
-    compiled_density = CompiledDensity(_evaluate_row, settings=_settings)
+    compiled_density = CompiledDensity(_evaluate_row, settings=keep_values)
     densities_of_links = {}  # noqa: RUF012  a constant of the class
 
     def bind(
@@ -99,10 +95,7 @@ class BetaBinomial(Binomial):
         return super().initial_eta(y)[0], {"phi": float(np.clip(phi, 0.5, 50.0))}
 
     def _shapes(self, eta: Array, aux: Any) -> tuple[Array, Array]:
-        """a and b, positive where a mean underflows."""
-        e = eta[..., 0]
-        a, b = np.exp(self.tails.log_p(e)), np.exp(self.tails.log_q(e))
-        return np.maximum(aux["phi"] * a, 1e-300), np.maximum(aux["phi"] * b, 1e-300)
+        return shapes_of_beta(self.tails, eta, aux["phi"])
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
@@ -137,29 +130,21 @@ class BetaBinomial(Binomial):
         return DifferentiableLikelihood.information_slope(self, eta, **known)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2; the slopes of
-        # log a and log b over eta are h and -g, and those of h and g are h (r - h) and g (r + g)
+        # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2
         a, b = self._shapes(eta, aux)
         phi = np.broadcast_to(aux["phi"] * 1.0, a.shape)
         other, k = self.tally(y).T
-        h, g, r = self._rates(eta)
-        ones_a, ones_b = rising_sums(k, a)[1], rising_sums(other, b)[1]
-        ones = rising_sums(k + other, phi)[1]
-        squares_a, squares_b = rising_squares(k, a), rising_squares(other, b)
-        bend_a, bend_b = squares_a - ones_a, squares_b - ones_b
-        over_eta = h * (h * squares_a - r * ones_a) + g * (g * squares_b + r * ones_b)
-        cross = h * bend_a - g * bend_b
-        over_phi = bend_a + bend_b - rising_squares(k + other, phi) + ones
-        rows = [np.stack([over_eta, cross], -1), np.stack([cross, over_phi], -1)]
-        return ValueGradHessian(
-            self.log_prob(y, eta, **aux),
-            np.stack([h * ones_a - g * ones_b, ones_a + ones_b - ones], -1),
-            np.stack(rows, -2),
+        n = k + other
+        gradient, H = expand_shapes(
+            self._rates(eta),
+            (rising_sums(k, a)[1], rising_squares(k, a)),
+            (rising_sums(other, b)[1], rising_squares(other, b)),
+            (-rising_sums(n, phi)[1], -rising_squares(n, phi)),
         )
+        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        far = np.full((len(y), 1), FAR)
-        return find_zero_score(lambda eta: self.score(y, eta, **aux), -far, far)
+        return self.find_zero_score(y, -FAR, FAR, **aux)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         k = np.floor(self.drawn(y))

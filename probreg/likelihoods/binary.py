@@ -71,9 +71,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
         return 1.0 - 2.0 * mu
 
     def _rates(self, eta: Array) -> tuple[Array, Array, Array]:
-        e = eta[..., 0]
-        with np.errstate(divide="ignore", invalid="ignore"):  # at ends of the domain
-            return self.tails.rate_p(e), self.tails.rate_q(e), self.tails.bend(e)
+        return self.tails.rates(eta[..., 0])
 
     def log_power(self, y: Array, eta: Array) -> Array:
         """k log p + (n - k) log(1 - p), with 0 log 0 = 0."""

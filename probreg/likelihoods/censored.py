@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from math import exp, expm1, inf, log
 from typing import Any, Self
 
@@ -25,7 +25,6 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
-    find_zero_score,
 )
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
@@ -322,7 +321,7 @@ class Censored(OfBase, MayDiverge):
         )
         if (below < above).any():
             # P(lower < Y <= upper) is largest between the ends, where its score is zero
-            above = find_zero_score(lambda eta: self.score(y, eta, **aux), below, above)
+            above = self.find_zero_score(y, below, above, **aux)
         # log P(lower < Y) goes to 0 as eta increases
         far = FAR * np.asarray(next(iter(aux.values()), 1.0))
         return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
@@ -516,9 +515,7 @@ class Truncated(OfBase):
         # 40 to each side are the limit of counts to all digits, and farther off the score is rounding error
         reach = 40.0 if self.base.is_discrete else FAR
         far = reach * np.asarray(self.base.noise(aux))[..., None]
-        return find_zero_score(
-            partial(self.score, y, **aux), centre - far, centre + far
-        )
+        return self.find_zero_score(y, centre - far, centre + far, **aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)

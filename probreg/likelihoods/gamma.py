@@ -38,7 +38,7 @@ def log_gamma_terms(a: Any) -> tuple[Any, Any]:
     return value - x * first - z * rest, slope - first - rest
 
 
-def _settings(values: Any, constants: Any) -> tuple[Any, Any, Any]:
+def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
     a = 1.0 / values[0]
     value, slope = log_gamma_terms(a)
     return a, value, slope
@@ -88,7 +88,7 @@ class Gamma(PositiveLikelihood):
     )
     may_diverge = False
     compiled_density = CompiledDensity(
-        _evaluate_row, hessian=_row_hessian, settings=_settings
+        _evaluate_row, hessian=_row_hessian, settings=_terms_of_phi
     )
 
     @property
@@ -99,7 +99,7 @@ class Gamma(PositiveLikelihood):
         return f"the mean of {response} on the {self.link} scale, with gamma variance phi mean^2"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, constant, _ = _settings([aux["phi"]], ())
+        a, constant, _ = _terms_of_phi([aux["phi"]], ())
         with np.errstate(all="ignore"):  # y <= 0, and exp of more than 709
             s = np.log(y) - np.log(self.mean(eta))
             value = a * (s - np.expm1(s)) + constant - np.log(y)
@@ -117,7 +117,7 @@ class Gamma(PositiveLikelihood):
 
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
         # with d = r - 1 - log r: d/du = a (d - log a + psi(a)), -d2/du2 = d/du + a^2 psi'(a) - a
-        a, _, slope_of_constant = _settings([phi], ())
+        a, _, slope_of_constant = _terms_of_phi([phi], ())
         s = np.log(y / mu)
         slope = a * (np.expm1(s) - s - slope_of_constant)
         large = np.maximum(a, 10.0)

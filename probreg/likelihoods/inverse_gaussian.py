@@ -23,7 +23,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return t[1] - half, t[0] * d * r, half - 0.5
 
 
-def _settings(values: Any, constants: Any) -> tuple[Any, Any]:
+def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any]:
     return 1.0 / values[0], -0.5 * (log(values[0]) + LOG_2PI)
 
 
@@ -58,7 +58,7 @@ class InverseGaussian(PositiveLikelihood):
 
     name = "inverse_gaussian"
     compiled_density = CompiledDensity(
-        _evaluate_row, hessian=_row_hessian, settings=_settings
+        _evaluate_row, hessian=_row_hessian, settings=_terms_of_phi
     )
 
     @property

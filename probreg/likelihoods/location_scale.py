@@ -13,6 +13,7 @@ from probreg.likelihoods.base import (
     IntervalLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
+    symmetric_pairs,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.likelihoods.response import (
@@ -179,16 +180,12 @@ class StandardDensity(IntervalLikelihood):
         r = self.residual(y, eta, aux)
         s = self.scale(aux)
         g, h = self.standard_slopes(r)
-        cross = (g + r * h) / s
-        rows = [
-            np.stack([h / s**2, cross], -1),
-            np.stack([cross, r * g + r * r * h], -1),
-        ]
+        curvature = symmetric_pairs(h / s**2, (g + r * h) / s, r * g + r * r * h)
         k = 1 + len(self.nuisance)
         return ValueGradHessian(
             self.log_prob(y, eta, **aux),
             np.stack([g / s, r * g - 1.0], -1)[:, :k],
-            np.stack(rows, -2)[:, :k, :k],
+            curvature[:, :k, :k],
         )
 
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:

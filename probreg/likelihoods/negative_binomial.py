@@ -14,7 +14,6 @@ from probreg.likelihoods.base import (
     Array,
     DifferentiableLikelihood,
     ValueGradHessian,
-    find_zero_score,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
@@ -104,7 +103,7 @@ class NegativeBinomialVariance(str):
         return mu * (1.0 + aux["alpha"] * (1.0 if self == "nb1" else mu))
 
 
-def _expand(y: float, eta: float, r: float, v: float) -> tuple[float, float, float]:
+def _expand_row(y: float, eta: float, r: float, v: float) -> tuple[float, float, float]:
     """S0 + y eta - (y + r) log(1 + mu / r), `rising_sums` gives S0, and its slopes over eta and v = -log r."""
     s = eta + v
     e = exp(-abs(s))
@@ -120,18 +119,18 @@ def _expand(y: float, eta: float, r: float, v: float) -> tuple[float, float, flo
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # t = (r, log alpha)
-    return _expand(y, eta, t[0], t[1])
+    return _expand_row(y, eta, t[0], t[1])
 
 
 def _evaluate_linear_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # NB1 is NB2 with log alpha - eta in place of log alpha
     v = t[1] - eta
     r = min(max(exp(min(-v, FAR)), 1e-300), 1e150)
-    log_p, over_eta, over_v = _expand(y, eta, r, v)
+    log_p, over_eta, over_v = _expand_row(y, eta, r, v)
     return log_p, over_eta - over_v, over_v
 
 
-def _settings(values: Any, constants: Any) -> tuple[Any, Any]:
+def _terms_of_alpha(values: Any, constants: Any) -> tuple[Any, Any]:
     alpha = values[0] + 1e-150  # as `_inverse_dispersion`
     return 1.0 / alpha, log(alpha)
 
@@ -177,14 +176,14 @@ class NegativeBinomial(CountLikelihood):
     nuisance = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
     compiled_density = CompiledDensity(
-        _evaluate_row, hessian=_row_hessian, settings=_settings
+        _evaluate_row, hessian=_row_hessian, settings=_terms_of_alpha
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
         if self.is_linear and self.link is LOG:
-            density = CompiledDensity(_evaluate_linear_row, settings=_settings)
+            density = CompiledDensity(_evaluate_linear_row, settings=_terms_of_alpha)
             object.__setattr__(self, "compiled_density", density)
 
     @property
@@ -228,10 +227,8 @@ class NegativeBinomial(CountLikelihood):
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         if not self.is_linear:
             return super().saturated_predictor(y, **aux)
-        # over log mu, of the log link
-        far = np.full((len(y), 1), FAR)
         by_log = replace(self, variance="nb1", link="log")
-        log_mu = find_zero_score(lambda e: by_log.score(y, e, **aux), -far, far)
+        log_mu = by_log.find_zero_score(y, -FAR, FAR, **aux)
         return (
             self.link_function.forward(LOG.inverse(log_mu))
             if self.link is not LOG

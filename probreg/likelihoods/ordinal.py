@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
-from probreg.compiled.density import CompiledDensity, with_functions
+from probreg.compiled.density import CompiledDensity, keep_values, with_functions
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
@@ -50,14 +50,10 @@ def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float,
     return log_p, at_lower - at_upper
 
 
-def _gaps(values: Any, constants: Any) -> Any:
-    return values
-
-
 def _density_of(tails: Any) -> CompiledDensity:
     of_link = with_functions(interval, {"tails": tails})
     row = with_functions(_evaluate_row, {"interval": of_link})
-    return CompiledDensity(row, settings=_gaps)
+    return CompiledDensity(row, settings=keep_values)
 
 
 _DENSITIES: dict[str, CompiledDensity] = {

@@ -121,6 +121,11 @@ class Tails(NamedTuple):
     # log p, p' / p, log q and p' / q of a number, for compiled code
     compiled: Callable[[float], Four] | None = None
 
+    def rates(self, e: Array) -> tuple[Array, Array, Array]:
+        """p' / p, p' / q and p'' / p'."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # at ends of the domain
+            return self.rate_p(e), self.rate_q(e), self.bend(e)
+
     def log_change(self, upper: Array, lower: Array) -> Array:
         """log(p(upper) - p(lower)); the ends may be infinite."""
         return log_change(self.log_p, self.log_q, upper, lower)
