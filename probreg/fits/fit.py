@@ -67,7 +67,7 @@ from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, Quantile
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.quantities import probability_up_to, quantity_called
+from probreg.likelihoods.quantities import probability_up_to
 from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits
 from probreg.model.group_effects import (
@@ -79,6 +79,7 @@ from probreg.model.group_effects import (
 )
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
+from probreg.model.quantities import quantity_called
 from probreg.model.rows_taken_away import (
     model_with,
     model_without,

@@ -99,7 +99,7 @@ class BetaBinomial(Binomial):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
-        other, k = np.moveaxis(self.tally(y), -1, 0)
+        k, other = self._events_and_others(y)
         sums = rising_sums(k, a)[0] + rising_sums(other, b)[0]
         return (
             super().log_prob(y, eta)
@@ -114,7 +114,7 @@ class BetaBinomial(Binomial):
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
-        other, k = np.moveaxis(self.tally(y), -1, 0)
+        k, other = self._events_and_others(y)
         h, g, _ = self._rates(eta)
         return (h * rising_sums(k, a)[1] - g * rising_sums(other, b)[1])[..., None]
 
@@ -133,7 +133,7 @@ class BetaBinomial(Binomial):
         # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2
         a, b = self._shapes(eta, aux)
         phi = np.broadcast_to(aux["phi"] * 1.0, a.shape)
-        other, k = self.tally(y).T
+        k, other = self._events_and_others(y)
         n = k + other
         gradient, H = expand_shapes(
             self._rates(eta),

@@ -102,8 +102,6 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
         return (self.size(**known) * h * g)[..., None, None]
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
-        if self.canonical:
-            return super().information_slope(eta, **known)
         h, g, r = self._rates(eta)
         # h' = h (r - h), g' = g (r + g)
         slope = h * g * (2.0 * r - h + g)

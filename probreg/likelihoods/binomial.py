@@ -172,18 +172,7 @@ class Binomial(BinaryLikelihood, OfTrials):
         return LINKS[self.link].forward((k + 0.5) / (n + 1.0))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        k = self.drawn(y)
-        n = np.asarray(y)[..., 1]
-        e = eta[..., 0]
-        if not self.canonical:
-            return self.log_power(y, eta) + self.base_measure(y)
-        # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
-        coefficient = (
-            k * np.minimum(e, 0.0)
-            - (n - k) * np.maximum(e, 0.0)
-            - n * np.log1p(np.exp(-np.abs(e)))
-        )
-        return coefficient + self.base_measure(y)
+        return self.log_power(y, eta) + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
         """log (n over k)."""

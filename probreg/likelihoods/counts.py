@@ -15,7 +15,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import finite_response, whole_counts
-from probreg.special import log1mexp, logsumexp
+from probreg.special import gammaln, log1mexp, logsumexp
 
 CountLinkName = Literal["log", "sqrt", "identity"]
 
@@ -47,6 +47,16 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         return self.link.forward(y + 0.5)[:, None], dict.fromkeys(
             self.nuisance, float(np.clip(excess, 0.05, 5.0))
         )
+
+    def y_log_mean(self, y: Array, eta: Array) -> Array:
+        """y log mu, 0 at y = mu = 0."""
+        log_mu = self.log_mean(eta)
+        if self.link is not LOG:
+            log_mu = np.where((y == 0) & (log_mu == -np.inf), 0.0, log_mu)
+        return y * log_mu
+
+    def base_measure(self, y: Array) -> Array:
+        return -gammaln(np.asarray(y) + 1.0)
 
     def recession(self, y: Array) -> Recession:
         equal = (y > 0) | (self.link is not LOG)

@@ -17,7 +17,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
-from probreg.special import betainc, expit, gammaln, pdtr
+from probreg.special import betainc, expit, pdtr
 
 # log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) - 1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2:
 # at x >= 10 the term after these is below 1e-15.
@@ -217,12 +217,11 @@ class NegativeBinomial(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        log_mu = self.log_mean(eta)
-        soft = np.log1p(aux["alpha"]) if self.is_linear else _soft(log_mu, r)
-        if self.link is not LOG:  # y log mu = 0 at y = mu = 0
-            log_mu = np.where((y == 0) & (log_mu == -np.inf), 0.0, log_mu)
-        value = rising_sums(y, r)[0] + y * log_mu - (y + r) * soft - gammaln(y + 1.0)
-        return self.within_domain(eta, value)
+        soft = np.log1p(aux["alpha"])
+        if not self.is_linear:
+            soft = _soft(self.log_mean(eta), r)
+        value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
+        return self.within_domain(eta, value + self.base_measure(y))
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         if not self.is_linear:
@@ -234,9 +233,6 @@ class NegativeBinomial(CountLikelihood):
             if self.link is not LOG
             else log_mu
         )
-
-    def base_measure(self, y: Array) -> Array:
-        return -gammaln(np.asarray(y) + 1.0)
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit

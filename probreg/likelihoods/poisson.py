@@ -11,7 +11,7 @@ from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.mixtures import of_poissons
-from probreg.special import gammaln, pdtr, xlogy
+from probreg.special import pdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -54,18 +54,8 @@ class Poisson(CountLikelihood):
         return self.link is LOG
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        if not self.canonical:
-            mu = self.mean(eta)
-            value = xlogy(y, mu) - mu - gammaln(np.asarray(y) + 1.0)
-            return self.within_domain(eta, value)
-        e = eta[..., 0]
-        with np.errstate(
-            over="ignore"
-        ):  # exp(eta) = inf is the right limit: log p = -inf
-            return y * e - np.exp(e) - gammaln(y + 1.0)
-
-    def base_measure(self, y: Array) -> Array:
-        return -gammaln(np.asarray(y) + 1.0)
+        value = self.y_log_mean(y, eta) - self.mean(eta) + self.base_measure(y)
+        return self.within_domain(eta, value)
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         return pdtr(k, mu)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from probreg.errors import DataError, Incompatible
-from probreg.likelihoods.base import Array, Likelihood, OfTrials, flatten_rows
-from probreg.likelihoods.links import CLOGLOG, IDENTITY, LINKS, LOG, Link
+from probreg.errors import Incompatible
+from probreg.likelihoods.base import Array, Likelihood, OfTrials
+from probreg.likelihoods.links import CLOGLOG, Link
+from probreg.special import five_point_slope
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,15 @@ class RowQuantity(ABC):
         step = 2e-3  # the error, step^4 / 30, and rounding are both near 1e-13
 
         def slope(along: Array, name: str | None) -> Array:
-            def at(k: int) -> Array:
-                moved = aux
+            def line_at(t: float) -> Array:
+                values = aux
                 if name is not None:
-                    moved = {**aux, name: aux[name] * np.exp(k * step)}
-                return self.line(eta + k * step * along, **moved)
+                    values = {**aux, name: aux[name] * np.exp(t)}
+                return self.line(eta + t * along, **values)
 
             with np.errstate(invalid="ignore"):
-                # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
-                change = 8.0 * (at(1) - at(-1)) - (at(2) - at(-2))
-            return np.where(np.isfinite(change), change, 0.0) / (12.0 * step)
+                change = five_point_slope(line_at, step)
+            return np.where(np.isfinite(change), change, 0.0)
 
         line = self.line(eta, **aux)
         still = np.zeros(eta.shape[-1])
@@ -88,68 +88,6 @@ class UpTo(RowQuantity):
         p = self.likelihood.cdf(y, eta, **aux)
         with np.errstate(divide="ignore"):
             return self.link.forward(p)
-
-
-@dataclass(frozen=True)
-class Median(RowQuantity):
-    """The value y with P(Y <= y) = 1/2 of a continuous response."""
-
-    def line(self, eta: Array, **aux: Any) -> Array:
-        from probreg.model.predictive import Predictive
-
-        # each pair of an atom and a row is a row of one atom
-        shape, rows, aux = flatten_rows(eta, aux)
-        values = {a: v[None] for a, v in aux.items()}
-        alone = Predictive(self.likelihood, rows[None], values)
-        return self.link.forward(alone.quantile(0.5)).reshape(shape)
-
-
-def quantity_called(likelihood: Likelihood, what: str) -> Quantity:
-    """Return the quantity of this name.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        The likelihood of a model.
-    what : str
-        "mean"; "link", the linear predictor of the mean; the name of another linear predictor, such as "log sigma"; the name of
-        the parameter itself, such as "sigma"; or "median".
-
-    Returns
-    -------
-    Likelihood or RowQuantity
-        The likelihood for its mean.
-
-    Raises
-    ------
-    DataError
-        For a name that the likelihood does not have.
-
-    Examples
-    --------
-    >>> from probreg.likelihoods import Gaussian
-    >>> quantity_called(Gaussian(), "sigma").mean(np.zeros((2, 1)), sigma=3.0).round(6).tolist()
-    [3.0, 3.0]
-    """
-    if what == "mean" or (what == "link" and likelihood.least_squares):
-        return likelihood
-    quantities: dict[str, RowQuantity] = {}
-    parameters = likelihood.parameters
-    if likelihood.width + len(likelihood.nuisance) == len(parameters):
-        quantities["link"] = Parameter(likelihood, "the linear predictor", IDENTITY, 0)
-        for i, name in enumerate(parameters[1:], 1):
-            link, parameter = name.split(" ", 1)
-            quantities[name] = Parameter(likelihood, name, IDENTITY, i)
-            quantities[parameter] = Parameter(likelihood, parameter, LINKS[link], i)
-    if likelihood.has_cdf and not likelihood.is_discrete:
-        positive = likelihood.support == "positive"
-        quantities["median"] = Median(
-            likelihood, "the median", LOG if positive else IDENTITY
-        )
-    if what not in quantities:
-        available = ", ".join(map(repr, ("mean", *quantities)))
-        raise DataError(f"what={what!r}: {likelihood.named} likelihood has {available}")
-    return quantities[what]
 
 
 def probability_up_to(likelihood: Likelihood, y: float) -> UpTo:

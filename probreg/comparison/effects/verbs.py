@@ -42,8 +42,9 @@ from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
-from probreg.likelihoods.quantities import Quantity, RowQuantity, quantity_called
+from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
+from probreg.model.quantities import quantity_called
 
 MEASURES = {
     "difference": PLAIN,

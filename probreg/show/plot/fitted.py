@@ -18,8 +18,9 @@ from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials
-from probreg.likelihoods.quantities import RowQuantity, quantity_called
+from probreg.likelihoods.quantities import RowQuantity
 from probreg.model.group_effects import Groups
+from probreg.model.quantities import quantity_called
 from probreg.show.plot.observations import bin_means, count_censored
 from probreg.show.plot.style import (
     GREY,
