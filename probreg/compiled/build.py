@@ -172,12 +172,12 @@ def plain_log_density(
     files = b"".join(
         Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py")
     )
-    each = (
+    digests = (
         _digest(density),
         str(several),
         _digest(other) if other is not None else "none",
     )
-    name = hashlib.sha256(" ".join(each).encode() + files).hexdigest()[:16]
+    name = hashlib.sha256(" ".join(digests).encode() + files).hexdigest()[:16]
     return with_functions(affine.affine_log_density, parts, f"_{name}")
 
 

@@ -68,11 +68,11 @@ class CompiledDensity(NamedTuple):
             if f.__closure__:
                 names = ", ".join(f.__code__.co_freevars)
                 return f"{f.__name__} uses {names} of the function around it; numbers that vary go through `settings`"
-            other = [
+            unknown = [
                 k for k in f.__code__.co_names if not _is_known(f.__globals__.get(k))
             ]
-            if other:
-                return f"{f.__name__} uses {other[0]}, which is neither a number nor a function of math or of such arithmetic"
+            if unknown:
+                return f"{f.__name__} uses {unknown[0]}, which is neither a number nor a function of math or of such arithmetic"
         return None
 
 

@@ -257,9 +257,11 @@ def values(
         stop = min(start + B, n)
         rows = X[start:stop]
         for a in range(0, S, group):
-            some = beta[a : a + group]
-            g = some.shape[0]
-            eta = np.dot(some.reshape((g * m, p)), rows.T).reshape((g, m, stop - start))
+            points = beta[a : a + group]
+            g = points.shape[0]
+            eta = np.dot(points.reshape((g * m, p)), rows.T).reshape(
+                (g, m, stop - start)
+            )
             for s in range(g):
                 if offset.shape[0]:
                     eta[s] += offset[:, start:stop]

@@ -35,20 +35,20 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # a log(y / mu) + b log((1 - y) / (1 - mu)) + G(a) + G(b) - G(phi)
     e = exp(-abs(eta))
     soft = log1p(e)
-    far = e / (1.0 + e)
-    mu = 1.0 - far if eta > 0.0 else far
-    rest = far if eta > 0.0 else 1.0 - far
+    tail = e / (1.0 + e)
+    mu = 1.0 - tail if eta > 0.0 else tail
+    mu_of_failure = tail if eta > 0.0 else 1.0 - tail
     a = max(mu * t[0], 1e-300)
-    b = max(rest * t[0], 1e-300)
+    b = max(mu_of_failure * t[0], 1e-300)
     value_a, slope_a = log_gamma_terms(a)
     value_b, slope_b = log_gamma_terms(b)
-    left = log(y) - min(eta, 0.0) + soft
-    right = log1p(-y) + max(eta, 0.0) + soft
-    u = left + slope_a - t[2]
-    v = right + slope_b - t[2]
+    over_y = log(y) - min(eta, 0.0) + soft
+    over_rest = log1p(-y) + max(eta, 0.0) + soft
+    u = over_y + slope_a - t[2]
+    v = over_rest + slope_b - t[2]
     return (
-        a * left + b * right + value_a + value_b - t[1],
-        t[0] * mu * rest * (u - v),
+        a * over_y + b * over_rest + value_a + value_b - t[1],
+        t[0] * mu * mu_of_failure * (u - v),
         a * u + b * v,
     )
 

@@ -99,12 +99,12 @@ class BetaBinomial(Binomial):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
-        k, other = self._events_and_others(y)
-        sums = rising_sums(k, a)[0] + rising_sums(other, b)[0]
+        k, failures = self._events_and_failures(y)
+        sums = rising_sums(k, a)[0] + rising_sums(failures, b)[0]
         return (
             super().log_prob(y, eta)
             + sums
-            - rising_sums(k + other, aux["phi"] * 1.0)[0]
+            - rising_sums(k + failures, aux["phi"] * 1.0)[0]
         )
 
     def response_variance(self, eta: Array, **known: Any) -> Array:
@@ -114,9 +114,9 @@ class BetaBinomial(Binomial):
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         a, b = self._shapes(eta, aux)
-        k, other = self._events_and_others(y)
+        k, failures = self._events_and_failures(y)
         h, g, _ = self._rates(eta)
-        return (h * rising_sums(k, a)[1] - g * rising_sums(other, b)[1])[..., None]
+        return (h * rising_sums(k, a)[1] - g * rising_sums(failures, b)[1])[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
         # h^2 E[S2(K, a)] + g^2 E[S2(n - K, b)], S2(k, a) the sum over j < k of (a / (a + j))^2
@@ -133,12 +133,12 @@ class BetaBinomial(Binomial):
         # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2
         a, b = self._shapes(eta, aux)
         phi = np.broadcast_to(aux["phi"] * 1.0, a.shape)
-        k, other = self._events_and_others(y)
-        n = k + other
+        k, failures = self._events_and_failures(y)
+        n = k + failures
         gradient, H = expand_shapes(
             self._rates(eta),
             (rising_sums(k, a)[1], rising_squares(k, a)),
-            (rising_sums(other, b)[1], rising_squares(other, b)),
+            (rising_sums(failures, b)[1], rising_squares(failures, b)),
             (-rising_sums(n, phi)[1], -rising_squares(n, phi)),
         )
         return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
@@ -175,10 +175,10 @@ def _masses(n: Array, a: Array, b: Array) -> Iterator[Array]:
     log_p = rising_sums(n, b)[0] - rising_sums(n, phi)[0] + n * np.log(b / phi)
     for k in range(int(np.max(n, initial=0.0)) + 1):
         yield np.exp(log_p)
-        left = np.maximum(n - k, 0.0)
-        odds = (a + k) / (np.maximum(left - 1.0, 0.0) + b)
+        trials_left = np.maximum(n - k, 0.0)
+        odds = (a + k) / (np.maximum(trials_left - 1.0, 0.0) + b)
         with np.errstate(divide="ignore"):  # no trials are left
-            log_p = log_p + np.log(left / (k + 1.0)) + np.log(odds)
+            log_p = log_p + np.log(trials_left / (k + 1.0)) + np.log(odds)
 
 
 def _expected_squares(n: Array, a: Array, b: Array) -> Array:

@@ -75,15 +75,15 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
 
     def log_power(self, y: Array, eta: Array) -> Array:
         """k log p + (n - k) log(1 - p), with 0 log 0 = 0."""
-        k, others = self._events_and_others(y)
+        k, failures = self._events_and_failures(y)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p, log_q = self.tails.log_p(eta[..., 0]), self.tails.log_q(eta[..., 0])
             value = np.where(k > 0, k * log_p, 0.0) + np.where(
-                others > 0, others * log_q, 0.0
+                failures > 0, failures * log_q, 0.0
             )
         return self.within_domain(eta, value)
 
-    def _events_and_others(self, y: Array) -> tuple[Array, Array]:
+    def _events_and_failures(self, y: Array) -> tuple[Array, Array]:
         """k and n - k."""
         counts = self.tally(y)
         return counts[..., 1], counts[..., 0]
@@ -91,9 +91,9 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         if self.canonical:
             return super().score(y, eta, **aux)
-        k, others = self._events_and_others(y)
+        k, failures = self._events_and_failures(y)
         h, g, _ = self._rates(eta)
-        return (k * h - others * g)[..., None]
+        return (k * h - failures * g)[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
         if self.canonical:
@@ -110,18 +110,18 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         if self.canonical:
             return super().value_grad_hessian(y, eta, **aux)
-        k, others = self._events_and_others(y)
+        k, failures = self._events_and_failures(y)
         h, g, r = self._rates(eta)
-        curvature = k * h * (h - r) + others * g * (g + r)
+        curvature = k * h * (h - r) + failures * g * (g + r)
         return ValueGradHessian(
             self.log_prob(y, eta, **aux),
-            (k * h - others * g)[..., None],
+            (k * h - failures * g)[..., None],
             curvature[..., None, None],
         )
 
     def recession(self, y: Array) -> Recession:
-        other, k = self.tally(y).T
-        n = other + k
+        failures, k = self.tally(y).T
+        n = failures + k
         rows = np.flatnonzero(n > 0)
         # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
         inner = (k > 0) & (k < n)

@@ -45,13 +45,13 @@ def _row_hessian(y: Array, eta: float, t: Array) -> float:
 
 def _row_of_link(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     k = y[0]
-    others = y[1] - k
+    failures = y[1] - k
     log_p, rate_p, log_q, rate_q = tails(eta)
     # without the product of 0 and an infinite logarithm
     value = k * log_p if k > 0.0 else 0.0
-    if others > 0.0:
-        value += others * log_q
-    return value, k * rate_p - others * rate_q, 0.0
+    if failures > 0.0:
+        value += failures * log_q
+    return value, k * rate_p - failures * rate_q, 0.0
 
 
 @LIKELIHOODS.register

@@ -83,10 +83,10 @@ def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any
 
 def truncate_at_zero(count: Row, zero: Row) -> Row:
     """log p and its slopes of a count above 0, from those of the base at the count and at 0: d log(1 - e^L) = -dL / (e^-L - 1)."""
-    kept = max(-expm1(zero[0]), 1e-300)
-    odds = exp(zero[0]) / kept
+    p_positive = max(-expm1(zero[0]), 1e-300)
+    odds = exp(zero[0]) / p_positive
     return (
-        count[0] - log(kept),
+        count[0] - log(p_positive),
         count[1] + odds * zero[1],
         count[2] + odds * zero[2],
     )
@@ -110,8 +110,8 @@ def density_of_base(
         of_family = with_functions(interval, tails)
         ends = with_functions(_slopes_of_ends, {"interval": of_family})
         parts["_slopes_of_ends"] = ends
-    made = with_functions(template, parts)
-    return CompiledDensity(made, settings=base.settings)
+    density_row = with_functions(template, parts)
+    return CompiledDensity(density_row, settings=base.settings)
 
 
 class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):

@@ -133,8 +133,10 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     ) -> tuple[Array, dict[str, Any]]:
         """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
         with np.errstate(over="ignore"):
-            own = {a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)}
-        return eta[..., :1], {**aux, **own}
+            values = {
+                a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)
+            }
+        return eta[..., :1], {**aux, **values}
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         eta, aux = self.base.initial_eta(y)
@@ -178,11 +180,11 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         first, values = self.split_predictors(eta, aux)
         line, J, over_aux = self.base.link_mean_and_slope(first, **values)
-        over_predictors, others = (
+        over_predictors, over_nuisance = (
             over_aux[..., [self.base.nuisance.index(a) for a in names]]
             for names in (self.with_formula, self.nuisance)
         )
-        return line, np.concatenate([J, over_predictors], -1), others
+        return line, np.concatenate([J, over_predictors], -1), over_nuisance
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         first, values = self.split_predictors(eta, aux)
@@ -232,8 +234,10 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        own = {a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)}
-        return self.base.pymc(eta[:, :1], **aux, **own)
+        values = {
+            a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)
+        }
+        return self.base.pymc(eta[:, :1], **aux, **values)
 
 
 class OfTrialsDistributional(Distributional, OfTrials):

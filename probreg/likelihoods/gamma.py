@@ -31,11 +31,11 @@ def log_gamma_terms(a: Any) -> tuple[Any, Any]:
     for k in range(1, 9):
         q = q * (1.0 + k * w) + p
         p = p * (1.0 + k * w)
-    first = log1p(1.0 / a)
-    rest = log1p(9.0 * w)
+    log_1 = log1p(1.0 / a)
+    log_9 = log1p(9.0 * w)
     value = 10.0 - 0.5 * LOG_2PI + log(p * sqrt(z)) - stirling_series(z)
     slope = 1.0 / a + w * q / p + 0.5 / z + digamma_rest(z)
-    return value - x * first - z * rest, slope - first - rest
+    return value - x * log_1 - z * log_9, slope - log_1 - log_9
 
 
 def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
@@ -121,12 +121,12 @@ class Gamma(PositiveLikelihood):
         s = np.log(y / mu)
         slope = a * (np.expm1(s) - s - slope_of_constant)
         large = np.maximum(a, 10.0)
-        rest = np.where(
+        trigamma_term = np.where(
             a < 10.0,
             a**2 * polygamma(1, a) - a,
             0.5 + large**2 * trigamma_rest(large),
         )
-        return slope, slope + rest
+        return slope, slope + trigamma_term
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         a = 1.0 / np.asarray(aux["phi"])

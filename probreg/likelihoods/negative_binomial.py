@@ -271,8 +271,8 @@ class NegativeBinomial(CountLikelihood):
         step = 0.25
         total = np.zeros(np.broadcast_shapes(eta.shape[:-1], np.shape(r)))
         for s in np.exp(np.arange(-25.0, 4.0, step)):
-            rest = -np.expm1(-s / r)  # 1 - z
-            share = -np.expm1(-r * np.log1p(alpha * rest)) / rest
+            one_minus_z = -np.expm1(-s / r)  # 1 - z
+            share = -np.expm1(-r * np.log1p(alpha * one_minus_z)) / one_minus_z
             total += step * s**2 * np.exp(-s) * share
         return (total * self._log_mean_slopes(eta)[0] ** 2)[..., None, None]
 

@@ -39,12 +39,12 @@ class RowQuantity(ABC):
         """As in `Likelihood`, by five-point differences over eta and the log of each nuisance parameter; 0 where `line` is infinite."""
         step = 2e-3  # the error, step^4 / 30, and rounding are both near 1e-13
 
-        def slope(along: Array, name: str | None) -> Array:
+        def slope(direction: Array, name: str | None) -> Array:
             def line_at(t: float) -> Array:
                 values = aux
                 if name is not None:
                     values = {**aux, name: aux[name] * np.exp(t)}
-                return self.line(eta + t * along, **values)
+                return self.line(eta + t * direction, **values)
 
             with np.errstate(invalid="ignore"):
                 change = five_point_slope(line_at, step)

@@ -34,10 +34,10 @@ tails: Any = None
 def logistic_tails(r: float) -> Four:
     """The logistic distribution."""
     e = exp(-abs(r))
-    near = 1.0 / (1.0 + e)
-    far = e / (1.0 + e)
-    below = near if r > 0.0 else far
-    above = far if r > 0.0 else near
+    larger = 1.0 / (1.0 + e)
+    smaller = e / (1.0 + e)
+    below = larger if r > 0.0 else smaller
+    above = smaller if r > 0.0 else larger
     soft = log1p(e)
     return min(r, 0.0) - soft, above, -max(r, 0.0) - soft, below
 
@@ -66,10 +66,10 @@ def normal_tails(r: float) -> Four:
         log_tail = log_density - log(x) + log(m)
         rate = x / m
     log_other = log1p(-tail)
-    other = exp(log_density) / (1.0 - tail)
+    other_rate = exp(log_density) / (1.0 - tail)
     if r < 0.0:
-        return log_tail, rate, log_other, other
-    return log_other, other, log_tail, rate
+        return log_tail, rate, log_other, other_rate
+    return log_other, other_rate, log_tail, rate
 
 
 def interval(a: float, b: float) -> tuple[float, float, float]:
@@ -137,12 +137,12 @@ class Tails(NamedTuple):
             by_p = p < q
             # the ratio p(lower) / p(upper), or q(upper) / q(lower)
             log_ratio = np.where(by_p, self.log_p(lower) - p, self.log_q(upper) - q)
-            ratio, rest = np.exp(log_ratio), -np.expm1(log_ratio)
+            ratio, one_minus_ratio = np.exp(log_ratio), -np.expm1(log_ratio)
             over_upper = np.where(by_p, self.rate_p(upper), self.rate_q(upper) * ratio)
             over_lower = np.where(by_p, self.rate_p(lower) * ratio, self.rate_q(lower))
             return (
-                np.where(np.isinf(upper), 0.0, over_upper / rest),
-                np.where(np.isinf(lower), 0.0, over_lower / rest),
+                np.where(np.isinf(upper), 0.0, over_upper / one_minus_ratio),
+                np.where(np.isinf(lower), 0.0, over_lower / one_minus_ratio),
             )
 
     def largest_change(self, d: Array) -> Array:

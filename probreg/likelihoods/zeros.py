@@ -155,8 +155,8 @@ class ZeroMixture(OfBase, MayDiverge):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        mean, *others = self.base.parameters
-        return (mean, "logit zero", *others)
+        mean, *log_parameters = self.base.parameters
+        return (mean, "logit zero", *log_parameters)
 
     @property
     def at_zero(self) -> Any:  # type: ignore[override]
@@ -165,8 +165,8 @@ class ZeroMixture(OfBase, MayDiverge):
 
     def report_parameters(self, intercept: Any, **aux: Any) -> Reported:
         p = expit(_log(aux["zero_odds"]))
-        own = [aux[a] for a in self.base.nuisance]
-        values = np.stack(np.broadcast_arrays(p + 0.0 * intercept, *own), -1)
+        base_values = [aux[a] for a in self.base.nuisance]
+        values = np.stack(np.broadcast_arrays(p + 0.0 * intercept, *base_values), -1)
         slopes = np.zeros((*values.shape, 1 + values.shape[-1]))
         i = np.arange(values.shape[-1])
         slopes[..., i, 1 + i] = values
@@ -175,7 +175,7 @@ class ZeroMixture(OfBase, MayDiverge):
             (self.reported_zero, *self.base.nuisance),
             values,
             slopes,
-            ("unit", *("positive" for _ in own)),
+            ("unit", *("positive" for _ in base_values)),
         )
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
@@ -263,10 +263,10 @@ class ZeroMixture(OfBase, MayDiverge):
         zero = np.zeros(eta.shape[-2])
         with np.errstate(all="ignore"):  # counts that are almost sure to be 0, or not
             c = self.lost_share(self.base.log_prob(zero, eta, **values), u)
-            lost = c * self.family.score(zero, eta, **values)[..., 0] ** 2
+            zero_part = c * self.family.score(zero, eta, **values)[..., 0] ** 2
         information = self.family.information(eta, **values)[..., 0, 0]
-        kept = np.maximum(information - np.nan_to_num(lost), 0.0)
-        return (kept / self._scale(eta, u, values))[..., None, None]
+        positive = np.maximum(information - np.nan_to_num(zero_part), 0.0)
+        return (positive / self._scale(eta, u, values))[..., None, None]
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         u, values = _split(aux)
@@ -274,17 +274,17 @@ class ZeroMixture(OfBase, MayDiverge):
         return np.where(np.asarray(y) < 0, 0.0, p)
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        shape, rows, known = flatten_rows(eta, aux)
-        u, values = _split(known)
+        shape, rows, values_of_rows = flatten_rows(eta, aux)
+        u, values = _split(values_of_rows)
         y = self.draw_part(rng, rows, values)
         return np.where(rng.random(len(y)) < expit(u), 0.0, y).reshape(shape)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        known = dict(aux)
-        psi = 1.0 / (1.0 + known.pop("zero_odds"))
-        kind, parameters = self.base.pymc(eta, **known)
+        values = dict(aux)
+        psi = 1.0 / (1.0 + values.pop("zero_odds"))
+        kind, parameters = self.base.pymc(eta, **values)
         return getattr(pm, self.prefix + kind.__name__), {"psi": psi, **parameters}
 
 
@@ -388,20 +388,22 @@ class Hurdle(ZeroMixture):
 
     def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
         y = np.zeros(len(eta))
-        left = np.arange(len(eta))
+        zeros = np.arange(len(eta))
 
-        def known() -> dict[str, Any]:
-            return {a: v[left] for a, v in values.items()}
+        def values_of_zeros() -> dict[str, Any]:
+            return {a: v[zeros] for a, v in values.items()}
 
         # rejection, then inversion where a count above 0 is rare
         for _ in range(100):
-            y[left] = self.base.sample(rng, eta[left], **known())
-            left = left[y[left] == 0]
-        prob = (1.0 - 1e-12) * rng.random(len(left))
-        while len(left):
-            y[left] += 1.0
-            prob = prob - np.exp(self.part.log_prob(y[left], eta[left], **known()))
-            left, prob = left[prob > 0], prob[prob > 0]
+            y[zeros] = self.base.sample(rng, eta[zeros], **values_of_zeros())
+            zeros = zeros[y[zeros] == 0]
+        prob = (1.0 - 1e-12) * rng.random(len(zeros))
+        while len(zeros):
+            y[zeros] += 1.0
+            prob = prob - np.exp(
+                self.part.log_prob(y[zeros], eta[zeros], **values_of_zeros())
+            )
+            zeros, prob = zeros[prob > 0], prob[prob > 0]
         return y
 
 

@@ -132,9 +132,9 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     part = replace(model, design=d)
     slopes = np.zeros(len(theta))
     value = sum_of_rows(part, RowArrays.of(part))(theta, aux, slopes)
-    found = np.r_[value, slopes]
+    compiled = np.r_[value, slopes]
     with np.errstate(invalid="ignore"):
-        close = np.abs(found - exact) <= tolerance * (size + 1e-3 * d.n)
+        close = np.abs(compiled - exact) <= tolerance * (size + 1e-3 * d.n)
     if np.isfinite(exact).all() and not close.all():
         if close[0]:
             difference = "slopes that differ"
