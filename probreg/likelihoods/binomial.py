@@ -176,9 +176,9 @@ class Binomial(BinaryLikelihood, OfTrials):
 
     def base_measure(self, y: Array) -> Array:
         """log (n over k)."""
-        k = self.drawn(y)
-        n = np.asarray(y)[..., 1]
-        return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+        k, failures = self._events_and_failures(y)
+        log_factorials = gammaln(k + 1.0) + gammaln(failures + 1.0)
+        return gammaln(k + failures + 1.0) - log_factorials
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         # P(K <= k) = I_{1 - p}(n - k, k + 1), the regularised incomplete beta function (DLMF 8.17.5)

@@ -75,14 +75,9 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
         """The fourth cumulant over the squared variance: the excess variance of a squared residual relative to a normal variable."""
 
-    def floor_count(self, y: Array) -> Array:
-        """Return the whole number at or below y, at least 0, at which to evaluate a distribution function."""
-        return np.maximum(np.floor(y), 0.0)
-
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(
-            y < 0, 0.0, self.up_to(self.floor_count(y), self.mean(eta), **aux)
-        )
+        k = np.maximum(np.floor(y), 0.0)
+        return np.where(y < 0, 0.0, self.up_to(k, self.mean(eta), **aux))
 
     @abstractmethod
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:

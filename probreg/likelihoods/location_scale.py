@@ -193,16 +193,6 @@ class StandardDensity(IntervalLikelihood):
         b = self.residual(upper, eta, aux)
         return log_change(self.standard_log_cdf, self.standard_log_survival, b, a)
 
-    def _density_share(
-        self, end: Array, eta: Array, aux: Mapping[str, Any], log_p: Array
-    ) -> tuple[Array, Array]:
-        """r at an end of an interval of probability P, and f(r) / P; 0 and 0 at an infinite end."""
-        r = self.residual(end, eta, aux)
-        finite = np.isfinite(r)
-        r = np.where(finite, r, 0.0)
-        with np.errstate(under="ignore", over="ignore"):
-            return r, np.exp(self.standard_log_prob(r) - log_p) * finite
-
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
@@ -213,8 +203,11 @@ class StandardDensity(IntervalLikelihood):
         second = np.zeros((len(log_p), 2, 2))
         for end, sign in ((lower, -1.0), (upper, 1.0)):
             # d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
-            r, share = self._density_share(end, eta, aux, log_p)
-            share = sign * share
+            r = self.residual(end, eta, aux)
+            finite = np.isfinite(r)
+            r = np.where(finite, r, 0.0)
+            with np.errstate(under="ignore", over="ignore"):
+                share = sign * finite * np.exp(self.standard_log_prob(r) - log_p)
             g = self.standard_slopes(r)[0]
             dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)
             gradient += share[:, None] * dr

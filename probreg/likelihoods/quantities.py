@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.likelihoods.base import Array, Likelihood, OfTrials
+from probreg.likelihoods.base import Array, Likelihood, OfTrials, line_and_slopes
 from probreg.likelihoods.links import CLOGLOG, Link
-from probreg.special import five_point_slope
 
 
 @dataclass(frozen=True)
@@ -36,26 +35,8 @@ class RowQuantity(ABC):
         return self.link.inverse(self.line(eta, **aux))
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
-        """As in `Likelihood`, by five-point differences over eta and the log of each nuisance parameter; 0 where `line` is infinite."""
-        step = 2e-3  # the error, step^4 / 30, and rounding are both near 1e-13
-
-        def slope(direction: Array, name: str | None) -> Array:
-            def line_at(t: float) -> Array:
-                values = aux
-                if name is not None:
-                    values = {**aux, name: aux[name] * np.exp(t)}
-                return self.line(eta + t * direction, **values)
-
-            with np.errstate(invalid="ignore"):
-                change = five_point_slope(line_at, step)
-            return np.where(np.isfinite(change), change, 0.0)
-
-        line = self.line(eta, **aux)
-        still = np.zeros(eta.shape[-1])
-        J = [slope(direction, None) for direction in np.eye(eta.shape[-1])]
-        A = [slope(still, name) for name in self.likelihood.nuisance]
-        over_aux = np.stack(A, -1) if A else np.zeros((*line.shape, 0))
-        return line[..., None], np.stack(J, -1)[..., None, :], over_aux[..., None, :]
+        """As in `Likelihood`, by five-point differences."""
+        return line_and_slopes(self.line, eta, aux, self.likelihood.nuisance)
 
 
 Quantity = Likelihood | RowQuantity

@@ -230,7 +230,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         line = f - logsumexp(p_others, -1)
         return line, slope @ self.contrast, self.no_aux_slopes(line)
 
-    def _information(self, p: Array, n: Any) -> Array:
+    def _information_of_trials(self, p: Array, n: Any) -> Array:
         """n C'(diag p - pp')C of n trials (..., 1) with probabilities p (..., K)."""
         C = self.contrast
         q = p @ C
@@ -264,7 +264,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
 
     def information(self, eta: Array, **known: Any) -> Array:
         n = np.asarray(self.size(**known))[..., None]
-        return self._information(self.mean(eta), n)
+        return self._information_of_trials(self.mean(eta), n)
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
         n = np.asarray(self.size(**known))
@@ -278,7 +278,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return ValueGradHessian(
             np.einsum("...k,...k->...", counts, log_p) + self.base_measure(y),
             (counts - n * p) @ self.contrast,
-            self._information(p, n),
+            self._information_of_trials(p, n),
         )
 
     def recession(self, y: Array) -> Recession:

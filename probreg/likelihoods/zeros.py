@@ -24,6 +24,7 @@ from probreg.likelihoods.base import (
     Reported,
     ValueGradHessian,
     flatten_rows,
+    line_and_slopes,
 )
 from probreg.likelihoods.censored import OfBase, Row, Truncated, truncate_at_zero
 from probreg.likelihoods.counts import CountLikelihood
@@ -135,10 +136,6 @@ class ZeroMixture(OfBase, MayDiverge):
         """log P(a count of the base is one of `part`)."""
         return 0.0
 
-    def kept_slopes(self, eta: Array, values: Values) -> Any:
-        """The slopes of `log_kept` over eta and the log of each nuisance parameter of the base, (..., 1 + a)."""
-        return np.zeros(1 + len(self.base.nuisance))
-
     def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
         return self.part.sample(rng, eta, **values)
 
@@ -240,19 +237,14 @@ class ZeroMixture(OfBase, MayDiverge):
         V = self.base.response_variance(eta, **values)
         return (V + m * m) / K - (m / K) ** 2
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def log_mean(self, eta: Array, **aux: Any) -> Array:
+        """log E[y]."""
         u, values = _split(aux)
-        line, J, A = self.base.link_mean_and_slope(eta, **values)
-        if self.base.link is not LOG:
-            m = self.base.link.inverse(line)
-            slope = (self.base.link.slope(line) / m)[..., None]
-            line, J, A = np.log(m), slope * J, slope * A
         scale = np.logaddexp(0.0, u) + self.log_kept(eta, values)
-        line = line - np.broadcast_to(scale, line.shape[:-1])[..., None]
-        kept = self.kept_slopes(eta, values)
-        over_odds = np.broadcast_to(-expit(u), line.shape[:-1])[..., None, None]
-        over_aux = np.concatenate([over_odds, A - kept[..., None, 1:]], -1)
-        return line, J - kept[..., None, :1], over_aux
+        return self.family.log_mean(eta) - scale
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        return line_and_slopes(self.log_mean, eta, aux, self.nuisance)
 
     @abstractmethod
     def lost_share(self, F0: Array, u: Array) -> Array:
@@ -376,12 +368,6 @@ class Hurdle(ZeroMixture):
 
     def log_kept(self, eta: Array, values: Values) -> Array:
         return self.family.log_interval(np.zeros(1), np.full(1, np.inf), eta, **values)
-
-    def kept_slopes(self, eta: Array, values: Values) -> Array:
-        shape, rows, known = flatten_rows(eta, values)
-        lower = np.zeros(len(rows))
-        expansion = self.family.expand_interval(lower, lower + np.inf, rows, **known)
-        return expansion.gradient.reshape(*shape, -1)
 
     def lost_share(self, F0: Array, u: Array) -> Array:
         return 1.0 / np.expm1(-F0)
