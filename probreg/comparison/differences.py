@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.comparison.causes import Cause
 from probreg.comparison.prior_terms import scale_priors
-from probreg.comparison.same_question import differing_terms, shorten_names
+from probreg.comparison.same_question import differing_terms
 from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
@@ -16,6 +16,7 @@ from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.covariance import kind_of_mode
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
+from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
 

@@ -20,13 +20,13 @@ from probreg.comparison.prior_path import (
     PriorPath,
     PriorTerms,
 )
-from probreg.comparison.same_question import shorten_names
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
 from probreg.inference import Status
 from probreg.inference.base import has_effects
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
+from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
 

@@ -12,12 +12,12 @@ from rich.cells import cell_len
 from probreg.comparison.attributed_causes import Attribution
 from probreg.comparison.numbers import FitTable, incomparable_parameters
 from probreg.comparison.prior_terms import rowless
-from probreg.comparison.same_question import differing_terms, shorten_names
+from probreg.comparison.same_question import differing_terms
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.descriptions import prior_line
-from probreg.system.terminal import clean_lines, cut_text, percent
+from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
 from probreg.tables import Column, Table
 from probreg.tables.render import (
     Kind,

@@ -10,6 +10,7 @@ from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KINDS
+from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
 
@@ -161,17 +162,6 @@ def number_of_observations(fit: Fit) -> float | None:
     if fit.model.design.has_rows:
         return fit.model.design.total
     return fit.solution.stats.get("n")
-
-
-def shorten_names(names: Iterable[str], limit: int = 8) -> str:
-    """Return names as a list in a sentence, of many names the first.
-
-    >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
-    ('x, z', 'x0, x1, x2, x3, x4, x5, x6, x7 and 2 more')
-    """
-    listed = list(names)
-    omitted = len(listed) - limit
-    return ", ".join(listed[:limit]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def _format_value(value: Any, second: Any) -> str:

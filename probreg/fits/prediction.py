@@ -751,7 +751,9 @@ def _error_and_interval(
     with np.errstate(over="ignore"):  # exp of more than 709 is inf
         # sd(mean) = |d mean / d link(mean)| sd(link(mean))
         error = flat(np.abs(link.slope(centre)) * sd)
-        half = np.nan if prob is None else quantile(prob, solution.df) * sd
+        half = np.full_like(sd, np.nan)
+        if prob is not None:
+            half = quantile(prob, solution.df) * sd
         lower, upper = link.interval(centre, half)
         return error, (flat(lower), flat(upper))
 

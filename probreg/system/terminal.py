@@ -5,7 +5,7 @@ All printed text is assembled here line by line, with control characters written
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from rich.cells import cell_len, chop_cells
@@ -166,3 +166,14 @@ def few_names(names: Sequence[object]) -> str:
     if len(names) <= 12:
         return ", ".join(map(str, names))
     return f"{few_names(names[:5])} and {len(names) - 5} more"
+
+
+def shorten_names(names: Iterable[str], limit: int = 8) -> str:
+    """Return names as a list in a sentence, of many names the first.
+
+    >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
+    ('x, z', 'x0, x1, x2, x3, x4, x5, x6, x7 and 2 more')
+    """
+    listed = list(names)
+    omitted = len(listed) - limit
+    return ", ".join(listed[:limit]) + (f" and {omitted} more" if omitted > 0 else "")

@@ -10,10 +10,10 @@ from scipy import stats
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.leave_out import modes, rows as row_scores
-from probreg.comparison.leave_out.rows import leave_one_out
 from probreg.comparison.models.model_comparison import held_out_log_density, stacking
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_out import modes, rows as row_scores
+from probreg.fits.leave_out.rows import leave_one_out
 
 
 def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
-from probreg.comparison.leave_out.groups import (
+from probreg.errors import DataError
+from probreg.fits.leave_out.groups import (
     _at_draws,
     _log_density_without_effects,
 )
-from probreg.errors import DataError
 from probreg.fits.prediction import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds

@@ -19,15 +19,37 @@ def test_every_limit_at_zero_is_covered():
         name: tuple(kind().at_zero)
         for name, kind in LIKELIHOODS.items()
         if kind().at_zero
-    } == {"negative_binomial": ("alpha",)}
+    } == {
+        "negative_binomial": ("alpha",),
+        "zero_inflated": ("zero_odds",),
+        "hurdle": ("zero_odds",),
+    }
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(
+    params=[
+        *((formula, "negative_binomial") for formula in MODELS),
+        ("k ~ x", "zero_inflated"),
+    ]
+)
 def pair(request):
-    def fit(likelihood):
-        return pr.fit(pr.Model.from_formula(request.param, DATA, likelihood=likelihood))
+    formula, limited = request.param
 
-    return fit("negative_binomial"), fit("poisson")
+    def fit(likelihood):
+        return pr.fit(pr.Model.from_formula(formula, DATA, likelihood=likelihood))
+
+    return fit(limited), fit("poisson")
+
+
+def test_a_hurdle_without_zeros_is_the_truncated_model():
+    hurdle = pr.fit(pr.Model.from_formula("k ~ x", DATA, likelihood="hurdle"))
+    assert hurdle.solution.status.name == "AT_ZERO"
+    counts = pr.Model.from_formula("trunc(k, lower=1) ~ x", DATA, likelihood="poisson")
+    truncated = pr.fit(counts)
+    for name in ("coef", "std_error", "log_likelihood"):
+        np.testing.assert_allclose(
+            getattr(hurdle, name), getattr(truncated, name), rtol=1e-6, err_msg=name
+        )
 
 
 def test_a_new_count_under_no_overdispersion():
@@ -78,11 +100,12 @@ def test_intervals_of_new_counts_are_those_of_the_limit(pair):
 
 def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
     fit = pair[0]
-    assert fit.aux["alpha"] == 0.0
+    (name,) = fit.aux
+    assert fit.aux[name] == 0.0
     assert fit.solution.status.name == "AT_ZERO"
-    assert "Poisson" in fit.solution.detail
+    assert "poisson" in fit.solution.detail.lower()
     fit.save(tmp_path / "fit.nc")
-    assert pr.load_fit(tmp_path / "fit.nc").aux["alpha"] == 0.0
+    assert pr.load_fit(tmp_path / "fit.nc").aux[name] == 0.0
     pr.report(fit, tmp_path / "report.html")
     resampled = pr.fit(fit.model, pr.Bootstrap(reps=10), seed=1)
     assert np.isfinite(resampled.std_error).all()

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.leave_out import modes, rows as loo
 from probreg.data import Frame, unwritten
+from probreg.fits.leave_out import modes, rows as loo
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact import evidence
 from probreg.inference.modes import closed_form

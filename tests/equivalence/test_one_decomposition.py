@@ -8,9 +8,9 @@ from scipy.special import gammaln
 
 import probreg as pr
 from probreg import kernels
-from probreg.comparison.leave_out.modes import modes_without_rows
 from probreg.comparison.tuning import path, tune
 from probreg.comparison.tuning.criteria import estimated_aux_at, laplace_evidence
+from probreg.fits.leave_out.modes import modes_without_rows
 from probreg.inference.modes.closed_form import (
     PriorRows,
     log_marginal,

@@ -9,10 +9,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import probreg as pr
-from probreg.comparison.leave_out.modes import (
-    modes_without_rows,
-    newton_step_without_rows,
-)
 from probreg.comparison.tuning import CRITERIA, folds_of, path, tune
 from probreg.comparison.tuning.criteria import (
     LOSSES,
@@ -21,6 +17,10 @@ from probreg.comparison.tuning.criteria import (
     mean_and_error,
 )
 from probreg.comparison.tuning.held_out import held_out_losses
+from probreg.fits.leave_out.modes import (
+    modes_without_rows,
+    newton_step_without_rows,
+)
 from probreg.inference import mode_path
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.penalized.paths import rescale_model

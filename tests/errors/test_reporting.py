@@ -8,8 +8,8 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.hypotheses.restricted import Restrictions, restricted_mode
-from probreg.comparison.leave_out.rows import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.leave_out.rows import leave_one_out
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 

@@ -49,7 +49,12 @@ def fitted(likelihood, prior=None, method="newton", aux=None):
 
 
 @pytest.mark.parametrize(
-    "likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.nuisance)))
+    "likelihood",
+    covering(
+        # in these few rows the maximum has no extra zeros
+        [v for v in SMOOTH if v.name != "zero_inflated"],
+        lambda v: (v.width > 1, bool(v.nuisance)),
+    ),
 )
 def test_shares_sum(likelihood):
     ml, tight, other = (fitted(likelihood, prior) for prior in (None, TIGHT, OTHER))

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import probreg as pr
 from probreg import kernels
-from probreg.comparison.leave_out.modes import modes_without_rows
+from probreg.fits.leave_out.modes import modes_without_rows
 from tests.reference.test_kernels import CLOSE, LAMS, K, S, T, X, Y, diabetes
 
 Array = np.ndarray

@@ -16,12 +16,6 @@ from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Word, check_arguments
 from probreg.arguments.types import DataFrame, TableLike
-from probreg.comparison.leave_out.groups import group_labels_of, leave_group_out
-from probreg.comparison.leave_out.rows import (
-    LeftOut,
-    leave_one_out,
-    log_mean_density,
-)
 from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_lines
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
@@ -32,6 +26,12 @@ from probreg.errors import DataError, rows_named
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import NOT_OF_REML, exact_fit, why_no_criterion
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_out.groups import group_labels_of, leave_group_out
+from probreg.fits.leave_out.rows import (
+    LeftOut,
+    leave_one_out,
+    log_mean_density,
+)
 from probreg.inference import Status
 from probreg.inference.base import held_at_limits
 from probreg.likelihoods import OfTrials

@@ -6,15 +6,6 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.comparison.leave_out.modes import (
-    RowModes,
-    has_closed_form,
-    modes_without_rows,
-    refit_without_rows,
-    relative_move,
-    ridge_without_rows,
-    rows_in_doubt,
-)
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
@@ -33,6 +24,15 @@ from probreg.comparison.tuning.criteria import (
 from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, Incompatible, such_rows
+from probreg.fits.leave_out.modes import (
+    RowModes,
+    has_closed_form,
+    modes_without_rows,
+    refit_without_rows,
+    relative_move,
+    ridge_without_rows,
+    rows_in_doubt,
+)
 from probreg.inference import PathSolution
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes

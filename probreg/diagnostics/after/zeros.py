@@ -23,6 +23,7 @@ from probreg.diagnostics.findings import (
 )
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
+from probreg.fits.leave_out.rows import refit_rows
 from probreg.inference import Newton
 from probreg.likelihoods import (
     CountLikelihood,
@@ -120,8 +121,6 @@ def _gains(fit: Fit, *, more: bool) -> Iterator[str]:
 
 
 def _elpd(fit: Fit, likelihood: Likelihood) -> Array:
-    from probreg.comparison.leave_out.rows import refit_rows
-
     model = replace(fit.model, likelihood=likelihood)
     with warnings.catch_warnings(action="ignore"):
         mode = fit_model(model, fit.method if fit.target == "mode" else Newton())

@@ -18,13 +18,13 @@ import scipy
 from scipy.linalg import block_diag
 from scipy.special import logsumexp, ndtri
 
-from probreg.comparison.leave_out.rows import LeftOut, normal_given_scales
 from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset, plus_offset
 from probreg.data.unwritten import PredictorColumns
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
+from probreg.fits.leave_out.rows import LeftOut, normal_given_scales
 from probreg.fits.prediction import off_span_of, parameter_draws
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import (

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from probreg.comparison.leave_out.modes import (
+from probreg.data.rows import full_weights, some_rows, times_weights
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
+from probreg.fits.leave_out.modes import (
     modes_without_rows,
     refit_without_rows,
     relative_move,
     rows_in_doubt,
 )
-from probreg.comparison.same_question import shorten_names
-from probreg.data.rows import full_weights, some_rows, times_weights
-from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
-from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
 from probreg.fits.prediction import atom_count, predictive, row_slices
 from probreg.inference import ClosedForm
 from probreg.inference.base import Solution, held_at_limits
@@ -32,6 +31,7 @@ from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, Prior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
+from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
 
