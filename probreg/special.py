@@ -53,7 +53,7 @@ def log1mexp(x: Any) -> Any:
         return np.where(x < math.log(2.0), np.log(-np.expm1(-x)), np.log1p(-np.exp(-x)))
 
 
-def five_point_slope(f: Callable[[float], Any], step: float) -> Any:
+def differentiate(f: Callable[[float], Any], step: float) -> Any:
     """Return f'(0) by differences of fourth order, with f at -2, -1, 1 and 2 steps."""
     # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
     inner, outer = (f(k * step) - f(-k * step) for k in (1.0, 2.0))

@@ -28,7 +28,7 @@ from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.links import LINKS, LOG, Link
 from probreg.registry import Registry
-from probreg.special import five_point_slope
+from probreg.special import differentiate
 
 # the linear predictor that stands for infinity, if the mean is at the edge of its range
 FAR = 700.0
@@ -433,7 +433,7 @@ class DifferentiableLikelihood(Likelihood):
             def information(h: float) -> Array:
                 return self.information(eta + h * direction, **aux)
 
-            return five_point_slope(information, 1e-3)
+            return differentiate(information, 1e-3)
 
         return np.stack([slope(e) for e in np.eye(eta.shape[-1])], -1)
 
@@ -533,7 +533,7 @@ def line_and_slopes(
             return line(eta + t * direction, **values)
 
         with np.errstate(invalid="ignore"):
-            change = five_point_slope(line_at, step)
+            change = differentiate(line_at, step)
         return np.where(np.isfinite(change), change, 0.0)
 
     value = line(eta, **aux)

@@ -143,7 +143,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
-        return self.base.constants if isinstance(self.base, SmoothLikelihood) else ()
+        return self.family.constants
 
     @property
     def _link_of_noise(self) -> Link | None:

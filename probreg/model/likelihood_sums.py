@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from probreg.data.rows import plus_offset, times_weights
 from probreg.data.unwritten import PredictorColumns
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.linalg import weighted_gram
+from probreg.special import differentiate
 
 Array = np.ndarray
 Sums = tuple[Array, ...]
@@ -408,14 +410,11 @@ def curvature_slopes(
         ends = local(U, onto)
 
         def curvature(c: int, step: float) -> Array:
-            eta_c, aux = eta, aux_values
+            eta_c, aux = eta, dict(aux_values)
             if c < m:
-                eta_c = eta + size * step * np.eye(m)[c]
+                eta_c = eta + step * np.eye(m)[c]
             else:
-                aux = {
-                    **aux_values,
-                    unknown[c - m]: aux_values[unknown[c - m]] * np.exp(_STEP * step),
-                }
+                aux[unknown[c - m]] = aux[unknown[c - m]] * np.exp(step)
             h = likelihood.value_grad_hessian(
                 rows.y, eta_c, **likelihood.at_rows(aux, rows.precision)
             )[2]
@@ -423,9 +422,8 @@ def curvature_slopes(
 
         totals = np.zeros((direction.shape[1], onto.shape[1]))
         for c in range(m + a):
-            # h'(x) = [8 (h(x + s) - h(x - s)) - (h(x + 2 s) - h(x - 2 s))] / (12 s) + O(s^4).
-            inner, outer = (curvature(c, k) - curvature(c, -k) for k in (1.0, 2.0))
-            slope = (8.0 * inner - outer) / (12.0 * (size if c < m else _STEP))
+            step = size if c < m else _STEP
+            slope = differentiate(partial(curvature, c), step)
             # sum_i w_i (d x_ic) a_i' (dh_i / dx_c) a_i, x_i = (eta_i, log aux)
             row_slopes = np.einsum("nab,naj,nbj->nj", slope, ends, ends, optimize=True)
             totals += moves[:, c].T @ times_weights(row_slopes, rows.weights)

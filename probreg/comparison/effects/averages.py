@@ -23,7 +23,7 @@ from probreg.likelihoods.quantities import Quantity
 from probreg.linalg import on_all_cores
 from probreg.model.group_effects import GroupEffects
 from probreg.model.off_span import JointDraws, OffSpan
-from probreg.special import five_point_slope
+from probreg.special import differentiate
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
@@ -183,7 +183,7 @@ def _slopes_along(
         return np.concatenate(mean_slopes(quantity, eta + t * unit, aux), -1)
 
     # the error, step^4 / 30, and rounding are both near 1e-13
-    slope = five_point_slope(joined_slopes, 2e-3) * size[..., None]
+    slope = differentiate(joined_slopes, 2e-3) * size[..., None]
     m = eta.shape[1]
     return slope[..., :m], slope[..., m:]
 
