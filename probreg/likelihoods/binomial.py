@@ -22,7 +22,7 @@ from probreg.likelihoods.binary import (
     densities_of_links,
     symbolic_probability,
 )
-from probreg.likelihoods.links import LINKS, LOGIT
+from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import whole_counts
 from probreg.likelihoods.tails import tails
 from probreg.special import betainc, gammaln
@@ -169,7 +169,7 @@ class Binomial(BinaryLikelihood, OfTrials):
         k = y[:, 0]
         n = y[:, 1]
         # The empirical logit, and the same of other links: finite where k is 0 or n.
-        return LINKS[self.link].forward((k + 0.5) / (n + 1.0))[:, None], {}
+        return self.link_function.forward((k + 0.5) / (n + 1.0))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.log_power(y, eta) + self.base_measure(y)

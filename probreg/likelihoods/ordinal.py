@@ -22,9 +22,9 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.binary import OrderedLinkName
-from probreg.likelihoods.links import CLOGLOG, LINKS, LOGIT, PROBIT
+from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
-from probreg.likelihoods.tails import TAILS, Tails, interval
+from probreg.likelihoods.tails import TAILS, Tails, interval, symbolic_log_q
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
@@ -212,7 +212,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
-        z = LINKS[self.link].forward(count[:-1].cumsum() / count.sum())
+        z = self.link_function.forward(count[:-1].cumsum() / count.sum())
         gaps = dict(zip(self.nuisance, np.diff(z).tolist()))
         return np.full((len(y), 1), -z[self.anchor]), gaps
 
@@ -248,7 +248,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         k = np.clip(np.floor(y), -1, len(self.levels) - 1)
         upper, _ = self._ends(np.maximum(k, 0.0), eta, aux)
         with np.errstate(over="ignore"):
-            return np.where(k < 0, 0.0, LINKS[self.link].inverse(upper))
+            return np.where(k < 0, 0.0, self.link_function.inverse(upper))
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         p = self.mean(eta, **aux)
@@ -266,7 +266,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)
-        line = LINKS[self.link].forward(p)
+        line = self.link_function.forward(p)
         gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
         D = self._slopes
         over_eta, over_gaps = [], []
@@ -276,7 +276,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             over_gaps.append(
                 (over_u[..., None] * D[k + 1] + over_l[..., None] * D[k]) * gaps
             )
-        scale = p / LINKS[self.link].slope(line)  # d p = p d log p
+        scale = p / self.link_function.slope(line)  # d p = p d log p
         return (
             line,
             (np.stack(over_eta, -1) * scale)[..., None],
@@ -326,7 +326,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             return pm.OrderedLogistic, parameters
         x = cuts - eta
         # P(y > k); pm.OrderedProbit keeps fewer digits
-        above = 0.5 * pt.erfc(x / 2**0.5) if self.link is PROBIT else pt.exp(-pt.exp(x))
+        above = pt.exp(symbolic_log_q(self.link, x))
         ones = pt.ones_like(eta)
         edges = pt.concatenate([ones, above, 0.0 * ones], axis=1)
         return pm.Categorical, {"p": edges[:, :-1] - edges[:, 1:]}
