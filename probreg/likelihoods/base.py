@@ -152,6 +152,9 @@ class Likelihood(ABC):
     # the same of a nuisance parameter at infinity, such as a precision
     at_infinity: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
+    # the texts of the default priors of nuisance parameters that need a proper prior, by name; all others default to `Reference()`
+    default_aux: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     def __post_init__(self) -> None:
         check_fields(self)
         if "link" in vars(self):

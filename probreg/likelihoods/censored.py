@@ -131,6 +131,11 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
                 "likelihood has none; take one such as Gaussian(), Weibull(), LogLogistic() or Poisson()"
             )
 
+        if self.base.default_aux:
+            raise Incompatible(
+                f"a {self.name} response needs the derivatives of its distribution function, and {self.base} has none: hold nu at a number"
+            )
+
     @property
     def family(self) -> IntervalLikelihood:
         """The base."""

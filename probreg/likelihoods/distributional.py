@@ -100,10 +100,10 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         )
         if base.noise_scale in facts["nuisance"]:
             facts["noise_scale"] = base.noise_scale
-        for limits in ("at_zero", "at_infinity"):
-            facts[limits] = {
-                name: model
-                for name, model in getattr(base, limits).items()
+        for fact in ("at_zero", "at_infinity", "default_aux"):
+            facts[fact] = {
+                name: text
+                for name, text in getattr(base, fact).items()
                 if name in facts["nuisance"]
             }
         for name, value in facts.items():

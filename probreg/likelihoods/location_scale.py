@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy import log  # of numbers and arrays
@@ -140,6 +140,10 @@ class StandardDensity(IntervalLikelihood):
     def standard_information(self) -> float:
         """E[g^2], the Fisher information about the location at a scale of 1."""
 
+    def at_shape(self, aux: Mapping[str, Any]) -> Self:
+        """Return the family with the shape of f among the nuisance parameters; itself if f has no unknown shape."""
+        return self
+
     def transform(self, y: Array) -> Array:
         """v(y)."""
         return y
@@ -157,18 +161,19 @@ class StandardDensity(IntervalLikelihood):
         return (self.transform(y) - eta[..., 0]) / self.scale(aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        log_density = self.standard_log_prob(self.residual(y, eta, aux))
+        f = self.at_shape(aux)
+        log_density = f.standard_log_prob(self.residual(y, eta, aux))
         return log_density - np.log(self.scale(aux)) + self.log_transform_slope(y)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return self.standard_cdf(self.residual(y, eta, aux))
+        return self.at_shape(aux).standard_cdf(self.residual(y, eta, aux))
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        g = self.standard_slopes(self.residual(y, eta, aux))[0]
+        g = self.at_shape(aux).standard_slopes(self.residual(y, eta, aux))[0]
         return (g / self.scale(aux))[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
-        value = self.standard_information / np.square(self.scale(aux))
+        value = self.at_shape(aux).standard_information / np.square(self.scale(aux))
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
@@ -179,7 +184,7 @@ class StandardDensity(IntervalLikelihood):
         # (g + r h) / s over eta and log s, r g + r^2 h over log s
         r = self.residual(y, eta, aux)
         s = self.scale(aux)
-        g, h = self.standard_slopes(r)
+        g, h = self.at_shape(aux).standard_slopes(r)
         curvature = symmetric_pairs(h / s**2, (g + r * h) / s, r * g + r * r * h)
         k = 1 + len(self.nuisance)
         return ValueGradHessian(
@@ -189,9 +194,10 @@ class StandardDensity(IntervalLikelihood):
         )
 
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
+        f = self.at_shape(aux)
         a = self.residual(lower, eta, aux)
         b = self.residual(upper, eta, aux)
-        return log_change(self.standard_log_cdf, self.standard_log_survival, b, a)
+        return log_change(f.standard_log_cdf, f.standard_log_survival, b, a)
 
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
@@ -245,15 +251,14 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         return np.broadcast_to(
-            self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1]
+            self.at_shape(aux).standard_variance * np.square(aux["sigma"]),
+            eta.shape[:-1],
         )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         mean = eta[..., 0]
-        sigma = aux["sigma"]
-        return mean + sigma * self.standard_sample(
-            rng, np.broadcast_shapes(mean.shape, np.shape(sigma))
-        )
+        shape = np.broadcast_shapes(mean.shape, *map(np.shape, aux.values()))
+        return mean + aux["sigma"] * self.at_shape(aux).standard_sample(rng, shape)
 
 
 class LogLocationScaleLikelihood(StandardDensity):

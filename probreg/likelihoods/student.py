@@ -1,19 +1,22 @@
 """Heavy-tailed noise: a regression that is robust to outliers."""
 
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from math import log1p
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy import log, log1p  # of numbers and arrays
 
 from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
 )
-from probreg.special import log_student_constant, stdtr
+from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
+from probreg.special import LOG_2PI, log_student_constant, stdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -25,6 +28,28 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return t[2] - 0.5 * (nu + 1.0) * log1p(r * r / nu), g / sigma, r * g - 1.0
 
 
+def _evaluate_row_with_nu(
+    y: float, eta: float, t: Array, slopes: Array
+) -> tuple[float, float]:
+    # with t[3] = x (psi(x + 1/2) - psi(x)), x = nu / 2: d log f / d log nu = t[3] - x log(1 + r^2 / nu) + (r g - 1) / 2
+    log_p, slope, over_scale = _evaluate_row(y, eta, t)
+    slopes[0] = over_scale
+    slopes[1] = t[3] + t[0] / (t[0] + 1.0) * (log_p - t[2]) + 0.5 * over_scale
+    return log_p, slope
+
+
+def _log_peak(nu: Any) -> tuple[Any, Any]:
+    """log f(0) and x (psi(x + 1/2) - psi(x)), x = nu / 2: its slope over log nu is less by 1/2."""
+    # log f(0) = log Gamma(x + 1/2) - log Gamma(x) - (log x + log 2 pi) / 2
+    sums, ones = rising_sums(0.5, 0.5 * nu)
+    return sums - 0.5 * LOG_2PI, ones
+
+
+def _settings_with_nu(values: Any, constants: Any) -> tuple[Any, Any, Any, Any]:
+    peak, ones = _log_peak(values[1])
+    return values[1], values[0], peak - log(values[0]), ones
+
+
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class StudentT(LocationScaleLikelihood):
@@ -33,22 +58,29 @@ class StudentT(LocationScaleLikelihood):
     sigma is a scale; the standard deviation is sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
     concave in eta, so that a maximum found may be a local one.
 
+    With `nu=None` the degrees of freedom are a nuisance parameter with a proper prior, by default `priors.Gamma(2, 0.1)` (Juárez & Steel
+    2010); `aux={"nu": ...}` states another one. A mode maximises the likelihood times this prior over log nu. It is a local maximum,
+    because the density has no bound as sigma goes to 0 at small nu; a search that ends there is an error. A formula for "log nu"
+    gives nu a linear predictor.
+
     Parameters
     ----------
-    nu : float
-        Degrees of freedom, positive; given, not estimated.
+    nu : float or None
+        Degrees of freedom, positive; None to estimate them.
 
     References
     ----------
-    Lange, Little & Taylor 1989.
+    Juárez & Steel 2010; Lange, Little & Taylor 1989.
 
     Examples
     --------
     >>> float(StudentT(nu=1.0).log_prob(np.array(0.0), np.array([0.0]), sigma=1.0).round(6))
     -1.14473
+    >>> StudentT(nu=None).nuisance
+    ('sigma', 'nu')
     """
 
-    nu: Positive = 4.0
+    nu: Positive | None = 4.0
 
     name = "student"
     wider = "take fewer degrees of freedom nu"
@@ -56,35 +88,77 @@ class StudentT(LocationScaleLikelihood):
     in_pymc = "StudentT", "sigma"
     compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nu is None:
+            vars(self).update(
+                nuisance=("sigma", "nu"),
+                default_aux={"nu": "gamma(2, 0.1)"},
+                wider="",
+                compiled_density=CompiledDensity(
+                    _evaluate_row_with_nu, settings=_settings_with_nu
+                ),
+            )
+
     def describe(self, response: str) -> str:
-        return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
+        shape = "nu" if self.nu is None else f"{self.nu:g}"
+        return f"the centre of {response}, with Student-t noise ({shape} degrees of freedom) of scale sigma"
+
+    def at_shape(self, aux: Mapping[str, Any]) -> Self:
+        if self.nu is not None:
+            return self
+        known = copy(self)
+        vars(known)["nu"] = np.asarray(aux["nu"])
+        return known
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         # The quartiles of a normal lie 1.35 standard deviations apart.
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
-        return y[:, None], {"sigma": float(spread) or float(np.std(y)) or 1.0}
+        sigma = float(spread) or float(np.std(y)) or 1.0
+        return y[:, None], dict(zip(self.nuisance, (sigma, 4.0)))
 
     @property
-    def standard_variance(self) -> float:
-        if self.nu > 2:
-            return self.nu / (self.nu - 2.0)
-        return np.inf
+    def standard_variance(self) -> Any:
+        nu: Any = self.nu
+        with np.errstate(divide="ignore"):
+            return np.divide(nu, np.maximum(nu - 2.0, 0.0))
 
     @property
-    def standard_information(self) -> float:
+    def standard_information(self) -> Any:
         # E[h] = (nu + 1) / (nu + 3)   (Lange, Little & Taylor 1989).
-        return (self.nu + 1.0) / (self.nu + 3.0)
+        nu: Any = self.nu
+        return (nu + 1.0) / (nu + 3.0)
 
     def standard_log_prob(self, r: Array) -> Array:
-        return log_student_constant(self.nu) - (self.nu + 1) / 2 * np.log1p(
-            r * r / self.nu
-        )
+        nu: Any = self.nu
+        is_array = isinstance(nu, np.ndarray)
+        peak = _log_peak(nu)[0] if is_array else log_student_constant(nu)
+        return peak - (nu + 1) / 2 * np.log1p(r * r / nu)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
-        nu = self.nu
-        d = self.nu + r * r
+        nu: Any = self.nu
+        d = nu + r * r
         return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        local = super().value_grad_hessian(y, eta, **aux)
+        if self.nu is not None:
+            return local
+        # over u = log nu, with x = nu / 2: d log f / du = x (psi(x + 1/2) - psi(x)) - x log(1 + r^2 / nu) + (r g - 1) / 2 and
+        # dg/du = nu r (r^2 - 1) / (nu + r^2)^2; d log p is g d eta / sigma + (r g - 1) d log sigma
+        nu = aux["nu"]
+        r = self.residual(y, eta, aux)
+        d = nu + r * r
+        g_slope = nu * r * (r * r - 1.0) / d**2
+        slope = _log_peak(nu)[1] - 0.5 * nu * np.log1p(r * r / nu)
+        bend = slope - rising_squares(0.5, 0.5 * nu)  # type: ignore[arg-type]
+        bend = bend + 0.5 * r * (nu * r / d + g_slope)
+        H = np.pad(local.curvature, ((0, 0), (0, 1), (0, 1)))
+        H[:, 2] = -np.stack([g_slope / aux["sigma"], r * g_slope, bend], -1)
+        H[:, :, 2] = H[:, 2]
+        gradient = [local.gradient, slope + 0.5 * local.gradient[:, 1]]
+        return ValueGradHessian(local.log_prob, np.column_stack(gradient), H)
 
     def standard_cdf(self, r: Array) -> Array:
         return stdtr(self.nu, r)
@@ -92,12 +166,15 @@ class StudentT(LocationScaleLikelihood):
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]
     ) -> Array:
-        return rng.standard_t(self.nu, shape)
+        nu: Any = self.nu
+        return rng.standard_t(nu, shape)
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
+        if self.nu is None:
+            return ()
         return self.nu, log_student_constant(self.nu)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         kind, parameters = super().pymc(eta, **aux)
-        return kind, {"nu": self.nu, **parameters}
+        return kind, {"nu": aux.get("nu", self.nu), **parameters}

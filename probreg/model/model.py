@@ -116,7 +116,7 @@ class Model(FromData):
         One Prior for every column but the intercept, or a mapping from columns to Priors.
     aux : mapping
         From a nuisance parameter to a number (held fixed) or to a prior (unknown). Without an entry it is unknown with
-        p(sigma) ∝ 1/sigma.
+        p(sigma) ∝ 1/sigma, or for nu of `StudentT(nu=None)` with `priors.Gamma(2, 0.1)`.
     scales_compared : int
         How many scales of the prior `tune` compared on these rows to choose this one; 0 for a prior that was stated.
 
@@ -161,7 +161,7 @@ class Model(FromData):
         ----------
         prior : Prior or str or mapping
             As in `from_formula`. `Flat()` for all columns also removes the priors of nuisance parameters, so that the mode is the
-            maximum likelihood estimate; values that are held stay.
+            maximum likelihood estimate; values that are held stay, and nu of `StudentT(nu=None)` has its default prior.
 
         Returns
         -------
@@ -425,7 +425,7 @@ class Model(FromData):
         Returns
         -------
         AuxPrior
-            `Reference()` unless stated.
+            `Reference()` unless it is stated or the likelihood has a default prior of this parameter.
         """
         prior = self.aux.get(name, _UNSTATED)
         assert isinstance(prior, AuxPrior)

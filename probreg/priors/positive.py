@@ -312,7 +312,7 @@ class Gamma(AuxPrior):
     """
 
     shape: Positive = 2.0
-    rate: Positive = 0.1
+    rate: Positive = 1.0
     name = "gamma"
     in_pymc = "Gamma", MappingProxyType({"alpha": "shape", "beta": "rate"})
 

@@ -211,7 +211,10 @@ def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
         value = 4.0 * SIGMA
     if isinstance(likelihood, pr.BetaBinomial):
         value = 5.0 * SIGMA
-    return dict.fromkeys(likelihood.nuisance, value)
+    values = dict.fromkeys(likelihood.nuisance, value)
+    if "nu" in values:  # moments need more than 2 degrees of freedom
+        values["nu"] = 8.0 * SIGMA
+    return values
 
 
 def proper_aux(likelihood: Likelihood) -> dict[str, Any]:

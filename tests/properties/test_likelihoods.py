@@ -50,6 +50,7 @@ CASES = [
     pr.Binomial(),
     pr.ZeroInflated(pr.NegativeBinomial()),
     pr.Hurdle(pr.NegativeBinomial()),
+    pr.StudentT(nu=None),
 ]
 every = pytest.mark.parametrize("likelihood", CASES, ids=named)
 registered = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
