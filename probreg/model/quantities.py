@@ -45,6 +45,7 @@ def quantity_called(likelihood: Likelihood, what: str) -> Quantity:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from probreg.likelihoods import Gaussian
     >>> quantity_called(Gaussian(), "sigma").mean(np.zeros((2, 1)), sigma=3.0).round(6).tolist()
     [3.0, 3.0]
