@@ -11,6 +11,7 @@ import pytest
 import probreg as pr
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import Censored, LogLocationScaleLikelihood, Truncated
+from probreg.likelihoods.beta_binomial import BetaBinomial
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.likelihoods.zeros import ZeroMixture
 from probreg.show import plot
@@ -97,7 +98,8 @@ def shown(fig: Any) -> list[Any]:
 
 
 def test_the_tested_likelihoods_are_all_there_are():
-    # numbers with noise are drawn as the Gaussian ones are, whatever the noise, times as the gamma ones, and counts as the Poisson ones; test_censoring.py has
+    # numbers with noise are drawn as the Gaussian ones are, whatever the noise, times as the gamma ones, counts as the Poisson ones, and
+    # trials as the binomial ones; test_censoring.py has
     # the pictures of intervals
     noise = {
         name
@@ -108,7 +110,8 @@ def test_the_tested_likelihoods_are_all_there_are():
             | LogLocationScaleLikelihood
             | Censored
             | Truncated
-            | ZeroMixture,
+            | ZeroMixture
+            | BetaBinomial,
         )
     }
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))
