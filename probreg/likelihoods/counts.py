@@ -15,7 +15,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import finite_response, whole_counts
-from probreg.special import gammaln, log1mexp, logsumexp
+from probreg.special import log1mexp, logsumexp
 
 CountLinkName = Literal["log", "sqrt", "identity"]
 
@@ -54,9 +54,6 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         if self.link is not LOG:
             log_mu = np.where((y == 0) & (log_mu == -np.inf), 0.0, log_mu)
         return y * log_mu
-
-    def base_measure(self, y: Array) -> Array:
-        return -gammaln(np.asarray(y) + 1.0)
 
     def recession(self, y: Array) -> Recession:
         equal = (y > 0) | (self.link is not LOG)

@@ -17,7 +17,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
-from probreg.special import betainc, expit, pdtr
+from probreg.special import betainc, expit, gammaln, pdtr
 
 # log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) - 1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2:
 # at x >= 10 the term after these is below 1e-15.
@@ -222,6 +222,9 @@ class NegativeBinomial(CountLikelihood):
             soft = _soft(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
+
+    def base_measure(self, y: Array) -> Array:
+        return -gammaln(np.asarray(y) + 1.0)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         if not self.is_linear:

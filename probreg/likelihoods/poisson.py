@@ -11,7 +11,7 @@ from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.mixtures import of_poissons
-from probreg.special import pdtr
+from probreg.special import gammaln, pdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -56,6 +56,9 @@ class Poisson(CountLikelihood):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         value = self.y_log_mean(y, eta) - self.mean(eta) + self.base_measure(y)
         return self.within_domain(eta, value)
+
+    def base_measure(self, y: Array) -> Array:
+        return -gammaln(np.asarray(y) + 1.0)
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         return pdtr(k, mu)
