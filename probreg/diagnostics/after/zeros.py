@@ -1,8 +1,8 @@
 """Number of zeros among counts, and the models with another number of zeros."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
@@ -32,6 +32,7 @@ from probreg.likelihoods import (
     NegativeBinomial,
     ZeroInflated,
 )
+from probreg.system.progress import each_of
 
 Array = np.ndarray
 
@@ -69,7 +70,7 @@ class ZerosDiagnostic(Diagnostic):
         verdict, remedy = Verdict.OK, ""
         if test.p_value < SIGNIFICANT:
             verdict = Verdict.WARNING if test.p_value < STRONG else Verdict.NOTE
-            gains = "; ".join(_gains(fit, more=surplus > 0))
+            gains = _describe_gains(fit, more=surplus > 0)
             remedy = f"model the zeros, with leave-one-out differences from this fit: {gains}"
         return self.report(sentence, verdict, remedy, statistic=z, p_value=test.p_value)
 
@@ -101,28 +102,34 @@ def _zero_error(pieces: FitArrays) -> float:
     return float(np.sqrt(max(variance, 1e-12)))
 
 
-def _gains(fit: Fit, *, more: bool) -> Iterator[str]:
-    """Yield models with another number of zeros, and their leave-one-out differences at modes of the same priors."""
+def _describe_gains(fit: Fit, *, more: bool) -> str:
+    """Return models with another number of zeros, with their leave-one-out differences at modes of the same priors."""
     base = fit.model.likelihood
     others: list[Likelihood] = [Hurdle(base)]
     if more:
         others = [ZeroInflated(base), *others]
         if not base.nuisance:
             others.append(NegativeBinomial())
-    own = _elpd(fit, base)
-    for other in others:
-        try:
-            gain = _elpd(fit, other) - own
-        except ProbregError:
-            yield f"{other} (no estimate)"
-            continue
+    elpd, *elpd_of_others = each_of(
+        partial(_elpd, fit), [base, *others], "models of zeros"
+    )
+    gains = []
+    for other, value in zip(others, elpd_of_others):
+        gain = value - elpd
         error = np.sqrt(len(gain)) * gain.std()
-        yield f"{other} {gain.sum():+.1f} (SE {error:.1f})"
+        words = f"{gain.sum():+.1f} (SE {error:.1f})"
+        gains.append(f"{other} {words if np.isfinite(error) else '(no estimate)'}")
+    return "; ".join(gains)
 
 
 def _elpd(fit: Fit, likelihood: Likelihood) -> Array:
+    """Return the leave-one-out log densities with another likelihood; nan without an estimate."""
     model = replace(fit.model, likelihood=likelihood)
-    with warnings.catch_warnings(action="ignore"):
-        mode = fit_model(model, fit.method if fit.target == "mode" else Newton())
-    # a nat in the sum is little next to a difference that matters
-    return refit_rows(mode, refit_all=0, allowed=1.0).elpd
+    method = fit.method if fit.target == "mode" else Newton()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            mode = fit_model(model, method)
+        # a nat in the sum is little next to a difference that matters
+        return refit_rows(mode, refit_all=0, allowed=1.0).elpd
+    except ProbregError:
+        return np.full(1, np.nan)
