@@ -132,20 +132,8 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    setup = _prepare(
-        fit,
-        what,
-        data,
-        at,
-        by,
-        grid,
-        groups,
-        prob,
-        covariance,
-        lags,
-        average_over,
-        unit,
-    )
+    request = EffectRequest(prob, covariance, lags=lags)
+    setup = _prepare(fit, request, what, data, at, by, grid, groups, average_over, unit)
     effects = [
         AveragedEffect(labels, (setting.here,), setup.groups)
         for labels, setting in settings(setup.rows, at)
@@ -242,20 +230,8 @@ def comparisons(
     [['b against a', 4.0]]
     """
     check_adjust(adjust)
-    setup = _prepare(
-        fit,
-        what,
-        data,
-        at,
-        by,
-        grid,
-        groups,
-        prob,
-        covariance,
-        lags,
-        average_over,
-        unit,
-    )
+    request = EffectRequest(prob, covariance, lags=lags)
+    setup = _prepare(fit, request, what, data, at, by, grid, groups, average_over, unit)
     changes, note = _parse_variables(fit, setup.rows, variables)
     effects = []
     for where, setting in settings(setup.rows, at):
@@ -343,20 +319,8 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    setup = _prepare(
-        fit,
-        what,
-        data,
-        at,
-        by,
-        None,
-        groups,
-        prob,
-        covariance,
-        lags,
-        average_over,
-        unit,
-    )
+    request = EffectRequest(prob, covariance, lags=lags)
+    setup = _prepare(fit, request, what, data, at, by, None, groups, average_over, unit)
     names, note = _parse_slopes(fit, setup.rows, variables)
     effects = []
     for where, setting in settings(setup.rows, at):
@@ -378,15 +342,13 @@ class _Setup(NamedTuple):
 
 def _prepare(
     fit: Fit,
+    request: EffectRequest,
     what: str,
     data: Any,
     at: Any,
     by: str | Sequence[str] | None,
     grid: str | None,
     groups: Any,
-    prob: float,
-    covariance: Any,
-    lags: int | None,
     average_over: str | None,
     unit: str | None,
 ) -> _Setup:
@@ -399,7 +361,8 @@ def _prepare(
         raise DataError(
             f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {type(at).__name__}"
         )
-    clustered = isinstance(covariance, str) and covariance == "cluster"
+    kind = request.covariance
+    clustered = isinstance(kind, str) and kind == "cluster"
     is_word = isinstance(groups, str) and groups in ("typical", "known", "new")
     if not clustered and not is_word and not isinstance(groups, Mapping):
         raise DataError(
@@ -409,7 +372,6 @@ def _prepare(
         raise DataError(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
-    request = EffectRequest(prob, covariance, lags=lags)
     if clustered:
         request = replace(request, clusters=groups, data=data)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
