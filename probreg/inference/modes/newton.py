@@ -508,10 +508,11 @@ def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     value = float(np.exp(mode.log_aux[model.unknown.index(name)]))
     if value > smallest * model.design.y_scale:
         return None
-    return (
-        f"newton: the coefficients fit some responses exactly, {VANISHING_NOISE.format(name)}. Student-t noise has this problem where nu "
-        "is small: hold nu at a larger number, or give it a prior with less mass near 0"
-    )
+    message = f"newton: the coefficients fit some responses exactly, {VANISHING_NOISE.format(name)}"
+    shape = [a for a in model.unknown if a != name]
+    if shape:
+        message += f". Or hold {shape[0]} at a larger number, or give it a prior with less mass near 0"
+    return message
 
 
 def _fixed_coefficients(
