@@ -363,6 +363,11 @@ class Likelihood(ABC):
         """Names of the linear predictors that a parameter may have: of the mean, and of the log of each nuisance parameter."""
         return ("mu", *(f"log {name}" for name in self.nuisance))
 
+    @property
+    def without_formulas(self) -> "Likelihood":
+        """The likelihood without formulas of its nuisance parameters."""
+        return self
+
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""
         return 1.0

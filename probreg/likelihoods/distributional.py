@@ -110,6 +110,10 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
             object.__setattr__(self, name, value)
 
     @property
+    def without_formulas(self) -> Likelihood:
+        return self.base
+
+    @property
     def width(self) -> int:
         return 1 + len(self.with_formula)
 

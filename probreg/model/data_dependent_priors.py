@@ -12,7 +12,6 @@ from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
 from probreg.data.formula.variables import columns_by_term
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
-from probreg.likelihoods.distributional import Distributional
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
 
@@ -30,8 +29,7 @@ def rows_for(
     index = list(where)
     # the mean of a likelihood has the unit of its noise, also where that has a formula
     of_mean = design.owner is None or not design.owner[index].any()
-    plain = likelihood.base if isinstance(likelihood, Distributional) else likelihood
-    noisy = of_mean and plain.noise_scale is not None
+    noisy = of_mean and likelihood.without_formulas.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
     return PriorData(
         columns=tuple(design.columns[i] for i in where),

@@ -231,3 +231,33 @@ def test_chances_by_group_stand_beside_those_without():
         "by 5 points" in n
         for n in pr.compare_models({"one": fits["one"], "five": five}, test="lr").notes
     )
+
+
+@pytest.mark.parametrize("right", ["x", "0 + g"])
+def test_a_formula_of_sigma_is_compared_with_a_constant_sigma(right):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=120)
+    g = np.where(rng.random(120) < 0.5, "a", "b")
+    data = {"x": x, "g": g, "y": x + rng.normal(size=120) * np.exp(0.3 * (g == "a"))}
+    constant = pr.fit(pr.Model.from_formula("y ~ x", data))
+    formulas = {"y": "y ~ x", "log sigma": f"~ {right}"}
+    varying = pr.fit(pr.Model.from_formula(formulas, data))
+    row = pr.compare_models({"a": constant, "b": varying}, test="lr").tests.iloc[0]
+    assert row["df"] == 1
+    assert row["statistic"] == pytest.approx(
+        2.0 * (varying.log_likelihood - constant.log_likelihood), rel=1e-9
+    )
+
+
+def test_a_mean_is_not_nested_in_the_columns_of_sigma():
+    rng = np.random.default_rng(3)
+    data = {name: rng.normal(size=50) for name in "xyz"}
+    small = pr.fit(pr.Model.from_formula("y ~ x", data))
+    formulas = {"y": "y ~ 1", "log sigma": "~ x + z"}
+    large = pr.fit(pr.Model.from_formula(formulas, data))
+    with pytest.raises(Incompatible, match="x among its columns"):
+        pr.compare_models({"small": small, "large": large}, test="lr")
+    without_constant = {"y": "y ~ x + z", "log sigma": "~ 0 + z"}
+    large = pr.fit(pr.Model.from_formula(without_constant, data))
+    with pytest.raises(Incompatible, match="log sigma: Intercept among its columns"):
+        pr.compare_models({"small": small, "large": large}, test="lr")

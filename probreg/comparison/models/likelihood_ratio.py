@@ -5,7 +5,7 @@ standard deviation, zero is on the boundary: the distribution is an equal mixtur
 For several standard deviations the mixture depends on the data, and chi-square(d) bounds the p-value from above.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,9 +42,24 @@ class _Candidate(NamedTuple):
 
     @property
     def flat(self) -> tuple[str, ...]:
-        return tuple(
-            np.array(self.model.design.columns)[self.model.design.ungrouped].tolist()
-        )
+        """The names of the flat columns; an unknown nuisance parameter is the intercept of its linear predictor."""
+        design, likelihood = self.model.design, self.model.likelihood
+        columns = np.array(design.columns)[design.ungrouped].tolist()
+        further = zip(likelihood.parameters[likelihood.width :], likelihood.nuisance)
+        intercepts = [
+            f"{parameter}: Intercept"
+            for parameter, name in further
+            if name in self.model.unknown
+        ]
+        return (*columns, *intercepts)
+
+    def flat_values(self, columns: Sequence[str]) -> Array:
+        """The values (n, k) of some flat columns."""
+        design = self.model.design
+        values = np.asarray(design.X[:, design.ungrouped])
+        intercepts = np.ones((len(values), len(self.flat) - values.shape[1]))
+        places = [self.flat.index(name) for name in columns]
+        return np.hstack([values, intercepts])[:, places]
 
     @property
     def criterion(self) -> str:
@@ -132,7 +147,7 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
 
 
 def _require_alike(small: _Candidate, large: _Candidate) -> None:
-    """Raise Incompatible unless both have the same likelihood, offset and criterion."""
+    """Raise Incompatible unless both have the same likelihood, up to formulas of its parameters, offset and criterion."""
     pair = f"no likelihood ratio of {large.name!r} against {small.name!r}"
     models = small.model, large.model
     # of the same rows, or None
@@ -141,7 +156,7 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
     first, second = [without_offset if v is None else v for v in offsets]
     facts: dict[str, list[Any]] = {
         "criterion": [small.criterion, large.criterion],
-        "likelihood": [model.likelihood for model in models],
+        "likelihood": [model.likelihood.without_formulas for model in models],
         "fixed parameters": [model.fixed for model in models],
         "offset": [False, bool(np.any(first != second))],
     }
@@ -183,15 +198,23 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     extra = [c for c in small.flat if c not in large.flat]
     if not extra or not (small.model.design.n and large.model.design.n):
         return extra[0] if extra else None
-    X, Y = (c.model.design.X[:, c.model.design.ungrouped] for c in (large, small))
     tolerance = 1e-8  # of a column, by which it may leave the span of others
     for name in extra:
-        y = Y[:, small.flat.index(name)]
-        if np.linalg.norm(
-            y - X @ np.linalg.lstsq(X, y)[0]
-        ) > tolerance * np.linalg.norm(y):
+        parameter = _parameter_of(name, small)
+        X = large.flat_values(
+            [c for c in large.flat if _parameter_of(c, large) == parameter]
+        )
+        y = small.flat_values([name])
+        rest = y - X @ np.linalg.lstsq(X, y)[0] if X.size else y
+        if np.linalg.norm(rest) > tolerance * np.linalg.norm(y):
             return name
     return None
+
+
+def _parameter_of(column: str, candidate: _Candidate) -> str:
+    """Return the parameter that has this column in its linear predictor."""
+    mean, *further = candidate.model.likelihood.parameters
+    return next((p for p in further if column.startswith(f"{p}: ")), mean)
 
 
 def _number_of_scales(candidate: _Candidate) -> int:

@@ -19,7 +19,6 @@ from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.modes.wide import SOON, is_wide
 from probreg.inference.varying import FoundScales
 from probreg.likelihoods import LIKELIHOODS, OfTrials
-from probreg.likelihoods.distributional import Distributional
 from probreg.model.data_dependent_priors import moments_by_trials
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
@@ -99,11 +98,7 @@ def _specification(
         "version": __version__,
         "seed": int(seed),
         "scales_compared": int(model.scales_compared),
-        "likelihood": LIKELIHOODS.to_spec(
-            model.likelihood.base
-            if isinstance(model.likelihood, Distributional)
-            else model.likelihood
-        ),
+        "likelihood": LIKELIHOODS.to_spec(model.likelihood.without_formulas),
         "prior": _prior_spec(model),
         "aux": {k: _aux_spec(v) for k, v in model.aux.items()},
         "method": METHODS.to_spec(method),
