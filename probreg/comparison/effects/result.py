@@ -221,7 +221,7 @@ def _of_delta(
     cov, df, words = _covariance_of(fit, G, request, rows if off_span is None else None)
     source = f"{words.get('kind', 'given')} covariance"
     if rows is not None and "influence" not in source:
-        source += " and the sampling of the rows"
+        source += f" and the sampling of the rows{words['why_not_influence']}"
     if off_span is not None:
         weights = off_span.weights(fit, quantities, scale.link)
         cov = cov + off_span.off.covariance(off_span.sums, weights)
@@ -286,13 +286,14 @@ def _covariance_of(
         and fit.model.flat
         and fit.solution.draws is None
     )
+    why_not = ""
     if rows is not None and kind is None and estimated and not exact_fit(fit):
         try:
             return _by_influence(fit, G, rows, "HC0", request)
-        except (Incompatible, NotConverged, DataError):
-            # without scores the covariance of the fit is used, and printed; for lags= without a covariance it raises too
-            pass
+        except (Incompatible, NotConverged, DataError) as error:
+            why_not = f", because {error}"
     V, df, words = request.spread(fit)
+    words = {**words, "why_not_influence": why_not}
     B = V.half(V.arrange(G, aux_names(fit.model.likelihood)))
     over_aux = G[:, fit.solution.beta.size :]
     lacking = without_error(fit.model, fit.solution, V)
@@ -513,7 +514,7 @@ def _of_asymptotic(
     inverse = scale.back.inverse
     source = f"{words.get('kind', 'given')} covariance"
     if rows is not None:
-        source += " and the sampling of the rows"
+        source += f" and the sampling of the rows{words['why_not_influence']}"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {source}"
     if not V.has_errors:
         columns = dict.fromkeys(columns, np.full(len(center), np.nan))
