@@ -43,7 +43,6 @@ polygamma = _on_use("polygamma")
 softmax = _on_use("softmax")
 stdtr = _on_use("stdtr")
 stdtrit = _on_use("stdtrit")
-xlogy = _on_use("xlogy")
 
 
 def log1mexp(x: Any) -> Any:

