@@ -7,7 +7,7 @@ from enum import IntEnum
 from math import nan
 from typing import Any, ClassVar, NamedTuple
 
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr
 
 from probreg.errors import Incompatible
 from probreg.system.terminal import clean_lines, format_number, format_p
@@ -97,6 +97,15 @@ class HypothesisTest(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
+
+
+def normal_test(z: float, name: str = "z") -> HypothesisTest:
+    """Return the two-sided test of a statistic that is standard normal.
+
+    >>> print(normal_test(-1.96))
+    z = -1.96, p = 0.05
+    """
+    return HypothesisTest(name, z, float(2.0 * ndtr(-abs(z))))
 
 
 def chi2_test(statistic: float, df: int, name: str = "") -> HypothesisTest:

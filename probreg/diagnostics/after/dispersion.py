@@ -4,7 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtr, chdtrc, ndtr
+from scipy.special import chdtr, chdtrc
 
 from probreg.data.rows import full_weights
 from probreg.diagnostics.after.base import (
@@ -26,6 +26,7 @@ from probreg.diagnostics.findings import (
     NotApplicable,
     Verdict,
     chi2_test,
+    normal_test,
 )
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -142,11 +143,11 @@ def count_dispersion(fit: Fit) -> Dispersion:
     fourth = pieces.w @ pieces.likelihood.excess_kurtosis(mu, **pieces.aux)[0]
     z = float((x2 - df) / np.sqrt(2.0 * df + fourth))
     name = f"Pearson chi2({format_number(df, 4)})"
-    pearson = HypothesisTest(name, x2, float(2.0 * ndtr(-abs(z))))
+    pearson = normal_test(z, name)._replace(statistic=x2)
     tests = [with_simulated_p(fit, pearson, partial(_pearson_ratio, df=df))]
     if not fit.model.unknown:
         z = float(dispersion_score(pieces)[0])
-        score = HypothesisTest("score z", z, float(2.0 * ndtr(-abs(z))))
+        score = normal_test(z, "score z")
         score = with_simulated_p(fit, score, lambda d: np.abs(dispersion_score(d)))
         tests.insert(0, score)
     return Dispersion(x2 / df, tuple(tests))

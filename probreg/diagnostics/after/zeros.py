@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtr
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic, require_counts
 from probreg.diagnostics.after.fit_arrays import (
@@ -17,9 +16,9 @@ from probreg.diagnostics.findings import (
     SIGNIFICANT,
     STRONG,
     Finding,
-    HypothesisTest,
     NotApplicable,
     Verdict,
+    normal_test,
 )
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
@@ -63,7 +62,7 @@ class ZerosDiagnostic(Diagnostic):
         zeros = float(pieces.w @ (pieces.y[0] == 0))
         surplus = float(zero_surplus(pieces)[0])
         z = surplus / _zero_error(pieces)
-        test = HypothesisTest("z", z, float(2.0 * ndtr(-abs(z))))
+        test = normal_test(z)
         if not fit.model.unknown:
             test = with_simulated_p(fit, test, lambda d: np.abs(zero_surplus(d)))
         sentence = f"{zeros:g} zeros, {zeros - surplus:.3g} expected, {test}"

@@ -73,7 +73,7 @@ def survival(
     >>> survival(fit).axes[0].get_ylabel()
     'survival probability'
     """
-    from scipy.stats import CensoredData, ecdf
+    from scipy.stats import CensoredData
 
     n_times = 121
     most_groups = 6  # one for each colour of the style
@@ -101,33 +101,39 @@ def survival(
     fig, (ax,) = panels(1, 1, width=6.4, height=3.4, figsize=figsize)
     for k, group in enumerate(groups):
         name = "".join(f", {shorten(value, 24)}" for value in group.labels.values())
-        color = mark(k)["color"]
-        seen = every_row[np.isin(every_row, group.rows)]
-        sample = CensoredData.right_censored(ends[seen, 0], censored[seen])
-        steps = ecdf(sample).sf
-        with catch_warnings(action="ignore"):  # no interval at 0 and 1
-            interval = steps.confidence_interval(prob, method="log-log")
-        x = np.r_[times[0], steps.quantiles, ends[seen, 0].max()]
-        lower, upper, middle = (
-            np.r_[1.0, p, p[-1]]
-            for p in (
-                np.nan_to_num(interval.low.probabilities, nan=0.0),
-                np.nan_to_num(interval.high.probabilities, nan=1.0),
-                steps.probabilities,
-            )
+        rows_of_group = every_row[np.isin(every_row, group.rows)]
+        sample = CensoredData.right_censored(
+            ends[rows_of_group, 0], censored[rows_of_group]
         )
-        ax.fill_between(x, lower, upper, step="post", color=color, alpha=0.15, lw=0)
-        ax.step(
-            x, middle, where="post", color=color, linewidth=1.0,
-            label=f"Kaplan-Meier{name}",
-        )  # fmt: skip
+        _draw_kaplan_meier(ax, sample, times[0], prob, k, f"Kaplan-Meier{name}")
         look = mark(k) | {"marker": None, "linewidth": 1.8}
-        ax.plot(
-            times, curves[:, group.rows] @ group.share, **look,
-            label=f"mean of the model{name}",
-        )  # fmt: skip
+        curve = curves[:, group.rows] @ group.share
+        ax.plot(times, curve, label=f"mean of the model{name}", **look)
     ax.set_ylim(-0.03, 1.03)
     label(ax, x=shorten(model.design.response), y="survival probability")
     top_legend(fig, ax)
     footnote(fig, f"Bands: pointwise {100 * prob:g} % intervals of Kaplan-Meier")
     return fig
+
+
+def _draw_kaplan_meier(
+    ax: Any, sample: Any, start: float, prob: float, k: int, name: str
+) -> None:
+    """Draw the steps of a right censored sample from `start` on, with their interval, as series number k."""
+    from scipy.stats import ecdf
+
+    steps = ecdf(sample).sf
+    with catch_warnings(action="ignore"):  # no interval at 0 and 1
+        interval = steps.confidence_interval(prob, method="log-log")
+    lower, upper, middle = (
+        np.r_[1.0, p]
+        for p in (
+            np.nan_to_num(interval.low.probabilities, nan=0.0),
+            np.nan_to_num(interval.high.probabilities, nan=1.0),
+            steps.probabilities,
+        )
+    )
+    x = np.r_[start, steps.quantiles]
+    look = {"color": mark(k)["color"]}
+    ax.fill_between(x, lower, upper, step="post", alpha=0.15, lw=0, **look)
+    ax.step(x, middle, where="post", linewidth=1.0, label=name, **look)
