@@ -63,9 +63,6 @@ def tile_of_predictors(
     s = slope[0]
     for i in range(y.shape[0]):
         log_p[i], s[i] = row(y[i], e[i], settings(eta[1:, i], t[a:]), slope[1:, i])
-    # d/d t, the logs of nuisance parameters without predictors, behind the slopes over predictors
-    for k in range(slope.shape[0] - 1 - a):
-        slope[1 + a + k, : y.shape[0]] = slope[1 + k, : y.shape[0]]
 
 
 def row_with_slopes(y: Any, eta: float, t: Any, slopes: Array) -> tuple[float, float]:
