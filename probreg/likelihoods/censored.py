@@ -16,6 +16,7 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
+    ExponentialFamily,
     IntervalLikelihood,
     Level,
     Likelihood,
@@ -467,6 +468,11 @@ class Truncated(OfBase):
     upper: Bound = np.inf
 
     name = "truncated"
+
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        # an exponential family by its canonical link remains one
+        return isinstance(self.base, ExponentialFamily) and self.base.canonical
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -354,6 +354,10 @@ class Hurdle(ZeroMixture):
     prefix = "Hurdle"
     without_zeros = "the {} model truncated at 0"
 
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return self.part.concave
+
     def describe(self, response: str) -> str:
         return (
             f"{self.base.describe(response)}, before truncation at 0; zeros by a hurdle"

@@ -551,17 +551,14 @@ def test_a_concave_posterior_needs_no_caution():
     for likelihood in LIKELIHOOD_CASES:
         told = multimodality_cause(model_for(likelihood, Normal(1.0)))
         assert (told is None) == likelihood.concave
-        if likelihood.concave:  # the claim itself: no negative curvature at random eta
-            rng = np.random.default_rng(0)
-            eta = 3.0 * rng.normal(size=(50, likelihood.width))
-            y = likelihood.sample(
-                rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta))
-            )
-            H = likelihood.value_grad_hessian(
-                y, eta, **auxiliaries(likelihood)
-            ).curvature
-            H = H[:, : likelihood.width, : likelihood.width]
-            assert np.linalg.eigvalsh(H).min() > -1e-10
+        # the claim itself: negative curvature at some eta that the responses were not drawn at, or at none
+        rng = np.random.default_rng(0)
+        eta = 3.0 * rng.normal(size=(50, likelihood.width))
+        aux = auxiliaries(likelihood)
+        y = likelihood.sample(rng, eta, **aux, **given_for(likelihood, len(eta)))
+        H = likelihood.value_grad_hessian(y, eta[::-1], **aux).curvature
+        H = H[:, : likelihood.width, : likelihood.width]
+        assert likelihood.concave == (np.linalg.eigvalsh(H).min() > -1e-10)
     assert "the cauchy prior" in (
         multimodality_cause(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or ""
     )
