@@ -285,3 +285,23 @@ def test_the_dispersion_covariance_of_counts_is_that_of_quasipoisson(certified):
     np.testing.assert_allclose(summary["std_error"], errors, rtol=1e-8)
     assert summary.attrs["statistic"] == "t"
     assert summary.attrs["df"] == result["df_residual"]
+
+
+def test_the_dispersion_covariance_has_weights_and_the_precision_of_the_prior():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=60)
+    y = rng.poisson(np.exp(0.5 + 0.3 * x) * rng.gamma(1.0, 1.0, 60))
+    w = np.arange(60) % 3 + 1
+    model = pr.Model.from_arrays(
+        x, y, weights=w, likelihood="poisson", prior=pr.Normal(0.2)
+    )
+    fit = pr.fit(model, "newton")
+    X = np.c_[np.ones(60), x]
+    mean = np.exp(X @ fit.coef.values)
+    information = X.T @ (X * (w * mean)[:, None])
+    P = np.diag([0.0, 1.0 / 0.2**2])
+    df = w.sum() - np.trace(np.linalg.solve(information + P, information))
+    phi = (w * (y - mean) ** 2 / mean).sum() / df
+    V = fit.covariance("dispersion")
+    assert V.attrs["dispersion"] == pytest.approx(phi, rel=1e-8)
+    np.testing.assert_allclose(V, np.linalg.inv(information / phi + P), rtol=1e-8)
