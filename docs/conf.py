@@ -6,8 +6,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
-os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import matplotlib  # noqa: E402
+
+# Not by MPLBACKEND: the kernels that run the pages inherit it, and then show no figures of pyplot.
+matplotlib.use("Agg")
 
 import gallery  # noqa: E402
 import reference  # noqa: E402
