@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data.formula.functions import term_functions
+from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.inference.exact.evidence import Evidence
 from tests.pymc_density import density_of
@@ -239,3 +241,21 @@ def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:
     ):
         with pytest.raises(Incompatible):
             quantity()
+
+
+def test_a_smooth_function_of_sigma_has_its_own_test_of_linearity():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 1.0, 200)
+    noise = rng.normal(size=200)
+    p = {}
+    for name, log_sigma in {"straight": x, "curved": np.sin(6.0 * x)}.items():
+        data = {"x": x, "y": 2.0 * x + np.exp(log_sigma) * noise}
+        fit = pr.fit(
+            pr.Model.from_formula({"y": "y ~ s(x)", "log sigma": "~ s(x)"}, data)
+        )
+        p[name] = [
+            linearity_test(fit, [function]).p_value
+            for function in term_functions(fit.model.design)
+        ]
+    assert min(p["straight"]) > 0.01 and p["curved"][0] > 0.01
+    assert p["curved"][1] < 1e-3

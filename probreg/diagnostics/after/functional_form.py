@@ -332,24 +332,31 @@ def _score_test(
     """The likelihood ratio of tau = 0 for the normal distribution of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
-    mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
+    mu_s) ~ chi2(1). J is the information of the likelihood, o the other columns and P their prior's precision.
     """
     model = _without(fit, functions)
     Z = _range_columns(fit, functions)
     null_fit = fit_model(model, Newton())
     m = model.shape[1]
     estimate = estimate_of(model, null_fit.solution, "a score test", in_memory=True)
-    scores = estimate.scores[:, :m] * estimate.weights[:, None]
+    scores = estimate.scores[:, : model.likelihood.width] * estimate.weights[:, None]
+    slopes = model.design.X[:, Z].T @ scores
+    if model.design.owner is not None:  # each column is in one linear predictor
+        slopes = np.take_along_axis(slopes, model.design.owner[Z, None], 1)
     beta = null_fit.solution.beta
     aux = null_fit.solution.aux
-    J = information_of(model, beta, None, **aux)
     P = model.joint.curvature(beta, model.noise(aux))
+    if model.design.owner is None:
+        J = information_of(model, beta, None, **aux)
+    else:  # the observed one: the expected one is approximate for several parameters
+        H = model.value_grad_hessian(beta, **aux).curvature
+        J = H[: beta.size, : beta.size] - P
     z = vec_entries(tuple(Z), m)
     o = vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
     inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
     B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
     L = np.repeat(_shape(fit, Z), m)
-    g = L * (model.design.X[:, Z].T @ scores).ravel()
+    g = L * slopes.ravel()
     mu, V = np.linalg.eigh(L[:, None] * B * L)
     keep = mu > 1e-12 * mu[-1]
     mu = mu[keep]
