@@ -457,7 +457,7 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
         case Cause.SCALE_PRIOR:
             return _scale_prior_text(scale_priors(fit).get(cause.subject), cause)
         case Cause.LIKELIHOOD:
-            return repr(fit.model.likelihood)
+            return str(fit.model.likelihood)
         case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:
             return method_name(fit)
         case Cause.SKEWNESS | Cause.APPROXIMATION:

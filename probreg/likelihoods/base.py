@@ -14,7 +14,7 @@ returns the likelihood with its levels; `encode` turns response values into the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -237,6 +237,18 @@ class Likelihood(ABC):
     def named(self) -> str:
         """Its name in a sentence, such as "a gaussian" or "an absolute"."""
         return with_article(self.name.replace("_", " "))
+
+    def __str__(self) -> str:
+        """The call that returns this likelihood, without default arguments, such as "Hurdle(base=Poisson())"."""
+        if not is_dataclass(self):
+            return repr(self)
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        arguments = [
+            f"{name}={value if isinstance(value, Likelihood) else repr(value)}"
+            for name, (value, default) in values.items()
+            if value != default
+        ]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     @property
     def centre(self) -> str:

@@ -183,7 +183,10 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             tests += [test for test in [white(e, X)] if test.df > tests[0].df]
         findings: list[Finding] = []
         robust = robust_errors(fit, "robust standard errors (HC3)")
-        remedy = f"transform the response (log){_scale_formula(fit, X, e)}; {robust}"
+        remedies = [_scale_formula(fit, X, e), robust]
+        if likelihood.support == "real":
+            remedies.insert(0, "transform the response (log)")
+        remedy = "; ".join(filter(None, remedies))
         for test in tests:
             findings += self.report_test(
                 test,
@@ -207,7 +210,7 @@ def _scale_formula(fit: Fit, X: Array, e: Array) -> str:
     column = columns[int(np.nanargmax(r))]
     words = re.findall(r"\w+", column)
     variable = next((v for v in read_by(fit.model.design) if v in words), column)
-    return f", or add a formula {{'{names[0]}': '~ {variable}'}} to the model"
+    return f"add a formula {{'{names[0]}': '~ {variable}'}} to the model"
 
 
 def breusch_pagan(
