@@ -1,0 +1,102 @@
+"""Posteriors of response distributions by NUTS on their compiled densities and by importance sampling on their NumPy code."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import probreg as pr
+
+N = 40
+FAR = 5.0  # Monte Carlo standard errors, for some 50 comparisons
+
+
+def tables() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    """A formula, a likelihood and responses of each distribution."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=N)
+    eta = 0.5 + 0.4 * x
+    mean, p = np.exp(eta), expit(eta)
+    time = mean * rng.weibull(1.5, N)
+    shares = rng.beta(6.0 * p, 6.0 * (1.0 - p), size=(2, N))
+    noise = rng.normal(size=N)
+    formulas = {"y": "y ~ x", "log sigma": "~ x"}
+    responses: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "gamma": ("y ~ x", pr.Gamma(), {"y": rng.gamma(2.0, mean / 2.0)}),
+        "beta": ("y ~ x", pr.Beta(), {"y": shares[0]}),
+        "ordinal": (
+            "y ~ x",
+            pr.Ordinal(levels=(0, 1, 2)),
+            {"y": np.digitize(eta + rng.logistic(size=N), [0.0, 1.2])},
+        ),
+        "zero_inflated": (
+            "y ~ x",
+            pr.ZeroInflated(pr.Poisson()),
+            {"y": rng.poisson(2.0 * mean) * (rng.random(N) > 0.3)},
+        ),
+        "censored_weibull": (
+            "cens(t, event) ~ x",
+            pr.Weibull(),
+            {"t": np.minimum(time, 2.0), "event": (time < 2.0).astype(int)},
+        ),
+        "distributional": (
+            formulas,
+            pr.Gaussian(),
+            {"y": eta + np.exp(0.3 * x) * noise},
+        ),
+        "beta_binomial": (
+            "p(k, n) ~ x",
+            pr.BetaBinomial(),
+            {"k": rng.binomial(8, shares[1]), "n": np.full(N, 8)},
+        ),
+        "log_normal": ("y ~ x", pr.LogNormal(), {"y": np.exp(eta + 0.7 * noise)}),
+        "nb1": (
+            "y ~ x",
+            pr.NegativeBinomial(variance="nb1"),
+            {"y": rng.negative_binomial(mean, 0.4)},
+        ),
+    }
+    return {k: (f, v, {**d, "x": x}) for k, (f, v, d) in responses.items()}
+
+
+TABLES = tables()
+
+
+def parameters(fit: pr.Fit) -> dict[str, np.ndarray]:
+    """The draws (chain, draw) of each coefficient and of the log of each nuisance parameter."""
+    draws = fit.solution.draws
+    beta = draws["beta"]
+    beta = beta.reshape(*beta.shape[:2], -1)
+    logs = {f"log {a}": np.log(draws[a]) for a in fit.model.unknown}
+    return {f"beta {j}": beta[..., j] for j in range(beta.shape[2])} | logs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_nuts_and_importance_sampling_have_the_same_means_and_sds(name: str) -> None:
+    from arviz_stats.base import array_stats
+
+    formula, likelihood, data = TABLES[name]
+    # positive parameters of about 0.5 to 10
+    aux = dict.fromkeys(
+        () if name == "distributional" else likelihood.nuisance, pr.HalfNormal(5.0)
+    )
+    model = pr.Model.from_formula(
+        formula, data, likelihood=likelihood, prior=pr.Normal(1.5), aux=aux
+    )
+    by_nuts = parameters(pr.fit(model, pr.NUTS(draws=500, tune=200, chains=2), seed=1))
+    weighted = pr.fit(model, "importance", seed=2)
+    for parameter, exact in parameters(weighted).items():
+        draws = by_nuts[parameter]
+        sd = exact.std()
+        rates = [
+            1.0 / float(array_stats.ess(v, method="mean"))
+            for v in (draws, (draws - draws.mean()) ** 2)
+        ]
+        rates = np.array(rates) + 1.0 / weighted.solution.stats["ess"]
+        assert abs(draws.mean() - exact.mean()) < FAR * sd * np.sqrt(rates[0])
+        # Var(s^2) = (kurtosis - 1) sd^4 / ess, and d s = d s^2 / (2 sd)
+        kurtosis = np.mean(((exact - exact.mean()) / sd) ** 4)
+        error = sd * np.sqrt((kurtosis - 1.0) * rates[1]) / 2.0
+        assert abs(draws.std() - sd) < FAR * error
