@@ -105,6 +105,13 @@ def test_ordered_separation_has_no_maximum(link):
     model = pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)
     # a direction needs the gap between thresholds too
     assert pr.check(model)["separation"].worst.name == "PROBLEM"
+    bounded = pr.Model.from_formula(
+        "y ~ x",
+        {"x": x, "y": y},
+        likelihood=likelihood,
+        aux={"gap_2": pr.HalfNormal(1.0)},
+    )
+    assert not pr.check(bounded)["separation"].worst
     y[-2] = 1  # rows of two classes overlap
     overlap = pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)
     assert not pr.check(overlap)["separation"].worst

@@ -106,6 +106,8 @@ def test_trials_without_overdispersion_name_the_binomial_model():
     model = pr.Model.from_formula("p(k, n) ~ x", table, likelihood="beta_binomial")
     with pytest.warns(pr.ProbregWarning, match="phi runs to infinity: the Binomial"):
         fit = pr.fit(model)
+    with pytest.raises(pr.Incompatible, match=r"phi.*at infinity"):
+        pr.fit(model, "nuts")
     binomial = pr.fit(
         pr.Model.from_formula("p(k, n) ~ x", table, likelihood="binomial")
     )
