@@ -466,9 +466,18 @@ class EvidenceProblem:
         # a start may end on a plateau below the best maximum, such as at lengths so
         # small that rows are independent
         if not top.ended and top.steps < max_steps:
+            likelihood = self.model.likelihood
+            assert isinstance(likelihood, SmoothLikelihood)  # in `scales_obstacle`
+            if likelihood.concave:
+                remedy = "Rescale columns and response to similar units, or give the scales priors"
+            else:
+                remedy = (
+                    f"With {likelihood.named} likelihood a random effect may have two posterior modes, and Laplace's method fails where one "
+                    "vanishes. Leave out random slopes, or use method='nuts' with priors for the scales"
+                )
             raise NotConverged(
                 f"evidence: the search for the scales stopped {top.decrement:.2g} standard errors away from the maximum, because no step "
-                "raises the evidence beyond rounding. Rescale columns and response to similar units, or give the scales priors"
+                f"raises the evidence beyond rounding. {remedy}"
             )
         if not top.ended:
             if name in self.outer:
