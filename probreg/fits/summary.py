@@ -297,6 +297,7 @@ def printed_summary(
     """Return header, rows of coefficients, footer and notes; without `terms` the columns of a smooth function are one line."""
     body, lines = (table, []) if terms else without_terms(fit, table)
     body = body.iloc[: len(body) - (len(table) - len(fit.parameter_names))]
+    body = _without_reported_intercept(fit, body)
     if exact_fit(fit):
         body = body[["estimate"]]
     foot = _foot(fit, table)
@@ -305,6 +306,16 @@ def printed_summary(
     return replace(
         content, head=tuple(_head(fit, table)), notes=(*lines, *foot, *notes)
     )
+
+
+def _without_reported_intercept(fit: FitStatistics, body: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of coefficients without an intercept that the footer reports as a parameter, such as a threshold."""
+    reported = fit.once(reported_parameters).estimate
+    j = fit.model.design.intercept
+    if reported is None or j is None:
+        return body
+    is_intercept = (reported.slopes[:, 0] != 0.0) & ~reported.slopes[:, 1:].any(1)
+    return body.drop(body.index[j]) if is_intercept.any() else body
 
 
 def without_terms(
