@@ -123,11 +123,12 @@ def _normal_density(eta: np.ndarray) -> np.ndarray:
 
 # mu = 1 - exp(-exp(eta)), mu' = exp(eta - exp(eta)), mu'' = mu' (1 - exp(eta)).
 def _cloglog_slope(eta: np.ndarray) -> np.ndarray:
-    return np.exp(eta - _exp(eta))
+    e = np.minimum(eta, 700.0)  # exp(700) is finite, and mu' is 0 there
+    return np.exp(e - np.exp(e))
 
 
 def _cloglog_hessian(eta: np.ndarray) -> np.ndarray:
-    e = np.minimum(eta, 700.0)  # exp(700) is finite, and mu' is 0 there
+    e = np.minimum(eta, 700.0)
     return _cloglog_slope(e) * (1.0 - np.exp(e))
 
 

@@ -145,3 +145,12 @@ def test_survival_needs_times(times):
     fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
     with pytest.raises(pr.DataError, match="times="):
         fit.survival(times)
+
+
+def test_survival_has_an_error_of_zero_where_it_is_certain():
+    data = {"t": [1.0, 2.0, 3.0, 4.0], "event": [1, 1, 1, 0]}
+    model = pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="exponential")
+    found = pr.fit(model).survival([0.0, 1e4]).isel(obs=0)
+    for name in ("survival", "survival_lower", "survival_upper"):
+        assert found[name].values.tolist() == [1.0, 0.0]
+    assert found["survival_std_error"].values.tolist() == [0.0, 0.0]

@@ -889,3 +889,14 @@ def test_remedies_name_a_formula_of_the_scale_and_another_family():
     modelled = {"y": "y ~ z", "log sigma": "~ z"}
     fit = pr.fit(pr.Model.from_formula(modelled, data))
     assert not diagnose(fit)["heteroscedasticity"].worst
+
+
+def test_zeros_of_poisson_rows_with_an_intercept_have_the_closed_score_test():
+    y = np.random.default_rng(2).poisson(1.3, 60).astype(float)
+    fit = pr.fit(pr.Model.from_formula("y ~ 1", {"y": y}, likelihood="poisson"))
+    (finding,) = pr.diagnose(fit)["zeros"]
+    # van den Broek (1995), for a constant mean
+    n, mu = len(y), y.mean()
+    p0 = np.exp(-mu)
+    z = ((y == 0).sum() - n * p0) / np.sqrt(n * p0 * (1.0 - p0 - mu * p0))
+    assert finding.statistic == pytest.approx(z, rel=1e-8)

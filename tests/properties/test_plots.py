@@ -519,3 +519,20 @@ def test_a_report_draws_the_curve_beside_every_category(category, tmp_path):
     page = pr.report(fit, tmp_path / "page.html").read_text()
     assert "No picture" not in page
     assert "which the model does not know" not in page
+
+
+def test_survival_curves_are_means_over_the_rows_of_each_group():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=40)
+    g = np.repeat(["a", "b"], 20)
+    data = {"t": np.exp(x) * rng.exponential(size=40), "x": x, "g": g}
+    fit = pr.fit(pr.Model.from_formula("t ~ x + g", data, likelihood="weibull"))
+    curves = [
+        line
+        for line in pr.plot.survival(fit, by="g").axes[0].get_lines()
+        if "mean of the model" in str(line.get_label())
+    ]
+    assert len(curves) == 2
+    for curve, group in zip(curves, "ab"):
+        survival = fit.survival(curve.get_xdata())["survival"].values[g == group]
+        np.testing.assert_allclose(curve.get_ydata(), survival.mean(0), rtol=1e-10)

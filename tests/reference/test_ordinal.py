@@ -125,3 +125,11 @@ def test_derivatives_far_out_are_numbers(link, eta):
     rows = np.arange(3.0), np.full((3, 1), eta)
     for part in likelihood.value_grad_hessian(*rows, gap_2=1.0):
         assert np.isfinite(part).all()
+
+
+def test_the_printed_summary_has_the_first_threshold_and_no_intercept(fit):
+    table = fit.summary()
+    assert table.loc["Intercept", "estimate"] == -table.loc["1|2", "estimate"]
+    printed = str(table)
+    assert "Intercept" not in printed
+    assert "1|2" in printed

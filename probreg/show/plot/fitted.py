@@ -89,7 +89,8 @@ def sweep(
     numeric = [name for name, k in sizes.items() if k > 1 and name not in by_level]
     if not numeric:
         raise DataError(
-            "no numeric variable varies in these data, so there is no curve to draw"
+            "no numeric variable varies in these data, so there is no curve to draw; "
+            "predictions(fit, by=...) averages over the rows of each level"
         )
     if variable is None:
         variable = next((name for name in numeric if name in means), numeric[0])
