@@ -86,6 +86,9 @@ class BetaBinomial(Binomial):
             )
         return bound
 
+    def describe(self, response: str) -> str:
+        return f"{super().describe(response)}, with beta-binomial variance"
+
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         # the mean of (k - n mu)^2 / (n mu (1 - mu)) is 1 + (n - 1) / (1 + phi) about
         k, n = y.T

@@ -82,6 +82,6 @@ def probability_up_to(likelihood: Likelihood, y: float) -> UpTo:
     ordered = likelihood.has_cdf and likelihood.has_scalar_mean
     if not ordered or likelihood.binary or isinstance(likelihood, OfTrials):
         raise Incompatible(
-            f"survival probabilities are of numbers, and {likelihood.named} response has classes; use predict"
+            f"survival probabilities need a numeric response, and {likelihood.named} response has classes: use predict"
         )
     return UpTo(likelihood, f"P(Y <= {y:g})", CLOGLOG, y)

@@ -111,7 +111,7 @@ class ZeroMixture(OfBase, MayDiverge):
         super().__post_init__()
         if not isinstance(self.base, CountLikelihood):
             raise Incompatible(
-                f"{self.name} zeros are those of counts, and a {self.base.name} response is none: take Poisson() or NegativeBinomial()"
+                f"base={self.base}: expected a likelihood of counts, Poisson() or NegativeBinomial()"
             )
 
     @property

@@ -55,7 +55,7 @@ class ZerosDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         if not isinstance(fit.model.likelihood, CountLikelihood):
             raise NotApplicable(
-                f"zeros are counted under Poisson and NegativeBinomial, not under {fit.model.likelihood.named}"
+                f"the test is for Poisson and NegativeBinomial, and not for {fit.model.likelihood.named} likelihood"
             )
         require_counts(fit)
         pieces = fit.once(arrays_of_fit)

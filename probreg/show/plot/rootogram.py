@@ -108,7 +108,7 @@ def rootogram(
     """
     if not fit.model.likelihood.is_count:
         raise Incompatible(
-            f"a rootogram is of counts, and {fit.model.likelihood.named} response has none: use plot.diagnose(fit)"
+            f"a rootogram needs counts, and {fit.model.likelihood.named} response has none: use plot.diagnose(fit)"
         )
     seen = observations(fit)
     counts = count_frequencies(seen)

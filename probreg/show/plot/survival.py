@@ -85,7 +85,7 @@ def survival(
     censored = model.likelihood.is_censored(model.design.observed)
     if np.isfinite(ends[censored]).all(1).any() or np.isneginf(ends).any():
         raise Incompatible(
-            "the Kaplan-Meier estimate is of exact and right censored responses, and some rows are left or interval censored: "
+            "the Kaplan-Meier estimate needs exact or right censored responses, and some rows are left or interval censored: "
             "compare fit.survival(times) with other fits"
         )
     keys = [] if by is None else [by]
