@@ -225,6 +225,7 @@ def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(
     assert table["estimate"].notna().all()
     # what is held is known exactly
     unknown = table[table["std_error"] != 0.0]
+    assert len(unknown) >= fit.solution.beta.size
     assert unknown[["std_error", "lower", "upper"]].isna().all(axis=None)
     with pytest.raises(pr.Incompatible, match="no standard errors"):
         fit.interval()

@@ -99,6 +99,17 @@ def test_a_fit_reports_the_probability_of_a_zero_with_intervals_inside_0_and_1(k
     assert other.coef[-1] == pytest.approx(np.log(odds), abs=1e-7)
 
 
+def test_reported_parameters_have_intervals_on_the_scale_of_their_own_range():
+    model = pr.Model.from_formula(
+        "y ~ x", counts(), likelihood="zero_inflated(negative_binomial)"
+    )
+    fit = pr.fit(model)
+    alpha, error = fit.aux["alpha"], fit.solution.aux_sd["alpha"]
+    half = 1.959963984540054 * error / alpha
+    ends = fit.aux_interval("alpha", 0.95, "wald")
+    np.testing.assert_allclose(ends, alpha * np.exp([-half, half]), rtol=1e-9)
+
+
 def test_counts_without_extra_zeros_have_the_limit_of_no_inflation():
     y = np.random.default_rng(1).poisson(3.0, 200)
     x = np.random.default_rng(2).normal(size=200)
