@@ -101,6 +101,24 @@ def test_intervals_of_an_inverse_link_swap_their_ends():
     np.testing.assert_allclose(high, [4.0, np.inf, -2 / 3])
 
 
+@pytest.mark.parametrize("name", LINKS)
+def test_an_interval_of_the_mean_is_ordered_about_its_estimate(name):
+    centre, half = np.array([0.5]), np.array([0.25])
+    low, high = LINKS[name].interval(centre, half)
+    mean = LINKS[name].inverse(centre)
+    assert low < mean < high
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+@pytest.mark.parametrize("eta", [-800.0, -400.0, 400.0, 800.0])
+def test_ordered_classes_have_numbers_far_from_the_thresholds(link, eta):
+    likelihood = pr.Ordinal(link=link)
+    y, predictors = np.arange(3.0), np.full((3, 1), eta)
+    gaps = dict.fromkeys(likelihood.nuisance, 1.0)
+    assert np.isfinite(likelihood.log_prob(y, predictors, **gaps)).all()
+    assert np.isfinite(likelihood.score(y, predictors, **gaps)).all()
+
+
 THEIR_LINKS = {
     "cloglog": "CLogLog",
     "cauchit": "Cauchy",
