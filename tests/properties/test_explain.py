@@ -72,6 +72,15 @@ def test_shares_sum(likelihood):
         shares(ml, fitted(likelihood, TIGHT, "laplace"))
 
 
+def test_shares_sum_with_weights():
+    weights = np.arange(40) % 3 + 1
+    ml, tight = (
+        pr.fit(model_for(pr.Poisson(), prior, n=40, weights=weights), "newton")
+        for prior in (None, TIGHT)
+    )
+    shares(ml, tight)
+
+
 @pytest.mark.parametrize("likelihood", covering([v for v in SMOOTH if v.nuisance]))
 def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood):
     units = likelihood.noise_scale is not None
