@@ -315,7 +315,8 @@ def _without_reported_intercept(fit: FitStatistics, body: pd.DataFrame) -> pd.Da
     if reported is None or j is None:
         return body
     is_intercept = (reported.slopes[:, 0] != 0.0) & ~reported.slopes[:, 1:].any(1)
-    return body.drop(body.index[j]) if is_intercept.any() else body
+    name = fit.model.design.columns[j]
+    return body.drop(name) if is_intercept.any() else body
 
 
 def without_terms(
