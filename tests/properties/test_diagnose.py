@@ -891,6 +891,20 @@ def test_remedies_name_a_formula_of_the_scale_and_another_family():
     assert not diagnose(fit)["heteroscedasticity"].worst
 
 
+def test_a_positive_response_is_not_to_be_transformed_for_its_spread():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1.0, 3.0, 300)
+    data = {"x": x, "y": np.exp(x + 0.4 * x * rng.normal(size=300))}
+    for likelihood, parameter in {
+        "log_normal": "log sigma",
+        "gamma": "log phi",
+    }.items():
+        model = pr.Model.from_formula("y ~ x", data, likelihood=likelihood)
+        (finding, *_) = diagnose(pr.fit(model))["heteroscedasticity"]
+        assert parameter in finding.remedy
+        assert "transform" not in finding.remedy
+
+
 def test_zeros_of_poisson_rows_with_an_intercept_have_the_closed_score_test():
     y = np.random.default_rng(2).poisson(1.3, 60).astype(float)
     fit = pr.fit(pr.Model.from_formula("y ~ 1", {"y": y}, likelihood="poisson"))

@@ -140,6 +140,12 @@ def test_every_registered_likelihood_has_a_case():
     assert {type(v) for v in LIKELIHOOD_CASES} == set(LIKELIHOODS.values()) - of_base
 
 
+@registered
+def test_a_likelihood_prints_the_call_that_returns_it(likelihood):
+    classes = {cls.__name__: cls for cls in LIKELIHOODS.values()}
+    assert eval(str(likelihood), classes) == likelihood
+
+
 @sloped
 def test_score_is_the_slope_of_log_prob(likelihood):
     y, eta = rows(likelihood)
