@@ -135,14 +135,6 @@ class Bernoulli(BinaryLikelihood):
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.zeros((len(y), 1)), {}
 
-    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        if not self.canonical:
-            return self.log_power(y, eta)
-        s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
-        # log expit(s) = min(s, 0) - log(1 + e^-|s|)
-        u = np.asarray(np.exp(-np.abs(s)))
-        return np.minimum(s, 0.0) - np.log1p(u, out=u)
-
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.tails.q(eta[..., 0]), 1.0))
 

@@ -73,7 +73,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     def _rates(self, eta: Array) -> tuple[Array, Array, Array]:
         return self.tails.rates(eta[..., 0])
 
-    def log_power(self, y: Array, eta: Array) -> Array:
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         """k log p + (n - k) log(1 - p), with 0 log 0 = 0."""
         k, failures = self._events_and_failures(y)
         e = eta[..., 0]

@@ -172,7 +172,7 @@ class Binomial(BinaryLikelihood, OfTrials):
         return self.link_function.forward((k + 0.5) / (n + 1.0))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return self.log_power(y, eta) + self.base_measure(y)
+        return super().log_prob(y, eta) + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
         """log (n over k)."""

@@ -231,11 +231,7 @@ class NegativeBinomial(CountLikelihood):
             return super().saturated_predictor(y, **aux)
         by_log = replace(self, variance="nb1", link="log")
         log_mu = by_log.find_zero_score(y, -FAR, FAR, **aux)
-        return (
-            self.link_function.forward(LOG.inverse(log_mu))
-            if self.link is not LOG
-            else log_mu
-        )
+        return self.link_function.forward(LOG.inverse(log_mu))
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit
