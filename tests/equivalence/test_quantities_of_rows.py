@@ -140,6 +140,20 @@ def test_a_covariance_given_sigma_has_no_error_of_sigma():
     np.testing.assert_allclose(ends, [row["lower"], row["upper"]], rtol=1e-6)
 
 
+def test_a_saved_fit_keeps_the_errors_of_parameters_estimated_with_scales(tmp_path):
+    table = TABLE | {"g": (np.arange(N) % 8).astype(str)}
+    fit = pr.fit(pr.Model.from_formula("t ~ x + (1 | g)", table, likelihood="weibull"))
+    fit.save(tmp_path / "fit.nc")
+    new = {"x": [0.5], "g": ["1"]}
+    for quantity in ("mean", "scale"):
+        before = fit.predict(new, what=quantity)
+        assert np.isfinite(before["mean_std_error"]).all()
+        after = pr.load_fit(tmp_path / "fit.nc").predict(new, what=quantity)
+        np.testing.assert_allclose(
+            after["mean_std_error"], before["mean_std_error"], rtol=1e-12
+        )
+
+
 @pytest.mark.parametrize("times", [[], [np.nan]])
 def test_survival_needs_times(times):
     fit = pr.fit(pr.Model.from_formula("t ~ x", TABLE, likelihood="weibull"))
