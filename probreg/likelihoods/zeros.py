@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, keep_values, with_functions
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -78,11 +78,15 @@ def _mixed_settings(values: Any, constants: Any) -> tuple[Any, ...]:
     return (*base_settings(values[1:], constants), values[0])
 
 
+def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
+    return ()
+
+
 @cache
 def _bind(base: CompiledDensity, mix: Any) -> CompiledDensity:
     """Return the density of a mixture with a base of at most one nuisance parameter."""
     row = with_functions(_mixed_row, {"base_row": base.row, "mix": mix})
-    base_settings = {"base_settings": base.settings or keep_values}
+    base_settings = {"base_settings": base.settings or _no_settings}
     settings = with_functions(_mixed_settings, base_settings)
     return CompiledDensity(row, settings=settings)
 

@@ -25,6 +25,7 @@ WORDS = {
     "PrintsTable",
     "PrintsLines",
     "Note",
+    "Likelihood",
 }  # sentences, which others print
 LINES = 40  # of a print
 RNG = np.random.default_rng(0)

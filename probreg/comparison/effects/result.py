@@ -514,7 +514,7 @@ def _of_asymptotic(
     inverse = scale.back.inverse
     source = f"{words.get('kind', 'given')} covariance"
     if rows is not None:
-        source += f" and the sampling of the rows{words['why_not_influence']}"
+        source += " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {source}"
     if not V.has_errors:
         columns = dict.fromkeys(columns, np.full(len(center), np.nan))
