@@ -600,7 +600,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
 
     The mean that minimises expected squared error is E[1[y = event] | x] = P(y = event | x). Standard errors are the sandwich
     HC1, for the variance p (1 - p) differs by row; `covariance("HC3")` is for few rows. Predictions may lie outside [0, 1] and
-    are not clipped: a note counts those at the rows. docs/explanation/least-squares-classifier.md sets it beside `logistic`.
+    are not clipped: a note counts those at the rows. docs/explanation/least-squares.md compares it with `logistic`.
 
     Parameters
     ----------
