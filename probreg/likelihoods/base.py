@@ -614,50 +614,36 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
         """`log_interval` with its gradient and negative second derivatives over (eta, log aux), for one eta (n, 1)."""
 
 
+class FromBase:
+    """An attribute or a method of a likelihood that is the one of its `base`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, likelihood: Any, owner: type | None = None) -> Any:
+        return self if likelihood is None else getattr(likelihood.base, self.name)
+
+
+from_base: Any = FromBase
+
+
 class ResponseOfBase(Likelihood):
     """A likelihood with the response and the link of another one, its `base`."""
 
     base: Any
 
-    @property
-    def support(self) -> Support | Array:
-        return self.base.support
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        return self.base.levels
-
-    @property
-    def link(self) -> Link:
-        return self.base.link
-
-    @property
-    def centre(self) -> str:
-        return self.base.centre
-
-    def mean_name(self, response: str) -> str:
-        return self.base.mean_name(response)
-
-    def encode(self, values: Array) -> Array:
-        return self.base.encode(values)
-
-    def given(self, y: Array) -> dict[str, Array]:
-        return self.base.given(y)
-
-    def drawn(self, y: Array) -> Array:
-        return self.base.drawn(y)
-
-    def join(self, drawn: Array, **given: Array) -> Array:
-        return self.base.join(drawn, **given)
-
-    def response(self, y: Array) -> Array:
-        return self.base.response(y)
-
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return self.base.initial_eta(y)
-
-    def base_measure(self, y: Array) -> Array:
-        return self.base.base_measure(y)
+    support = from_base()
+    levels = from_base()
+    link = from_base()
+    centre = from_base()
+    mean_name = from_base()
+    encode = from_base()
+    given = from_base()
+    drawn = from_base()
+    join = from_base()
+    response = from_base()
+    initial_eta = from_base()
+    base_measure = from_base()
 
 
 class ProximalLikelihood(DifferentiableLikelihood):

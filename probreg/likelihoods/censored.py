@@ -26,6 +26,7 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     UnivariateLikelihood,
     ValueGradHessian,
+    from_base,
 )
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
@@ -143,13 +144,11 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
         assert isinstance(self.base, IntervalLikelihood)  # checked above
         return self.base
 
-    @property
-    def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.base.nuisance
-
-    @property
-    def constants(self) -> tuple[float, ...]:  # type: ignore[override]
-        return self.family.constants
+    nuisance = from_base()
+    constants = from_base()
+    at_zero = from_base()
+    mean = from_base()
+    link_mean_and_slope = from_base()
 
     @property
     def _link_of_noise(self) -> Link | None:
@@ -162,18 +161,8 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
         return None if self._link_of_noise is None else self.family.compiled_density
 
     @property
-    def at_zero(self) -> Any:  # type: ignore[override]
-        return self.base.at_zero
-
-    @property
     def named(self) -> str:
         return with_article(f"{self.name} {self.base.name}".replace("_", " "))
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.base.mean(eta, **aux)
-
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> Any:
-        return self.base.link_mean_and_slope(eta, **aux)
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # of exact responses of the base, for starts
@@ -332,11 +321,8 @@ class Censored(OfBase, MayDiverge):
         far = FAR * np.asarray(next(iter(aux.values()), 1.0))
         return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
 
-    def response_variance(self, eta: Array, **known: Any) -> Array | None:
-        return self.base.response_variance(eta, **known)
-
-    def dispersion(self, aux: Any) -> float:
-        return self.base.dispersion(aux)
+    response_variance = from_base()
+    dispersion = from_base()
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         low, high, exact = self._split_ends(y)
@@ -518,7 +504,7 @@ class Truncated(OfBase):
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
         if not isinstance(self.base, StandardDensity):
-            return super().constants
+            return self.family.constants
         ends = self.base.transform(np.array([self.lower, self.upper])).tolist()
         return (*self.base.constants, *ends)
 

@@ -19,6 +19,7 @@ from probreg.likelihoods.base import (
     ResponseOfBase,
     SmoothLikelihood,
     ValueGradHessian,
+    from_base,
 )
 
 # facts of the response, which are those of the likelihood without further predictors
@@ -71,6 +72,17 @@ def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributi
         OfTrialsDistributional if isinstance(likelihood, OfTrials) else Distributional
     )
     return kind(likelihood, tuple(nuisance[name] for name in names))
+
+
+def _at_predictors(name: str) -> Any:
+    """Return the method of the likelihood at its own predictor and all of its nuisance parameters."""
+
+    def method(self: Any, *arguments: Any, **known: Any) -> Any:
+        *others, eta = arguments
+        first, values = self.split_predictors(eta, known)
+        return getattr(self.base, name)(*others, first, **values)
+
+    return method
 
 
 @dataclass(frozen=True)
@@ -127,10 +139,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         names = " and ".join(self.parameters[1 : self.width])
         return f"{self.base.describe(response)}; {names} with a formula"
 
-    def at_rows(
-        self, aux: Mapping[str, Any], precision: Array | None
-    ) -> dict[str, Any]:
-        return self.base.at_rows(aux, precision)
+    at_rows = from_base()
 
     def split_predictors(
         self, eta: Array, aux: Mapping[str, Any]
@@ -157,29 +166,12 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         ]
         return np.hstack([first, *further])
 
-    def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split_predictors(eta, aux)
-        return self.base.saturated_log_prob(y, first, **values)
-
-    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split_predictors(eta, aux)
-        return self.base.log_prob(y, first, **values)
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        first, values = self.split_predictors(eta, aux)
-        return self.base.mean(first, **values)
-
-    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        first, values = self.split_predictors(eta, aux)
-        return self.base.cdf(y, first, **values)
-
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        first, values = self.split_predictors(eta, aux)
-        return self.base.sample(rng, first, **values)
-
-    def response_variance(self, eta: Array, **known: Any) -> Array | None:
-        first, values = self.split_predictors(eta, known)
-        return self.base.response_variance(first, **values)
+    saturated_log_prob = _at_predictors("saturated_log_prob")
+    log_prob = _at_predictors("log_prob")
+    mean = _at_predictors("mean")
+    cdf = _at_predictors("cdf")
+    sample = _at_predictors("sample")
+    response_variance = _at_predictors("response_variance")
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         first, values = self.split_predictors(eta, aux)
@@ -247,16 +239,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
 class OfTrialsDistributional(Distributional, OfTrials):
     """The same of a likelihood of trials."""
 
-    @property
-    def dependent_trials(self) -> bool:  # type: ignore[override]
-        return self.base.dependent_trials
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.base.classes
-
-    def tally(self, y: Array) -> Array:
-        return self.base.tally(y)
-
-    def single_trials(self) -> Array:
-        return self.base.single_trials()
+    dependent_trials = from_base()
+    classes = from_base()
+    tally = from_base()
+    single_trials = from_base()
