@@ -522,9 +522,7 @@ def test_quantiles_near_the_ends_have_no_sandwich(n, tau) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "tau"), [(100, 0.9), (200, 0.95), (200, 0.1), (60, 0.75), (20, 0.5)]
-)
+@pytest.mark.parametrize(("n", "tau"), [(200, 0.95), (60, 0.75), (20, 0.5)])
 def test_intervals_of_quantiles_cover(n, tau) -> None:
     """400 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
     hits = np.zeros(2)

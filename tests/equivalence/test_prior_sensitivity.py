@@ -5,7 +5,14 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.prior_sensitivity import Change, prior_sensitivity
-from tests.properties.cases import LIKELIHOOD_CASES, proper_aux, recipe_of, rows_for
+from tests.properties.cases import (
+    LIKELIHOOD_CASES,
+    covering,
+    likelihood_kind,
+    proper_aux,
+    recipe_of,
+    rows_for,
+)
 
 Z = 1.959963984540054
 RNG = np.random.default_rng(3)
@@ -78,7 +85,7 @@ def test_the_sign_of_one_of_two_collinear_columns_changes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=repr)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_on_both_sides_of_it_the_answers_differ(likelihood):
     X, y = rows_for(likelihood)
     model = pr.Model.from_arrays(

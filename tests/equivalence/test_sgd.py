@@ -65,7 +65,7 @@ def distance(fit, mode):
         [(*pair, settings) for settings in ({}, {"batch": 8}) for pair in PAIRS],
         lambda name, prior, settings: (name, *settings),
         lambda name, prior, settings: prior,
-        one_in=3,
+        one_in=9,
     ),
 )
 def test_sgd_ends_where_newton_does_within_what_it_promises(name, prior, settings):
@@ -230,8 +230,7 @@ def test_errors_of_other_likelihoods_are_those_of_newton(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n", [12, 50])
-@pytest.mark.parametrize("method", [LMS(epochs=32), SGD(epochs=32)])
+@pytest.mark.parametrize(("method", "n"), [(LMS(epochs=32), 12), (SGD(epochs=32), 50)])
 def test_intervals_of_a_gaussian_cover(method, n):
     """Of 100 samples 95 % +- 6.5 % cover (three standard errors)."""
     hits = 0

@@ -326,11 +326,12 @@ def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
 
 
 def triples() -> Iterator[tuple[pr.Model, Method]]:
-    """Every model of a registered likelihood and prior, with every method."""
-    for likelihood, prior in itertools.product(
-        LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS]
-    ):
-        for aux in aux_choices(likelihood):
+    """Models of every registered likelihood with every prior, and every method."""
+    pairs = itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS])
+    for i, (likelihood, prior) in enumerate(pairs):
+        choices = aux_choices(likelihood)
+        # with the default one other treatment of the nuisance parameters, in turn
+        for aux in choices[:1] + choices[1:][i % 3 :][:1]:
             model = accepted(likelihood, prior, aux)
             if model is not None:
                 for method in METHOD_CASES:

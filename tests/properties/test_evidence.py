@@ -137,7 +137,7 @@ def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(
         ],
         lambda v, _: type(v),
         lambda v, prior: (likelihood_kind(v), str(prior)),
-        one_in=3,
+        one_in=9,
     ),
 )
 def test_slopes_of_the_approximate_evidence(likelihood, prior):

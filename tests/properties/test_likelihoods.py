@@ -590,7 +590,7 @@ def test_the_guess_is_a_place_to_start(likelihood):
         itertools.product(LIKELIHOOD_CASES, [False, True]),
         lambda likelihood, _: likelihood,
         lambda likelihood, weighted: (likelihood_kind(likelihood), weighted),
-        one_in=3,
+        one_in=9,
     ),
 )
 def test_pymc_says_the_same_density(likelihood, weighted):

@@ -193,7 +193,7 @@ def outputs(fit: Any, X: Array) -> dict[str, Array]:
         itertools.product(SMOOTH, [1e9, 1e3, 1e6]),
         lambda v, _: likelihood_kind(v),
         lambda _, shift: shift,
-        one_in=6,
+        one_in=12,
     ),
 )
 def test_shifts_and_units_of_columns_change_no_prediction(

@@ -124,7 +124,7 @@ every = pytest.mark.parametrize(
         itertools.product(LIKELIHOODS, TARGETS),
         lambda likelihood, _: likelihood,
         lambda _, target: target,
-        one_in=3,
+        one_in=9,
     ),
 )
 
@@ -482,7 +482,7 @@ def test_numbers_that_are_not_drawn_stay_at_their_weighted_mean():
         itertools.product(CATEGORIES, ["{} + x", "{} * x", "s(x, k=5) + {}"]),
         lambda category, _: category,
         lambda _, how: how,
-        one_in=3,
+        one_in=9,
     ),
 )
 def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, how):

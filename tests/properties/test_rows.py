@@ -97,7 +97,7 @@ def same_fit(here: pr.Model, there: pr.Model, method: str) -> None:
         ),  # a softmax may take no offset
         lambda _, size, extra: size,
         lambda _, size, extra: extra,
-        one_in=24,
+        one_in=48,
     ),
 )
 def test_every_likelihood_over_blocks(
@@ -140,7 +140,7 @@ RELATIVE = [pr.Normal(0.7, scaled=True), pr.priors.GPrior(3.0), pr.priors.Jeffre
         lambda k, _: k,
         lambda _, prior: prior.name,
         name=str,
-        one_in=2,
+        one_in=8,
     ),
 )
 def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:

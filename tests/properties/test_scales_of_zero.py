@@ -85,7 +85,7 @@ def zero_is_found(case: str, seed: int) -> EvidenceProblem:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (3, 4))]
+    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (3,))]
 )
 def test_a_variance_of_zero_is_found(case, seed):
     zero_is_found(case, seed)
