@@ -3,11 +3,21 @@
 `__init__.pyi` lists the public names. Each is imported on first use: `import probreg` alone loads nothing else, not even NumPy.
 """
 
+from typing import Any
+
 import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return _load(name)
+    from probreg.peers import OF_PACKAGE, missing_attribute
+
+    raise missing_attribute("probreg", name, OF_PACKAGE)
 
 
 def __dir__() -> list[str]:

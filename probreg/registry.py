@@ -17,6 +17,7 @@ import numpy as np
 
 from probreg.arguments.scalars import declared_fields
 from probreg.errors import DataError, ProbregError
+from probreg.peers import REGISTERED
 
 
 class Registry[T](Mapping[str, type[T]]):
@@ -70,8 +71,12 @@ class Registry[T](Mapping[str, type[T]]):
         if name in self._classes or name in self:
             return self._classes[name]
         names = sorted([*self, *self.presets])
-        near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        hint = "."
+        peers = REGISTERED.get(self.kind, {})
+        if name in peers:
+            hint = f"; use {peers[name]}."
+        elif near := difflib.get_close_matches(str(name), names, n=1):
+            hint = f"; did you mean {near[0]!r}?"
         raise ProbregError(
             f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
         )

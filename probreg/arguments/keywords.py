@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from probreg.errors import Incompatible
+from probreg.peers import KEYWORDS
 
 _KEYWORDS_OF_MODEL = (
     "likelihood",
@@ -51,6 +52,9 @@ def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> 
     for name in names:
         if name in keywords:
             continue
+        if name in KEYWORDS:
+            advice = f"use {KEYWORDS[name]}"
+            raise Incompatible(f"{function} takes no {name}=: {advice}") from None
         close = difflib.get_close_matches(name, keywords, n=1, cutoff=0.75)
         if close:
             advice = f"did you mean {close[0]}=?"

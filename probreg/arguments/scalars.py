@@ -38,6 +38,7 @@ from probreg.arguments.keywords import (
     with_article,
 )
 from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.peers import KEYWORDS
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _OF_SIZES = f"between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
@@ -347,10 +348,12 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
         try:
             bound = signature.bind(*args, **named)
         except TypeError as error:
-            if not free:
-                refuse_unknown(fn.__name__, named, keywords_of(signature))
+            known = keywords_of(signature)
+            refuse_unknown(
+                fn.__name__, [k for k in named if not free or k in KEYWORDS], known
+            )
             raise Incompatible(
-                f"{fn.__name__}: {error}; it takes {', '.join(keywords_of(signature))}"
+                f"{fn.__name__}: {error}; it takes {', '.join(known)}"
             ) from None
         for name, value in bound.arguments.items():
             if name in declared:

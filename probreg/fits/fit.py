@@ -86,6 +86,7 @@ from probreg.model.rows_taken_away import (
     require_gaussian_noise,
     require_rows_left,
 )
+from probreg.peers import OF_FIT, NamesPeers
 from probreg.priors import Flat
 from probreg.system.disk import destination
 from probreg.system.interrupts import Interrupts
@@ -105,7 +106,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(FitStatistics):
+class Fit(FitStatistics, NamesPeers):
     """A model, the method that fitted it and its solution, with labels; the function `fit` makes it.
 
     Parameters
@@ -128,6 +129,8 @@ class Fit(FitStatistics):
     >>> found.target, found.coef.round(3).values.tolist()
     ('mode', [0.643, 2.129])
     """
+
+    peers = OF_FIT
 
     # ---- the estimate ----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from probreg.formula.text import (
     rewrite_names,
     shown_formula,
 )
+from probreg.peers import FORMULA_FUNCTIONS
 
 # ---- the language ------------------------------------------------------------------------------------------------------
 
@@ -54,13 +55,7 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # contrasts as patsy and statsmodels spell them: Treatment("b") is contr.treatment("b")
 PATSY = {"Treatment": "treatment", "Sum": "sum"}
-# functions and operators of other packages, and their spelling here; {0}, {1} are the arguments
-HINTS = {
-    "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=4)", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
-    "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
-    "relevel": "C({0}, contr.treatment('base level'))", "interaction": "{0}:{1}", "cut": "a column of pandas.cut(data['{0}'], bins)",
-    "lag": "a column of data['{0}'].shift(1)", "te": "t2({0}, {1})",
-}  # fmt: skip
+# operators of other packages, and their spelling here
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.BitXor: "I(x**2) for a power",
     ast.BitAnd: "I((a > 1)*(b > 1)) for both of two comparisons",
@@ -360,12 +355,12 @@ def _suggest_function(expression: Expression, call: ast.Call) -> str:
     if not isinstance(call.func, ast.Name):
         return ""
     name = expression.alias.get(call.func.id, call.func.id)
-    if name in HINTS:
+    if name in FORMULA_FUNCTIONS:
         arguments = [
             str(ast.literal_eval(a)) if is_text(a) else expression.written(a)
             for a in call.args
         ]
-        return f"write {HINTS[name].format(*arguments, *'abc')}"
+        return f"write {FORMULA_FUNCTIONS[name].format(*arguments, *'abc')}"
     matches = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1)
     hint = (
         f"did you mean {matches[0]!r}?" if matches else "make it a column of the data"

@@ -64,6 +64,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
+from probreg.peers import OF_MODEL, NamesPeers
 from probreg.priors import (
     AuxPrior,
     Flat,
@@ -98,7 +99,7 @@ _UNSTATED = Reference()  # the prior of a nuisance parameter
 
 
 @dataclass(frozen=True, eq=False)
-class Model(FromData):
+class Model(FromData, NamesPeers):
     """Likelihood and prior on one design: log p(beta, aux | y) = log p(y | eta, aux) + log p(beta, aux) + constant.
 
     log p(y | eta, aux) = sum_i w_i log p(y_i | eta_i, aux) with eta_i = x_i beta + offset_i, and log p(beta, aux) = log
@@ -127,6 +128,8 @@ class Model(FromData):
     Model: the mean of y, with Gaussian noise of standard deviation sigma
       rows 3, columns Intercept, x; prior flat; sigma ~ reference
     """
+
+    peers = OF_MODEL
 
     design: Design
     likelihood: Likelihood

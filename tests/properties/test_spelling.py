@@ -8,7 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 import probreg as pr
-from probreg.formula.expression import HINTS
+from probreg.peers import FORMULA_FUNCTIONS
 from tests.properties.containers import EVERY, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -163,7 +163,7 @@ def test_functions_of_other_packages_are_answered_with_the_spelling_here(formula
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", [*HINTS, "load", "unknown"])
+@pytest.mark.parametrize("name", [*FORMULA_FUNCTIONS, "load", "unknown"])
 def test_no_refusal_lists_the_language(name):
     with pytest.raises(pr.DataError) as error:
         pr.Model.from_formula(f"y ~ {name}(x)", DATA)

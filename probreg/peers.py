@@ -1,0 +1,158 @@
+"""Names of statsmodels, scikit-learn, PyMC, Bambi and R, and what does the same here."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+# attributes and methods of a fit
+OF_FIT: Mapping[str, str] = (
+    dict.fromkeys(("params", "coef_", "coefficients", "coefs", "fixef", "betas"), "fit.coef")
+    | dict.fromkeys(("bse", "se", "stderr", "std_err", "standard_errors"), "fit.std_error")
+    | dict.fromkeys(("conf_int", "confint", "confidence_interval", "ci"), "fit.interval(0.95)")
+    | dict.fromkeys(("pvalues", "p_values", "tvalues", "zvalues"), "fit.summary(), or probreg.hypothesis(fit, 'x = 0')")
+    | dict.fromkeys(("cov_params", "vcov", "cov", "normalized_cov_params"), "fit.covariance()")
+    | dict.fromkeys(("rsquared", "r2", "score"), "fit.r_squared")
+    | dict.fromkeys(("rsquared_adj", "adj_r_squared"), "fit.adjusted_r_squared")
+    | dict.fromkeys(("fvalue", "f_pvalue"), "fit.overall")
+    | dict.fromkeys(("llf", "loglik", "logLik", "log_lik", "loglike"), "fit.log_likelihood")
+    | dict.fromkeys(("resid", "resid_response", "resid_pearson", "resid_deviance"), "fit.residuals(kind)")
+    | dict.fromkeys(("fittedvalues", "fitted_values"), "fit.fitted")
+    | dict.fromkeys(("get_prediction", "predict_proba", "decision_function"), "fit.predict(table)")
+    | dict.fromkeys(("posterior", "idata", "trace", "samples", "draws"), "fit.tree, an xarray.DataTree that ArviZ reads")
+    | dict.fromkeys(("random_effects", "ranef", "group_effects"), "fit.effects()")
+    | dict.fromkeys(("VarCorr", "cov_re", "vcomp"), "fit.hyper")
+    | dict.fromkeys(("scale", "sigma", "dispersion"), "fit.aux")
+    | dict.fromkeys(("t_test", "wald_test", "f_test", "linear_hypothesis", "linearHypothesis", "glht"), "probreg.hypothesis(fit, 'a = b')")
+    | dict.fromkeys(("compare_lr_test", "compare_f_test", "anova"), "probreg.compare_models([fit, other], test='lr')")
+    | dict.fromkeys(("get_margeff", "margins", "avg_slopes", "emmeans"), "probreg.slopes(fit) or probreg.comparisons(fit)")
+    | dict.fromkeys(("get_influence", "cooks_distance", "hat_matrix_diag", "outlier_test", "leverage"), "probreg.influence_measures(fit)")
+    | dict.fromkeys(("plot_diagnostics", "plot", "plot_trace"), "probreg.plot, such as probreg.plot.diagnose(fit)")
+    | dict.fromkeys(("get_robustcov_results",), "fit.summary(covariance='HC3')")
+    | dict.fromkeys(("pp_check", "posterior_predictive", "sample_posterior_predictive"), "fit.predictive()")
+    | dict.fromkeys(("waic", "elpd"), "fit.loo()")
+    | {"n_obs": "fit.nobs", "df_model": "fit.n_parameters"}
+    | {"intercept_": "fit.coef.sel(coef='Intercept')"}
+)  # fmt: skip
+# attributes and methods of a model
+OF_MODEL: Mapping[str, str] = dict.fromkeys(
+    ("fit", "fit_transform", "fit_regularized", "sample", "build"),
+    "probreg.fit(model)",
+) | {
+    "exog": "model.design.X",
+    "endog": "model.design.y",
+    "loglike": "model.log_lik",
+    "predict": "probreg.fit(model).predict()",
+    "set_priors": "model.with_prior(prior)",
+}
+# functions and classes of a package
+OF_PACKAGE: Mapping[str, str] = (
+    dict.fromkeys(("OLS", "WLS", "lm", "LinearRegression", "LeastSquares"), "probreg.ols('y ~ x', data)")
+    | dict.fromkeys(("glm", "GLM"), "probreg.fit(probreg.Model.from_formula('y ~ x', data, likelihood='poisson'))")
+    | dict.fromkeys(("Logit", "logit", "LogisticRegression", "LogisticRegressionCV"), "probreg.logistic('y ~ x', data)")
+    | dict.fromkeys(("Probit", "probit"), "likelihood=probreg.Bernoulli(link='probit')")
+    | dict.fromkeys(("MNLogit", "multinom", "mnlogit", "SoftmaxRegression"), "probreg.softmax('y ~ x', data)")
+    | dict.fromkeys(("lmer", "lme", "glmer", "mixedlm", "MixedLM", "glmmTMB", "brm", "stan_glm", "stan_glmer"), "probreg.fit(probreg.Model.from_formula('y ~ x + (1 | g)', data))")
+    | dict.fromkeys(("Ridge", "RidgeCV", "KernelRidge"), "probreg.ridge or probreg.kernel_ridge")
+    | dict.fromkeys(("Lasso", "LassoCV", "glmnet", "ElasticNet"), "probreg.lasso, probreg.elastic_net and probreg.path")
+    | dict.fromkeys(("BayesianRidge", "ARDRegression"), "probreg.bayesian_ridge or probreg.ard")
+    | dict.fromkeys(("SVR", "svm", "SVC"), "probreg.svr")
+    | dict.fromkeys(("GaussianProcessRegressor", "GPR"), "probreg.gp")
+    | dict.fromkeys(("QuantReg", "quantreg", "rq"), "probreg.quantile_regression('y ~ x', data, tau=0.5)")
+    | dict.fromkeys(("RLM", "rlm", "HuberRegressor"), "likelihood='huber' or 'student'")
+    | dict.fromkeys(("OrderedModel", "polr", "clm"), "likelihood=probreg.Ordinal()")
+    | dict.fromkeys(("betareg", "BetaModel"), "likelihood=probreg.Beta()")
+    | dict.fromkeys(("survreg", "Surv"), "likelihood=probreg.Weibull() with 'cens(time, event) ~ x'")
+    | dict.fromkeys(("zeroinfl", "ZeroInflatedPoisson", "hurdle"), "likelihood=probreg.ZeroInflated(probreg.Poisson())")
+    | dict.fromkeys(("SGDRegressor", "SGDClassifier"), "probreg.SGD, a method: probreg.fit(model, probreg.SGD())")
+    | dict.fromkeys(("GLMGam", "s", "te"), "probreg.gam('y ~ s(x)', data)")
+    | dict.fromkeys(("anova", "anova_lm", "lrtest"), "probreg.compare_models([fit, other], test='lr')")
+    | dict.fromkeys(("margins", "emmeans", "marginaleffects", "avg_slopes"), "probreg.slopes, probreg.comparisons and probreg.predictions")
+    | dict.fromkeys(("sample", "mcmc", "Bambi"), "probreg.fit(model, 'nuts')")
+    | dict.fromkeys(("summary", "loo"), "the methods fit.summary() and fit.loo()")
+    | dict.fromkeys(("Student", "t"), "probreg.StudentT")
+    | {"NegBinomial": "probreg.NegativeBinomial", "Multinom": "probreg.Multinomial", "StandardScaler": "the argument scaled=True of a prior"}
+)  # fmt: skip
+# keywords of functions
+KEYWORDS: Mapping[str, str] = (
+    dict.fromkeys(("family", "dist", "distribution"), "likelihood='poisson'")
+    | dict.fromkeys(("level", "conf_level", "hdi_prob", "ci_prob", "confidence_level", "conf"), "prob=0.95, the probability of the interval")
+    | {
+        "alpha": "prob=0.95 for the probability of an interval, or scale= for the strength of a penalty",
+        "cov_type": "covariance='HC3'",
+        "vcov": "covariance='HC3'",
+        "cov_kwds": "covariance='cluster' with groups=",
+        "penalty": "prior=, such as probreg.Normal(1.0) for a ridge penalty",
+        "lam": "scale=, the standard deviation of the prior",
+        "C": "scale=, the standard deviation of the prior",
+        "priors": "prior=",
+        "freq_weights": "weights=, whole numbers of equal rows",
+        "var_weights": "weights=probreg.weights.precision(w)",
+        "sample_weight": "weights=",
+        "exposure": "offset=, the log of the exposure",
+        "exponentiate": "exp=True",
+        "type": "what='link' for the linear predictor, or probreg.residuals(fit, kind)",
+        "newdata": "the table as the first argument",
+        "random_state": "seed=",
+        "random_seed": "seed=",
+        "groups": "a term (1 | g) of the formula",
+        "re_formula": "a term (x | g) of the formula",
+        "fit_intercept": "a formula 'y ~ 0 + x' without intercept",
+        "max_iter": "a method with options, such as probreg.Newton(...)",
+        "maxiter": "a method with options, such as probreg.Newton(...)",
+        "solver": "method='newton'",
+        "na_action": "missing='drop'",
+        "link": "a likelihood with its link, such as probreg.Bernoulli(link='probit')",
+        "quantile": "tau=",
+        "q": "tau=",
+    }
+)  # fmt: skip
+# functions of formulas; {0}, {1} are the arguments
+FORMULA_FUNCTIONS: Mapping[str, str] = {
+    "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=4)", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
+    "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
+    "relevel": "C({0}, contr.treatment('base level'))", "interaction": "{0}:{1}", "cut": "a column of pandas.cut(data['{0}'], bins)",
+    "lag": "a column of data['{0}'].shift(1)", "te": "t2({0}, {1})",
+}  # fmt: skip
+# registered names, by what is registered
+REGISTERED: Mapping[str, Mapping[str, str]] = {
+    "method": dict.fromkeys(("mcmc", "hmc", "stan", "sample"), "'nuts'")
+    | dict.fromkeys(("mle", "ml", "irls", "bfgs", "lbfgs"), "'auto', or 'newton'")
+    | dict.fromkeys(("ols", "qr", "svd"), "'closed_form'")
+    | dict.fromkeys(("map", "mode"), "'auto' with a prior")
+    | dict.fromkeys(("advi", "vi", "inla"), "'laplace' or 'integrate'")
+    | {"reml": "'evidence'"},
+    "likelihood": dict.fromkeys(("logit", "logistic", "binary"), "'bernoulli'")
+    | dict.fromkeys(("softmax", "multiclass"), "'categorical'")
+    | dict.fromkeys(("negbin", "nb", "nbinom2"), "'negative_binomial'")
+    | dict.fromkeys(("t", "student_t"), "'student'")
+    | dict.fromkeys(("cumulative", "ordered"), "'ordinal'")
+    | {"zip": "'zero_inflated(poisson)'", "normal": "'gaussian'"},
+    "prior": dict.fromkeys(("l2", "ridge", "gaussian"), "'normal(1)'")
+    | dict.fromkeys(("l1", "lasso"), "'laplace(1)'")
+    | dict.fromkeys(("none", "uniform"), "'flat'"),
+}
+
+
+def missing_attribute(
+    owner: str, name: str, peers: Mapping[str, str]
+) -> AttributeError:
+    """Return the error for an attribute that does not exist, with what to use if it is a peer's name.
+
+    >>> missing_attribute("Fit", "params", OF_FIT)
+    AttributeError("Fit has no attribute 'params'; use fit.coef")
+    """
+    advice = f"; use {peers[name]}" if name in peers else ""
+    return AttributeError(f"{owner} has no attribute {name!r}{advice}")
+
+
+class NamesPeers:
+    """Give attributes that a class lacks an error with what to use instead."""
+
+    peers: ClassVar[Mapping[str, str]]
+
+    # type checkers know the attributes themselves
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property raised the error
+                return object.__getattribute__(self, name)
+            raise missing_attribute(type(self).__name__, name, self.peers)

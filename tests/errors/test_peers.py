@@ -1,0 +1,83 @@
+"""Names of other packages are answered by what does the same here, and all that the answers name exists."""
+
+import re
+from typing import Any
+
+import pytest
+
+import probreg as pr
+from probreg import peers
+from probreg.formula.expression import FUNCTIONS, OPTIONS
+
+FIT = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 2.0, 4.0, 3.0], columns=["x"])
+ROOTS = {"probreg": pr, "fit": FIT, "model": FIT.model}
+TABLES = {
+    "of_fit": peers.OF_FIT,
+    "of_model": peers.OF_MODEL,
+    "of_package": peers.OF_PACKAGE,
+    "keywords": peers.KEYWORDS,
+}
+REGISTRIES = {"method": pr.METHODS, "likelihood": pr.LIKELIHOODS, "prior": pr.PRIORS}
+
+
+def names_in(advice: str) -> list[str]:
+    return re.findall(r"\b(?:probreg|fit|model)(?:\.\w+)+", advice)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_all_that_an_answer_names_exists(table: str) -> None:
+    for advice in TABLES[table].values():
+        for path in names_in(advice):
+            root, *parts = path.split(".")
+            thing = ROOTS[root]
+            for part in parts:
+                thing = getattr(thing, part)
+
+
+@pytest.mark.parametrize(
+    ("table", "owner"),
+    [("of_fit", FIT), ("of_model", FIT.model), ("of_package", pr)],
+)
+def test_no_peer_name_is_one_of_ours_and_each_is_answered(
+    table: str, owner: Any
+) -> None:
+    for name, advice in TABLES[table].items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'") as caught:
+            getattr(owner, name)
+        assert str(caught.value).endswith(f"; use {advice}")
+
+
+@pytest.mark.parametrize("kind", peers.REGISTERED)
+def test_answers_of_registries_name_what_is_registered(kind: str) -> None:
+    registry = REGISTRIES[kind]
+    for name, advice in peers.REGISTERED[kind].items():
+        with pytest.raises(pr.ProbregError, match=f"'{name}'; use "):
+            registry[name]
+        for text in re.findall(r"'([^']+)'", advice):
+            assert registry.resolve(text) is not None
+
+
+def test_formula_functions_are_not_ours() -> None:
+    assert not {*peers.FORMULA_FUNCTIONS} & {*FUNCTIONS, *OPTIONS}
+
+
+def test_keywords_of_peers_are_answered() -> None:
+    table = {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 2.0, 4.0, 3.0]}
+    with pytest.raises(pr.Incompatible, match="takes no alpha=: use prob="):
+        FIT.summary(alpha=0.1)
+    with pytest.raises(pr.Incompatible, match="takes no family=: use likelihood="):
+        pr.Model.from_formula("y ~ x", table, family="poisson")
+    # a wrong keyword is named before the one that is missing
+    with pytest.raises(pr.Incompatible, match="ridge takes no lam=: use scale="):
+        pr.ridge("y ~ x", table, lam=1.0)
+
+
+def test_an_error_inside_a_property_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: pr.Fit) -> None:
+        raise AttributeError("inside")
+
+    monkeypatch.setattr(pr.Fit, "nobs", property(fail))
+    with pytest.raises(AttributeError, match="inside"):
+        _ = FIT.nobs
