@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# of a row: log p and its slopes over eta and the log of the nuisance parameter
+Row = tuple[float, float, float]
+
 
 class CompiledDensity(NamedTuple):
     """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
@@ -71,7 +72,12 @@ LikelihoodName = Annotated[
 ]
 
 Array = np.ndarray
+Shape = tuple[int, ...]
+Values = Mapping[str, Any]  # of nuisance parameters, by name
 Level = str | int | float | bool
+Levels = tuple[Level, ...]
+Start = tuple[Array, dict[str, float]]  # eta (n, m) and nuisance parameters
+PymcVariable = tuple[Any, dict[str, Any]]  # PyMC's distribution and its parameters
 Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
 
@@ -165,7 +171,7 @@ class Likelihood(ABC):
         self,
         values: Array,
         *,
-        levels: tuple[Level, ...] | None,
+        levels: Levels | None,
         event: Level | None,
         reference: Level | None,
     ) -> Self:
@@ -182,9 +188,7 @@ class Likelihood(ABC):
                 )
         return self.bind(values, levels, chosen.get(self.chosen_level))
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         """Return the likelihood with the levels of this response; by default it has none, and `check_response` checks its values."""
         self.check_response(values)
         return self
@@ -285,7 +289,7 @@ class Likelihood(ABC):
         return ()
 
     @property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> Levels:
         """The levels of the response, code by code; empty for a number."""
         return ()
 
@@ -313,7 +317,7 @@ class Likelihood(ABC):
         return self.log_prob(y, self.saturated_predictor(y, **aux), **aux)
 
     @abstractmethod
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         """Return a rough eta (n, m) and aux from the response alone, as the start of Newton's method."""
 
     @abstractmethod
@@ -343,11 +347,11 @@ class Likelihood(ABC):
         return self.join(self.drawn(y) - 1.0, **self.given(y))
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         """Draws of y, shape (..., n)."""
 
     @abstractmethod
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
 
     def no_aux_slopes(self, line: Array) -> Array:
@@ -358,7 +362,7 @@ class Likelihood(ABC):
         """Return the observed value of the variable of `pymc`."""
         return self.drawn(y)
 
-    def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
+    def noise(self, aux: Values, default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         return aux.get(self.noise_scale or "", default)
 
@@ -384,9 +388,7 @@ class Likelihood(ABC):
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""
         return 1.0
 
-    def at_rows(
-        self, aux: Mapping[str, Any], precision: Array | None
-    ) -> dict[str, Any]:
+    def at_rows(self, aux: Values, precision: Array | None) -> dict[str, Any]:
         """The nuisance parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
         if precision is None or self.noise_scale is None:
             return dict(aux)
@@ -421,11 +423,11 @@ class UnivariateLikelihood(Likelihood):
         raise NotImplementedError
 
     def custom_density(
-        self, eta: Any, aux: Mapping[str, Any], signature: str | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, eta: Any, aux: Values, signature: str | None = None
+    ) -> PymcVariable:
         """Return a variable of PyMC with the density `symbolic_log_prob` and the draws of `sample`."""
 
-        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
+        def draw(mu: Array, *values: Any, rng: Generator, size: Any) -> Array:
             if size is None:
                 size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
             parameters = dict(zip(self.nuisance, values))
@@ -536,7 +538,7 @@ class SmoothLikelihood(DifferentiableLikelihood):
 def line_and_slopes(
     line: Callable[..., Array],
     eta: Array,
-    aux: Mapping[str, Any],
+    aux: Values,
     nuisance: tuple[str, ...],
 ) -> tuple[Array, Array, Array]:
     """Return line(eta, **aux) (..., n, 1), and its slopes over eta and the log of each nuisance parameter, as `link_mean_and_slope`.
@@ -571,8 +573,8 @@ def symmetric_pairs(first: Array, cross: Array, second: Array) -> Array:
 
 
 def flatten_rows(
-    eta: Array, values: Mapping[str, Any], *shapes: tuple[int, ...]
-) -> tuple[tuple[int, ...], Array, dict[str, Any]]:
+    eta: Array, values: Values, *shapes: Shape
+) -> tuple[Shape, Array, dict[str, Any]]:
     """Return the common shape (..., n), and predictors (N, m) and values (N,) of all of its rows and draws."""
     m = eta.shape[-1]
     of_values = map(np.shape, values.values())
@@ -673,7 +675,7 @@ class MayDiverge(Likelihood):
 class OfClasses(Likelihood):
     """The outcome is one of several classes, once in a row or in each of its trials."""
 
-    def _stated_levels(self) -> tuple[Level, ...]:
+    def _stated_levels(self) -> Levels:
         """Return the levels that the user passed to the constructor; empty for the default ones."""
         if self.levels == type(self)().levels:
             return ()
@@ -717,7 +719,7 @@ class OfTrials(OfClasses):
         """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
 
 
-def require_trials(kind: str, known: Mapping[str, Any]) -> Any:
+def require_trials(kind: str, known: Values) -> Any:
     """Return the trials of rows without a response; raise DataError if they are missing, because one trial is no default."""
     if "trials" not in known:
         raise DataError(
@@ -852,7 +854,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
             f"{type(self).__name__} has {', '.join(self.nuisance)}, and no derivatives over it"
         )
 
-    def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _natural(self, eta: Array, aux: Values) -> tuple[Any, Any]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta; 1 and 0 for the canonical link."""
         if self.canonical:
             return 1.0, 0.0

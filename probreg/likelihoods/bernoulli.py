@@ -6,9 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    Level,
+    Levels,
+    Likelihood,
+    PymcVariable,
+    Start,
+)
 from probreg.likelihoods.binary import (
     BinaryLikelihood,
     BinaryLinkName,
@@ -26,7 +38,7 @@ from probreg.likelihoods.response import (
 from probreg.likelihoods.tails import tails
 
 
-def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _product(y: float, eta: float, t: Array) -> Row:
     # log expit(s) = min(s, 0) - log(1 + exp(-|s|)), which does not overflow or lose digits; d/d eta = y - mu.
     s = eta if y > 0.5 else -eta
     e = exp(-abs(s))
@@ -34,7 +46,7 @@ def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return (s if s < 0.0 else 0.0), e, y - mu
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     a, e, slope = _product(y, eta, t)
     return a - log1p(e), slope, 0.0
 
@@ -45,7 +57,7 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
     return e / ((1.0 + e) * (1.0 + e))
 
 
-def _row_of_link(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _row_of_link(y: float, eta: float, t: Array) -> Row:
     log_p, rate_p, log_q, rate_q = tails(eta)
     if y > 0.5:
         return log_p, rate_p, 0.0
@@ -82,9 +94,7 @@ class Bernoulli(BinaryLikelihood):
     )
     densities_of_links = densities_of_links(_row_of_link)
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         found_levels = response_levels(
             values, levels, stated=self._stated_levels(), other=chosen
         )
@@ -132,16 +142,16 @@ class Bernoulli(BinaryLikelihood):
     def mean_name(self, response: str) -> str:
         return f"P({response} = {self.levels[1]})"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         return np.zeros((len(y), 1)), {}
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.tails.q(eta[..., 0]), 1.0))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Bernoulli, symbolic_probability(self.link, eta[:, 0])

@@ -1,20 +1,26 @@
 """Proportions between 0 and 1 that are no counts: beta regression."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log, log1p
 from typing import Any, Literal
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
 from probreg.errors import row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    Generator,
+    PymcVariable,
     SmoothLikelihood,
+    Start,
     UnivariateLikelihood,
     ValueGradHessian,
+    Values,
     symmetric_pairs,
 )
 from probreg.likelihoods.gamma import log_gamma_terms
@@ -30,7 +36,7 @@ def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
     return phi, value, slope
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # with G and D of `log_gamma_terms`, a = mu phi and b = (1 - mu) phi, log p + log y + log(1 - y) =
     # a log(y / mu) + b log((1 - y) / (1 - mu)) + G(a) + G(b) - G(phi)
     e = exp(-abs(eta))
@@ -135,7 +141,7 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the {self.link} scale, with beta variance mean (1 - mean) / (1 + phi)"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         mean, variance = float(np.mean(y)), float(np.var(y))
         phi = mean * (1.0 - mean) / variance - 1.0 if variance else 1.0
         return self.link_function.forward(y)[:, None], {"phi": max(phi, 0.1)}
@@ -144,7 +150,7 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     def tails(self) -> Tails:
         return TAILS[self.link]
 
-    def _shapes(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
+    def _shapes(self, eta: Array, aux: Values) -> tuple[Array, Array]:
         return shapes_of_beta(self.tails, eta, aux["phi"])
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -197,11 +203,11 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         a, b = self._shapes(eta, aux)
         return betainc(a, b, np.clip(y, 0.0, 1.0))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         y = rng.beta(*self._shapes(eta, aux))
         return np.clip(y, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         mu = self.link_function.symbolic_inverse(eta[:, 0])

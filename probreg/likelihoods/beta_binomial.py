@@ -7,14 +7,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, keep_values
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+    keep_values,
+)
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
     DifferentiableLikelihood,
+    Generator,
     Level,
+    Levels,
+    PymcVariable,
+    Start,
     ValueGradHessian,
 )
 from probreg.likelihoods.beta import expand_shapes, shapes_of_beta
@@ -24,7 +32,7 @@ from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
 
 
-def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: Array, eta: float, t: Array) -> Row:
     phi = t[0]
     e = exp(-abs(eta))
     larger = 1.0 / (1.0 + e)
@@ -75,9 +83,7 @@ class BetaBinomial(Binomial):
     compiled_density = CompiledDensity(_evaluate_row, settings=keep_values)
     densities_of_links = {}  # noqa: RUF012  a constant of the class
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         bound = super().bind(values, levels, chosen)
         y = bound.encode(values)
         if len(y) and y[:, 1].max() < 2:
@@ -89,7 +95,7 @@ class BetaBinomial(Binomial):
     def describe(self, response: str) -> str:
         return f"{super().describe(response)}, with beta-binomial variance"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         # the mean of (k - n mu)^2 / (n mu (1 - mu)) is 1 + (n - 1) / (1 + phi) about
         k, n = y.T
         mu = (k.sum() + 0.5) / (n.sum() + 1.0)
@@ -156,13 +162,13 @@ class BetaBinomial(Binomial):
         total = sum((mass * (j <= k) for j, mass in masses), np.zeros(()))
         return np.where(k >= n, 1.0, np.minimum(total, 1.0))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
         a, b = self._shapes(eta, known)
         n = np.broadcast_to(self.size(**known), a.shape)
         k = rng.binomial(n.astype(np.int64), rng.beta(a, b))
         return np.stack([k.astype(float), n.astype(float)], -1)
 
-    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **known: Any) -> PymcVariable:
         import pymc as pm
 
         parameters = super().pymc(eta, **known)[1]

@@ -7,13 +7,20 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.scalars import Count
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    Generator,
     Level,
+    Levels,
     OfTrials,
+    PymcVariable,
+    Start,
     require_trials,
 )
 from probreg.likelihoods.binary import (
@@ -28,7 +35,7 @@ from probreg.likelihoods.tails import tails
 from probreg.special import betainc, gammaln
 
 
-def evaluate_binomial_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def evaluate_binomial_row(y: Array, eta: float, t: Array) -> Row:
     k = y[0]
     n = y[1]
     e = exp(-abs(eta))
@@ -43,7 +50,7 @@ def _row_hessian(y: Array, eta: float, t: Array) -> float:
     return y[1] * e / ((1.0 + e) * (1.0 + e))
 
 
-def _row_of_link(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def _row_of_link(y: Array, eta: float, t: Array) -> Row:
     k = y[0]
     failures = y[1] - k
     log_p, rate_p, log_q, rate_q = tails(eta)
@@ -90,9 +97,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     compiled_density = CompiledDensity(evaluate_binomial_row, hessian=_row_hessian)
     densities_of_links = densities_of_links(_row_of_link)
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         zero_one = np.ndim(values) == 1 and self.trials is None
         bound = replace(self, trials=1) if zero_one else self
         bound.encode(values)
@@ -165,7 +170,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     def mean_name(self, response: str) -> str:
         return f"P(success), {response}"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         k = y[:, 0]
         n = y[:, 1]
         # The empirical logit, and the same of other links: finite where k is 0 or n.
@@ -191,7 +196,7 @@ class Binomial(BinaryLikelihood, OfTrials):
         )
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])
         return np.stack(
             [
@@ -201,7 +206,7 @@ class Binomial(BinaryLikelihood, OfTrials):
             -1,
         )
 
-    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **known: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Binomial, {

@@ -7,7 +7,15 @@ import numpy as np
 
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    Level,
+    Levels,
+    Likelihood,
+    PymcVariable,
+)
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
@@ -55,9 +63,7 @@ class Categorical(SoftmaxLikelihood):
     name = "categorical"
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         refuse_fractions(
             values,
             "a categorical response holds class labels; ",
@@ -93,12 +99,12 @@ class Categorical(SoftmaxLikelihood):
     def support(self) -> Array:
         return np.arange(float(len(self.levels)))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         u = rng.random((*eta.shape[:-1], 1))
         # The inverse distribution function: the number of k with P(class <= k) < u.
         return (self.mean(eta)[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Categorical, {"logit_p": eta @ self.contrast.T}

@@ -10,20 +10,28 @@ import numpy as np
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Bound
-from probreg.compiled.density import CompiledDensity, with_functions
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+    with_functions,
+)
 from probreg.errors import DataError, Incompatible, row_error
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
     ExponentialFamily,
+    Generator,
     IntervalLikelihood,
     Level,
+    Levels,
     Likelihood,
     MayDiverge,
+    PymcVariable,
     Recession,
     ResponseOfBase,
     SmoothLikelihood,
+    Start,
     UnivariateLikelihood,
     ValueGradHessian,
     from_base,
@@ -34,9 +42,6 @@ from probreg.likelihoods.location_scale import StandardDensity, settings_of_scal
 from probreg.likelihoods.poisson import Poisson
 from probreg.likelihoods.tails import TAILS, interval
 
-Row = tuple[
-    float, float, float
-]  # log p and its slopes over eta and the log of the nuisance parameter
 # replaced by functions of the base: its row, and v of `StandardDensity`
 row: Any = None
 transform: Any = None
@@ -225,9 +230,7 @@ class Censored(OfBase, MayDiverge):
         # the distribution function of a log-concave density is log-concave
         return self.family.concave
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         y = self.encode(values)
         if not len(y):
             return self
@@ -305,7 +308,7 @@ class Censored(OfBase, MayDiverge):
         high = np.where(np.isfinite(high), high, low)
         return 0.5 * (low + high)
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         return self.base.initial_eta(self._midpoint(y))
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
@@ -371,7 +374,7 @@ class Censored(OfBase, MayDiverge):
     def lower_end(self, y: Array) -> Array:
         return np.asarray(y)[..., [0, 0]]
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return self.join(self.base.sample(rng, eta, **aux))
 
     def recession(self, y: Array) -> Recession:
@@ -393,7 +396,7 @@ class Censored(OfBase, MayDiverge):
     def pymc_value(self, y: Array) -> Array:
         return np.asarray(y)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         """Return a distribution of (lower, upper), with exact draws."""
         signature = ",".join(["()"] * (1 + len(self.nuisance))) + "->(2)"
         return self.custom_density(eta, aux, signature)
@@ -467,9 +470,7 @@ class Truncated(OfBase):
                 f"trunc: lower={self.lower:g} and upper={self.upper:g}; expected lower below upper"
             )
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         self.encode(values)
         return replace(self, base=self.base.bind(values, levels, chosen))
 
@@ -541,7 +542,7 @@ class Truncated(OfBase):
         share = (self.family.cdf(np.minimum(y, high), eta, **aux) - below) / total
         return np.clip(share, 0.0, 1.0)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         y = self.base.sample(rng, eta, **aux)
         for _ in range(10_000):
             outside = (y < self.lower) | (y > self.upper)
@@ -552,7 +553,7 @@ class Truncated(OfBase):
             f"no draw in [{self.lower:g}, {self.upper:g}] after 10,000 tries: the family has hardly any mass there"
         )
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         raise Incompatible(
             "a truncated response has no PyMC model here yet; use Laplace() or a mode"
         )

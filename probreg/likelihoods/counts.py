@@ -11,6 +11,7 @@ from probreg.likelihoods.base import (
     IntervalLikelihood,
     MayDiverge,
     Recession,
+    Start,
     ValueGradHessian,
 )
 from probreg.likelihoods.links import LOG
@@ -40,7 +41,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the {self.link} scale"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         mean = float(np.mean(y))
         # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
         excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2

@@ -4,7 +4,7 @@ The log of a nuisance parameter is an unconstrained parameter of each row, as a 
 over (eta, log aux) are those over all predictors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,12 @@ from probreg.likelihoods.base import (
     Array,
     Likelihood,
     OfTrials,
+    PymcVariable,
     ResponseOfBase,
     SmoothLikelihood,
+    Start,
     ValueGradHessian,
+    Values,
     from_base,
 )
 
@@ -141,9 +144,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
 
     at_rows = from_base()
 
-    def split_predictors(
-        self, eta: Array, aux: Mapping[str, Any]
-    ) -> tuple[Array, dict[str, Any]]:
+    def split_predictors(self, eta: Array, aux: Values) -> tuple[Array, dict[str, Any]]:
         """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
         with np.errstate(over="ignore"):
             values = {
@@ -151,7 +152,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
             }
         return eta[..., :1], {**aux, **values}
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         eta, aux = self.base.initial_eta(y)
         further = [
             np.full((len(eta), 1), np.log(aux.pop(a))) for a in self.with_formula
@@ -227,7 +228,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         logs = [np.log(aux[a]) if a in aux else 0.0 for a in self.base.nuisance]
         return (*logs, *self.base.constants)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         values = {

@@ -7,8 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy import log, log1p, sqrt  # of numbers and arrays
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    PymcVariable,
+)
 from probreg.likelihoods.links import INVERSE, LOG
 from probreg.likelihoods.negative_binomial import (
     digamma_rest,
@@ -44,7 +52,7 @@ def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
     return a, value, slope
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = (a, a log a - a - log Gamma(a), log a - digamma(a)), a = 1 / phi; with r = y / mu and d = r - 1 - log r:
     # log p = t[1] - a d - log y, d/d eta = a (r - 1), d/d log phi = a (d - t[2])
     a = t[0]
@@ -132,11 +140,11 @@ class Gamma(PositiveLikelihood):
         a = 1.0 / np.asarray(aux["phi"])
         return gammainc(a, a * np.maximum(y, 0.0) / self.mean(eta))
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         a, mu = np.broadcast_arrays(1.0 / np.asarray(aux["phi"]), self.mean(eta))
         return rng.gamma(a, mu / a)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         a = 1.0 / aux["phi"]

@@ -4,8 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    Shape,
+    Start,
+)
 from probreg.likelihoods.links import PROBIT
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
@@ -16,7 +25,7 @@ from probreg.likelihoods.mixtures import of_normals
 from probreg.special import LOG_2PI
 
 
-def evaluate_gaussian_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def evaluate_gaussian_row(y: float, eta: float, t: Array) -> Row:
     # t = (sigma, -log sigma)
     r = (y - eta) / t[0]
     return t[1] - 0.5 * (r * r + LOG_2PI), r / t[0], r * r - 1.0
@@ -36,9 +45,7 @@ class StandardNormal(StandardDensity):
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         return r, np.ones_like(r)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.standard_normal(shape)
 
 
@@ -71,5 +78,5 @@ class Gaussian(StandardNormal, LocationScaleLikelihood):
             f"the mean of {response}, with Gaussian noise of standard deviation sigma"
         )
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}

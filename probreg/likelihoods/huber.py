@@ -5,8 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    Shape,
+)
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
@@ -16,7 +24,7 @@ from probreg.special import ndtr, ndtri
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = k, sigma, -log(Z sigma)
     r = (y - eta) / t[1]
     g = min(max(r, -t[0]), t[0])
@@ -96,9 +104,7 @@ class Huber(LocationScaleLikelihood):
         low = tail + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
         return np.where(r < 0, low, self._mass - low) / self._mass
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         k = self.k
         u = rng.random(shape) * self._mass
         tail = self._tail

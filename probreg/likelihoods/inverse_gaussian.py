@@ -7,14 +7,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy import log  # of numbers and arrays
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    PymcVariable,
+)
 from probreg.likelihoods.links import INVERSE_SQUARED, LOG
 from probreg.likelihoods.positive import PositiveLikelihood
 from probreg.special import LOG_2PI, log_ndtr, ndtr
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = (lambda, log(lambda / (2 pi)) / 2), lambda = 1 / phi; with r = y / mu and D = (r - 1)^2 / y:
     # log p = t[1] - lambda D / 2 - 3/2 log y, d/d eta = lambda (r - 1) r / y, d/d log phi = (lambda D - 1) / 2
     r = exp(log(y) - eta)
@@ -99,11 +107,11 @@ class InverseGaussian(PositiveLikelihood):
             value = np.minimum(ndtr(s * (r - 1.0)) + second, 1.0)
         return np.where(np.asarray(y) > 0, value, 0.0)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         phi, mu = np.broadcast_arrays(aux["phi"], self.mean(eta))
         return rng.wald(mu, 1.0 / phi)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Wald, {

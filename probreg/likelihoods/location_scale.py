@@ -10,9 +10,14 @@ from numpy import log  # of numbers and arrays
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     Array,
+    Generator,
     IntervalLikelihood,
+    PymcVariable,
+    Shape,
+    Start,
     UnivariateLikelihood,
     ValueGradHessian,
+    Values,
     symmetric_pairs,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
@@ -57,7 +62,7 @@ class AdditiveNoise(UnivariateLikelihood):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return eta[..., 0]
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         return y[:, None], dict.fromkeys(
             self.nuisance, float(np.abs(y - np.median(y)).mean()) or 1.0
         )
@@ -70,7 +75,7 @@ class AdditiveNoise(UnivariateLikelihood):
         """Return the likelihood of -y with the linear predictor -eta, the same likelihood if the noise is symmetric."""
         return self
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         """Return PyMC's own distribution or a variable with the density `symbolic_log_prob` and the draws of `sample`."""
         if self.in_pymc is not None:
             import pymc as pm
@@ -104,9 +109,7 @@ class StandardDensity(IntervalLikelihood):
         return self.link_of_noise.inverse(r)
 
     @abstractmethod
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         """Draws of f."""
 
     def standard_log_cdf(self, r: Array) -> Array:
@@ -140,7 +143,7 @@ class StandardDensity(IntervalLikelihood):
     def standard_information(self) -> float:
         """E[g^2], the Fisher information about the location at a scale of 1."""
 
-    def at_shape(self, aux: Mapping[str, Any]) -> Self:
+    def at_shape(self, aux: Values) -> Self:
         """Return the family with the shape of f among the nuisance parameters; itself if f has no unknown shape."""
         return self
 
@@ -152,11 +155,11 @@ class StandardDensity(IntervalLikelihood):
         """log v'(y)."""
         return 0.0
 
-    def scale(self, aux: Mapping[str, Any]) -> Any:
+    def scale(self, aux: Values) -> Any:
         """s among the nuisance parameters; 1 for a family without one."""
         return aux[self.nuisance[0]] if self.nuisance else 1.0
 
-    def residual(self, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def residual(self, y: Array, eta: Array, aux: Values) -> Array:
         """r = (v(y) - eta) / s."""
         return (self.transform(y) - eta[..., 0]) / self.scale(aux)
 
@@ -204,7 +207,7 @@ class StandardDensity(IntervalLikelihood):
         lower: Array,
         upper: Array,
         eta: Array,
-        aux: Mapping[str, Any],
+        aux: Values,
         log_p: Array,
     ) -> Iterator[tuple[Array, Array]]:
         """r and -f(r) / P at the lower end of an interval of probability P, and r and f(r) / P at the upper end; 0 at infinite ends."""
@@ -275,7 +278,7 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
             eta.shape[:-1],
         )
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         mean = eta[..., 0]
         shape = np.broadcast_shapes(mean.shape, *map(np.shape, aux.values()))
         return mean + aux["sigma"] * self.at_shape(aux).standard_sample(rng, shape)
@@ -318,7 +321,7 @@ class LogLocationScaleLikelihood(StandardDensity):
             log_density = super().log_prob(y, eta, **aux)
         return np.where(np.asarray(y) > 0.0, log_density, -np.inf)
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         logs = np.log(y)
         return logs[:, None], dict.fromkeys(self.nuisance, float(np.std(logs)) or 1.0)
 
@@ -350,7 +353,7 @@ class LogLocationScaleLikelihood(StandardDensity):
     def base_measure(self, y: Array) -> Array:
         return self.log_transform_slope(y)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         s = self.scale(aux)
         shape = np.broadcast_shapes(eta.shape[:-1], np.shape(s))
         with np.errstate(over="ignore"):

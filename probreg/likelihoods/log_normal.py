@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    PymcVariable,
+)
 from probreg.likelihoods.gaussian import StandardNormal, evaluate_gaussian_row
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
@@ -15,7 +22,7 @@ from probreg.likelihoods.location_scale import (
 )
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     return evaluate_gaussian_row(log(y), eta, t)
 
 
@@ -49,7 +56,7 @@ class LogNormal(StandardNormal, LogLocationScaleLikelihood):
     def log_moment(self, s: Any) -> tuple[Any, Any]:
         return 0.5 * np.square(s), np.square(s)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.LogNormal, {"mu": eta[:, 0], "sigma": aux["sigma"]}

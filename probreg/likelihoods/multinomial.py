@@ -10,8 +10,11 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    Generator,
     Level,
+    Levels,
     OfTrials,
+    PymcVariable,
     require_trials,
 )
 from probreg.likelihoods.response import whole_counts
@@ -69,9 +72,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     support = np.arange(500.0)
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         y = _counts(values)
         if y.shape[1] < 2:
             raise DataError(
@@ -122,11 +123,11 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         y = np.asarray(y)
         return gammaln(y.sum(-1) + 1.0) - gammaln(y + 1.0).sum(-1)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])
         return rng.multinomial(n.astype(np.int64), self.mean(eta)).astype(float)
 
-    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **known: Any) -> PymcVariable:
         import pymc as pm
 
         p = pm.math.softmax(eta @ self.contrast.T, axis=-1)

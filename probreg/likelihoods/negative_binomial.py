@@ -7,12 +7,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy import log, log1p  # of numbers and arrays
 
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
     DifferentiableLikelihood,
+    Generator,
+    PymcVariable,
     ValueGradHessian,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
@@ -103,7 +108,7 @@ class NegativeBinomialVariance(str):
         return mu * (1.0 + aux["alpha"] * (1.0 if self == "nb1" else mu))
 
 
-def _expand_row(y: float, eta: float, r: float, v: float) -> tuple[float, float, float]:
+def _expand_row(y: float, eta: float, r: float, v: float) -> Row:
     """S0 + y eta - (y + r) log(1 + mu / r), `rising_sums` gives S0, and its slopes over eta and v = -log r."""
     s = eta + v
     e = exp(-abs(s))
@@ -117,12 +122,12 @@ def _expand_row(y: float, eta: float, r: float, v: float) -> tuple[float, float,
     )
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = (r, log alpha)
     return _expand_row(y, eta, t[0], t[1])
 
 
-def _evaluate_linear_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_linear_row(y: float, eta: float, t: Array) -> Row:
     # NB1 is NB2 with log alpha - eta in place of log alpha
     v = t[1] - eta
     r = min(max(exp(min(-v, FAR)), 1e-300), 1e150)
@@ -318,14 +323,14 @@ class NegativeBinomial(CountLikelihood):
             ],
         )
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         mu = self.mean(eta)
         r = _inverse_dispersion(self._quadratic(mu, aux))
         r, mu = np.broadcast_arrays(r, mu)
         # y | m ~ Poisson(m), m ~ Gamma(r) mu / r: mean mu, variance mu + alpha mu^2.
         return rng.poisson(rng.gamma(r, mu / r)).astype(float)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         mu = self.link_function.symbolic_inverse(eta[:, 0])

@@ -13,12 +13,16 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
+    Generator,
     Level,
+    Levels,
     MayDiverge,
     OfClasses,
+    PymcVariable,
     Recession,
     Reported,
     SmoothLikelihood,
+    Start,
     ValueGradHessian,
 )
 from probreg.likelihoods.binary import OrderedLinkName
@@ -89,7 +93,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     [[0.5, 0.25, 0.25]]
     """
 
-    levels: tuple[Level, ...] = (0, 1, 2)
+    levels: Levels = (0, 1, 2)
     link: OrderedLinkName = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"
@@ -113,9 +117,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
         return _DENSITIES[self.link] if self.anchor == 0 else None
 
-    def bind(
-        self, values: Array, levels: tuple[Level, ...] | None, chosen: Level | None
-    ) -> Self:
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         refuse_fractions(
             values,
             "an ordinal response holds class labels; ",
@@ -210,7 +212,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             rows, side[:, None], np.zeros(len(rows), bool), -side[:, None] * thresholds
         )
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         count = np.bincount(y.astype(int), minlength=len(self.levels)) + 0.5
         z = self.link_function.forward(count[:-1].cumsum() / count.sum())
         gaps = dict(zip(self.nuisance, np.diff(z).tolist()))
@@ -254,7 +256,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         p = self.mean(eta, **aux)
         return p * (1.0 - p)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         p = self.mean(eta, **aux)
         u = rng.random((*p.shape[:-1], 1))
         return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
@@ -316,7 +318,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         H[:, i, i] += gradient[:, 1:]  # of exp(log gap)
         return ValueGradHessian(self.tails.log_change(u, v), gradient, -H)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
         import pytensor.tensor as pt
 

@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Fraction, NonNegative
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    Generator,
     ProximalLikelihood,
+    PymcVariable,
     ValueGradHessian,
 )
 from probreg.likelihoods.location_scale import AdditiveNoise
@@ -37,7 +42,7 @@ class Slopes(NamedTuple):
         return (1.0 / self.up + 1.0 / self.down) / self.mass
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = up, down, tube, log Z, P(|r| > tube)
     r = y - eta
     if r > t[2]:
@@ -142,7 +147,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
             np.where(p * Z > lower + 2.0 * slopes.tube, high, inside),
         )
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         mean = eta[..., 0]
         shape = np.broadcast_shapes(mean.shape, *(np.shape(v) for v in aux.values()))
         return mean + self.quantile_of_noise(rng.random(shape), **aux)
@@ -310,7 +315,7 @@ class Quantile(PiecewiseLinearLikelihood):
     def mean_name(self, response: str) -> str:
         return f"the {self.tau:g} quantile of {response}"
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         # b kappa = up and b / kappa = down

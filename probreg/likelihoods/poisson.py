@@ -6,15 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    PymcVariable,
+)
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.mixtures import of_poissons
 from probreg.special import gammaln, pdtr
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # log p + log y! = y eta - mu, d/d eta = y - mu; there is no nuisance parameter.
     mu = exp(eta)
     return y * eta - mu, y - mu, 0.0
@@ -73,10 +81,10 @@ class Poisson(CountLikelihood):
         # Every cumulant is mu: kappa_4 / V^2 = mu / mu^2.
         return 1.0 / mu
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return rng.poisson(self.mean(eta)).astype(float)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Poisson, {"mu": self.link_function.symbolic_inverse(eta[:, 0])}

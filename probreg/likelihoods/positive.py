@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.likelihoods.base import Array, ExponentialFamily
+from probreg.likelihoods.base import (
+    Array,
+    ExponentialFamily,
+    Start,
+)
 from probreg.likelihoods.response import check_variation, positive_response
 
 
@@ -27,7 +31,7 @@ class PositiveLikelihood(ExponentialFamily):
     def check_response(self, values: Array) -> None:
         check_variation(self.encode(values))
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         # phi = Var(y) / V(mu), with the variance of log y, V = mu^2, for the squared coefficient of variation
         mean = np.mean(y)
         phi = np.var(np.log(y)) * mean**2 / self.variance(mean, phi=1.0)

@@ -7,8 +7,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Number
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    Shape,
+    ValueGradHessian,
+)
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
@@ -19,7 +28,7 @@ from probreg.special import gammaincc, gammaln
 ROUNDING = 1e-13
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     # t = p, sigma, log of the constant
     r = (y - eta) / t[1]
     size = abs(r)
@@ -134,9 +143,7 @@ class PowerNoise(LocationScaleLikelihood):
         tail = 0.5 * gammaincc(1.0 / self.p, np.abs(r) ** self.p)
         return np.where(r < 0, tail, 1.0 - tail)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)
         return np.where(rng.random(shape) < 0.5, -size, size)
 

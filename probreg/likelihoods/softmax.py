@@ -12,10 +12,12 @@ from probreg.likelihoods.base import (
     FAR,
     Array,
     Level,
+    Levels,
     MayDiverge,
     OfClasses,
     Recession,
     SmoothLikelihood,
+    Start,
     ValueGradHessian,
 )
 from probreg.likelihoods.links import LOGIT
@@ -100,7 +102,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     reference form.
     """
 
-    levels: tuple[Level, ...] = (0, 1, 2)
+    levels: Levels = (0, 1, 2)
     reference: Level | None = None
     symmetric: Flag = False
 
@@ -115,7 +117,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
                 f"a symmetric softmax has no reference class, got reference={self.reference!r}"
             )
 
-    def _of_levels(self, met: tuple[Level, ...], reference: Level | None) -> Self:
+    def _of_levels(self, met: Levels, reference: Level | None) -> Self:
         """Return the same likelihood with these classes."""
         base = reference if reference is not None else self.reference
         return replace(
@@ -246,7 +248,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         c = self.contrast - (p @ self.contrast)[..., None, :]
         return np.einsum("...k,...ka,...kb,...kc->...abc", p, c, c, c, optimize=True)
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         return np.zeros((len(y), self.width)), {}
 
     def size(self, **known: Any) -> Any:

@@ -1,6 +1,5 @@
 """Heavy-tailed noise: a regression that is robust to outliers."""
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -9,8 +8,20 @@ import numpy as np
 from numpy import log, log1p  # of numbers and arrays
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    PymcVariable,
+    Shape,
+    Start,
+    ValueGradHessian,
+    Values,
+)
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
@@ -19,7 +30,7 @@ from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
 from probreg.special import LOG_2PI, log_student_constant, stdtr
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     nu = t[0]
     sigma = t[1]
     r = (y - eta) / sigma
@@ -104,14 +115,14 @@ class StudentT(LocationScaleLikelihood):
         shape = "nu" if self.nu is None else f"{self.nu:g}"
         return f"the centre of {response}, with Student-t noise ({shape} degrees of freedom) of scale sigma"
 
-    def at_shape(self, aux: Mapping[str, Any]) -> Self:
+    def at_shape(self, aux: Values) -> Self:
         if self.nu is not None:
             return self
         known = copy(self)
         vars(known)["nu"] = np.asarray(aux["nu"])
         return known
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         # The quartiles of a normal lie 1.35 standard deviations apart.
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
         sigma = float(spread) or float(np.std(y)) or 1.0
@@ -163,9 +174,7 @@ class StudentT(LocationScaleLikelihood):
     def standard_cdf(self, r: Array) -> Array:
         return stdtr(self.nu, r)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         nu: Any = self.nu
         return rng.standard_t(nu, shape)
 
@@ -175,6 +184,6 @@ class StudentT(LocationScaleLikelihood):
             return ()
         return self.nu, log_student_constant(self.nu)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         kind, parameters = super().pymc(eta, **aux)
         return kind, {"nu": aux.get("nu", self.nu), **parameters}

@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity
-from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.compiled.density import (
+    CompiledDensity,
+    Row,
+)
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Generator,
+    PymcVariable,
+    Shape,
+)
 from probreg.likelihoods.links import CLOGLOG, LOGIT
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
@@ -16,14 +25,14 @@ from probreg.likelihoods.location_scale import (
 from probreg.special import digamma, gammaln
 
 
-def _weibull_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _weibull_row(y: float, eta: float, t: Array) -> Row:
     # t = (s, -log s); log f(r) = r - e^r, g = e^r - 1
     r = (log(y) - eta) / t[0]
     e = exp(r)
     return r - e + t[1], (e - 1.0) / t[0], r * (e - 1.0) - 1.0
 
 
-def _logistic_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _logistic_row(y: float, eta: float, t: Array) -> Row:
     # log f(r) = -|r| - 2 log(1 + e^-|r|), g = tanh(r / 2)
     r = (log(y) - eta) / t[0]
     e = exp(-abs(r))
@@ -52,12 +61,10 @@ class _ExtremeValue(LogLocationScaleLikelihood):
         with np.errstate(over="ignore"):
             return np.expm1(r), np.exp(r)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return np.log(rng.standard_exponential(shape))
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         return pm.Weibull, {
@@ -161,9 +168,7 @@ class LogLogistic(LogLocationScaleLikelihood):
         g = np.tanh(0.5 * r)
         return g, 0.5 * (1.0 - g * g)
 
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
+    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         return rng.logistic(size=shape)
 
     def symbolic_log_prob(self, y: Any, mu: Any, scale: Any) -> Any:
@@ -173,5 +178,5 @@ class LogLogistic(LogLocationScaleLikelihood):
         below, beyond = self.symbolic_tails(y, mu, scale=scale)
         return below + beyond - pt.log(scale) - pt.log(y)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         return self.custom_density(eta, aux)

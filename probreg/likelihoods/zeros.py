@@ -4,7 +4,6 @@ Both are mixtures of a point mass at 0 with a distribution of the other counts, 
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import exp, log, log1p
@@ -12,27 +11,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, with_functions
+from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    Generator,
     IntervalLikelihood,
     Likelihood,
     MayDiverge,
+    PymcVariable,
     Recession,
     Reported,
+    Start,
     ValueGradHessian,
+    Values,
     flatten_rows,
     line_and_slopes,
 )
-from probreg.likelihoods.censored import OfBase, Row, Truncated, truncate_at_zero
+from probreg.likelihoods.censored import OfBase, Truncated, truncate_at_zero
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.poisson import Poisson
 from probreg.special import expit
 
-Values = Mapping[str, Any]
 # replaced by functions of the base and of the mixture: `_bind`
 base_row: Any = None
 base_settings: Any = None
@@ -136,7 +138,7 @@ class ZeroMixture(OfBase, MayDiverge):
         """log P(a count of the base is one of `part`)."""
         return 0.0
 
-    def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
+    def draw_part(self, rng: Generator, eta: Array, values: Values) -> Array:
         return self.part.sample(rng, eta, **values)
 
     @property
@@ -175,7 +177,7 @@ class ZeroMixture(OfBase, MayDiverge):
             ("unit", *("positive" for _ in base_values)),
         )
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> Start:
         zeros = np.sum(y == 0)
         typical = y.sum() / max(len(y) - zeros, 1)
         eta, aux = self.base.initial_eta(np.where(y == 0, typical, y))
@@ -265,13 +267,13 @@ class ZeroMixture(OfBase, MayDiverge):
         p = expit(-u) * self.part.cdf(y, eta, **values) + expit(u)
         return np.where(np.asarray(y) < 0, 0.0, p)
 
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         shape, rows, values_of_rows = flatten_rows(eta, aux)
         u, values = _split(values_of_rows)
         y = self.draw_part(rng, rows, values)
         return np.where(rng.random(len(y)) < expit(u), 0.0, y).reshape(shape)
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         values = dict(aux)
@@ -376,7 +378,7 @@ class Hurdle(ZeroMixture):
     def lost_share(self, F0: Array, u: Array) -> Array:
         return 1.0 / np.expm1(-F0)
 
-    def draw_part(self, rng: np.random.Generator, eta: Array, values: Values) -> Array:
+    def draw_part(self, rng: Generator, eta: Array, values: Values) -> Array:
         y = np.zeros(len(eta))
         zeros = np.arange(len(eta))
 

@@ -36,6 +36,7 @@ PRIORS: Registry["Prior"] = Registry(
 
 Array = np.ndarray
 Shape = tuple[int, ...]
+PymcVariable = tuple[Any, dict[str, Any]]  # PyMC's distribution and its parameters
 Scale = PositivePerColumn | AuxPrior
 
 
@@ -127,7 +128,7 @@ class Prior(NamedSettings, ABC):
         return self.sample(rng, shape, unit), {}
 
     @abstractmethod
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         """Return PyMC's distribution class and parameters, for a variable with the q columns on its last axis."""
 
     def unit(self, sigma: Any) -> Any:
@@ -236,7 +237,7 @@ class WholePrior(SmoothPrior):
     def potential(self, beta: Any) -> Any:
         """log p as a symbolic scalar of symbolic coefficients (p, m)."""
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         import pymc as pm
 
         return pm.Flat, {}

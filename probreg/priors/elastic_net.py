@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Share
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
@@ -28,7 +28,7 @@ from probreg.special import erfcx, log_ndtr, ndtri_exp
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
 
-def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> Row:
     # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass, t = (ratio, log of the mass)
     square = (1.0 - t[0]) * r
     absolute = math.copysign(t[0], r)

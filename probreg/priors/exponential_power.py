@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Number
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.priors.base import (
     PRIORS,
     Array,
@@ -21,7 +21,7 @@ from probreg.special import gammaincc, gammaln
 Power = Annotated[float, Number(0.0, 2.0, (2.0,), "a number above 0 and at most 2")]
 
 
-def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> Row:
     # log p(r) = -|r|^q - constant, of slope -q |r|^q / r, t = (q, constant)
     power = abs(r) ** t[0]
     slope = 0.0

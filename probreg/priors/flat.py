@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Generator, Shape
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    GaussianPrior,
+    Generator,
+    PymcVariable,
+    Shape,
+)
 
 
 @PRIORS.register
@@ -49,7 +56,7 @@ class Flat(GaussianPrior):
     def independent(self, q: int) -> Array | None:
         return np.full(q, np.inf)
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         import pymc as pm
 
         return pm.Flat, {}

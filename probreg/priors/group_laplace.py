@@ -18,6 +18,7 @@ from probreg.priors.base import (
     Prior,
     PriorData,
     ProximalPrior,
+    PymcVariable,
     Scale,
     Shape,
 )
@@ -173,7 +174,7 @@ class GroupLaplace(AffinePrior, ProximalPrior):
         groups = tuple(g for g in self.members(q) if len(g) > 1)
         return Kinks(metric, np.zeros(q), groups=groups)
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         q = max([self.size or 1, *(j + 1 for g in self.groups or () for j in g)])  # type: ignore[operator]
         groups = self.members(q)
         constant = sum(log_mass(len(g)) for g in groups)

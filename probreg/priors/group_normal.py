@@ -15,6 +15,7 @@ from probreg.priors.base import (
     GaussianPrior,
     Generator,
     Prior,
+    PymcVariable,
     Shape,
 )
 from probreg.special import LOG_2PI
@@ -145,7 +146,7 @@ class GroupNormal(GaussianPrior):
             return np.tile(np.diagonal(L), self.groups)
         return None
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         """One variable of all coefficients; the graph of a model has one of groups and effects, by `root_of_groups`."""
         import pymc as pm
 

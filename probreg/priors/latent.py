@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import Array, GaussianPrior, Generator, Prior
+from probreg.priors.base import (
+    Array,
+    GaussianPrior,
+    Generator,
+    Prior,
+    PymcVariable,
+)
 from probreg.priors.positive import AuxPrior
 
 
@@ -94,7 +100,7 @@ class HierarchicalPrior(Prior):
         """Return the standard deviation of the function of these columns if hyperparameters give it, else None."""
         return None
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         raise DataError(
             f"the {self.name} prior has hyperparameters: PyMC takes it through `given`, variable by variable"
         )

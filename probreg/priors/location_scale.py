@@ -23,6 +23,7 @@ from probreg.priors.base import (
     Prior,
     PriorData,
     ProximalPrior,
+    PymcVariable,
     Scale,
     Shape,
     SmoothPrior,
@@ -215,7 +216,7 @@ class LocationScale(AffinePrior):
         r, log_s = self.standardise(beta, unit)
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         """Return PyMC's own distribution or a variable with the density `standard_log_prob`, whose operators then apply to symbols too."""
         import pymc as pm
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Matrix
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
@@ -16,6 +16,7 @@ from probreg.priors.base import (
     Generator,
     PerColumn,
     Prior,
+    PymcVariable,
     Scale,
     Shape,
 )
@@ -24,7 +25,7 @@ from probreg.priors.penalties import read_penalty
 from probreg.special import LOG_2PI
 
 
-def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> Row:
     # log p(r) = -r^2/2 - log(2 pi)/2 and its slope -r.
     return -0.5 * (r * r + LOG_2PI), -r, 0.0
 
@@ -174,7 +175,7 @@ class Normal(LocationScale, GaussianPrior):
     def center(self, q: int) -> Array:
         return np.broadcast_to(np.asarray(self.location), q).astype(float)
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         import pymc as pm
 
         if self.precision_matrix is None:

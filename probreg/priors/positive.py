@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import (
     Limit,
@@ -77,7 +78,7 @@ class AuxPrior(NamedSettings, ABC):
         """First and second derivative of log p(v) + log v over log v."""
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         """Draws (size,). DataError for an improper prior."""
 
     # the name of PyMC's distribution, and the settings by its parameters, where it has one
@@ -131,7 +132,7 @@ class Reference(AuxPrior):
     def slopes(self, v: float) -> tuple[float, float]:
         return 0.0, 0.0
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         raise _improper()
 
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
@@ -175,7 +176,7 @@ class HalfNormal(AuxPrior):
         # Over u = log v: d/du [log p + u] = 1 - v^2/s^2.
         return 1.0 - r, -2.0 * r
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return np.abs(rng.normal(0.0, self.scale, size))
 
 
@@ -204,7 +205,7 @@ class _HalfT(AuxPrior):
             1 + q
         ) ** 2
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return self.scale * np.abs(rng.standard_t(self.nu, size))
 
 
@@ -289,7 +290,7 @@ class Exponential(AuxPrior):
         # Over u = log v: d/du [-v/s + u] = 1 - v/s.
         return 1.0 - v / self.scale, -v / self.scale
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return rng.exponential(self.scale, size)
 
 
@@ -325,7 +326,7 @@ class Gamma(AuxPrior):
         # Over u = log v: d/du [a u - b e^u] = a - b v.
         return self.shape - self.rate * v, -self.rate * v
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return rng.gamma(self.shape, 1.0 / self.rate, size)
 
 
@@ -379,7 +380,7 @@ class Uniform(AuxPrior):
         # Over u = log v: p(v) is constant, and the Jacobian leaves u.
         return 1.0, 0.0
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         if not self.proper:
             raise _improper()
         return rng.uniform(self.low, self.high, size)
@@ -437,7 +438,7 @@ class InverseGamma(AuxPrior):
         # Over u = log v: d/du [-(2 a + 1) u - b e^(-2u) + u] = -2 a + 2 b / v^2.
         return -2.0 * self.shape + 2.0 * r, -4.0 * r
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         # v^2 = b / G with G ~ Gamma(a, 1).
         return np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
 
@@ -489,5 +490,5 @@ class LogNormal(AuxPrior):
         # Over u = log v the density is N(location, scale^2).
         return float(self.location - np.log(v)) / self.scale**2, -1.0 / self.scale**2
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    def sample(self, rng: Generator, size: int) -> Array:
         return rng.lognormal(self.location, self.scale, size)

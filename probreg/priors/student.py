@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.compiled.density import CompiledDensity
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
     PerColumn,
+    PymcVariable,
     Scale,
     Shape,
 )
@@ -20,7 +21,7 @@ from probreg.priors.location_scale import SmoothLocationScale
 from probreg.special import log_student_constant, stdtr
 
 
-def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> Row:
     # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu), of slope -(nu + 1) r / (nu + r^2).
     nu = t[0]
     return (
@@ -103,7 +104,7 @@ class StudentT(_Student):
     name = "student"
     in_pymc = "StudentT", "mu", "sigma"
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, unit: Any = 1.0) -> PymcVariable:
         kind, parameters = super().pymc(unit)
         return kind, {"nu": self.nu, **parameters}
 
