@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import RegistryName
+from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
@@ -323,6 +323,8 @@ class Method(ABC):
     # whether to show a progress bar; None: only for long runs, at a terminal or in a
     # notebook
     progress: bool | None = None
+
+    __post_init__ = check_fields
 
     def describe(self, model: Model) -> str:
         """Describe in words the meaning of the linear predictor."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Limit, check_fields
+from probreg.arguments.scalars import Count, Limit
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     METHODS,
@@ -75,9 +75,6 @@ class Posterior(Method):
     name = "posterior"
     target = "posterior"
     rebuilds = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def exact(self) -> tuple[Method, ...]:

@@ -464,6 +464,23 @@ class DifferentiableLikelihood(Likelihood):
         """log p with its gradient and curvature over (eta, log aux), for one eta of shape (n, m): the observed curvature, and
         the expected one where log p is not twice differentiable."""
 
+    def derivatives_over(
+        self,
+        unknown: tuple[str, ...],
+        y: Array,
+        eta: Array,
+        aux: Mapping[str, Any],
+        precision: Array | None,
+    ) -> ValueGradHessian:
+        """`value_grad_hessian` of rows with precisions, over eta and the logs of the nuisance parameters `unknown`."""
+        m = self.width
+        local = self.value_grad_hessian(y, eta, **self.at_rows(aux, precision))
+        if len(unknown) == local.gradient.shape[1] - m:
+            return local
+        places = [*range(m), *(m + self.nuisance.index(name) for name in unknown)]
+        curvature = local.curvature[:, places][:, :, places]
+        return ValueGradHessian(local.log_prob, local.gradient[:, places], curvature)
+
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False
     # why Newton's method may reach its step limit, with a remedy

@@ -265,7 +265,6 @@ def value_grad_hessian(
                     density, likelihood, unknown, gamma, frame, aux_values, curved
                 )
             )
-    pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
 
     def part(rows: Block) -> Sums:
         U = rows.X if frame is None else frame.rows(rows.X)
@@ -277,14 +276,10 @@ def value_grad_hessian(
             )
             g = times_weights(g, rows.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
-        derivatives = likelihood.value_grad_hessian(
-            rows.y, eta, **likelihood.at_rows(aux_values, rows.precision)
+        derivatives = likelihood.derivatives_over(
+            unknown, rows.y, eta, aux_values, rows.precision
         )
-        log_p, g, h = derivatives
-        if len(pick) < g.shape[1]:
-            g = g[:, pick]
-            h = h[:, pick][:, :, pick]
-        log_p, g, h = (times_weights(v, rows.weights) for v in (log_p, g, h))
+        log_p, g, h = (times_weights(v, rows.weights) for v in derivatives)
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
@@ -392,7 +387,6 @@ def curvature_slopes(
     `direction` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
     p, a = len(gamma), len(unknown)
     m = likelihood.width
-    pick = [*range(m), *(m + likelihood.nuisance.index(name) for name in unknown)]
     # in units of the noise, where there is one
     size = _STEP * likelihood.noise(aux_values)
 
@@ -415,10 +409,9 @@ def curvature_slopes(
                 eta_c = eta + step * np.eye(m)[c]
             else:
                 aux[unknown[c - m]] = aux[unknown[c - m]] * np.exp(step)
-            h = likelihood.value_grad_hessian(
-                rows.y, eta_c, **likelihood.at_rows(aux, rows.precision)
-            )[2]
-            return h[:, pick][:, :, pick]
+            return likelihood.derivatives_over(
+                unknown, rows.y, eta_c, aux, rows.precision
+            ).curvature
 
         totals = np.zeros((direction.shape[1], onto.shape[1]))
         for c in range(m + a):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.arguments.scalars import Count, check_fields
+from probreg.arguments.scalars import Count
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import (
     METHODS,
@@ -87,9 +87,6 @@ class Conjugate(Method):
     prior = GaussianPrior
     target = "posterior"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
         reason = unsupported_kinds(self, model)
         if reason:
@@ -105,10 +102,8 @@ class Conjugate(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         # relative to y'y: a residual sum of squares this small is rounding of y
         rounding = (2 * np.finfo(float).eps) ** 2
-        if (
-            model.design.n < model.shape[0]
-            and (wide := rotate_to_rows(model)) is not None
-        ):
+        wide = rotate_to_rows(model)
+        if wide is not None:
             solution = self.solve(wide.model, rng)
             draws = solution.posterior
             if wide.relative:

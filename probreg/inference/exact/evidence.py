@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, check_fields
+from probreg.arguments.scalars import Count, Flag
 from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
@@ -111,7 +111,7 @@ class Evidence(Method):
     likelihood = SmoothLikelihood
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if isinstance(self._inner, Evidence):
             raise Incompatible(
                 "evidence wraps a method that fits at given scales, not evidence itself"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from probreg.arguments.scalars import Count, Limit, check_fields
+from probreg.arguments.scalars import Count, Limit
 from probreg.errors import NotConverged, Remedy
 from probreg.inference.base import (
     METHODS,
@@ -102,9 +102,6 @@ class Integrate(Method):
     likelihood = SmoothLikelihood
     target = "posterior"
     rebuilds = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
         # hyperparameters up to which a few hundred nodes cover their posterior

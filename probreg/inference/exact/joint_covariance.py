@@ -234,16 +234,17 @@ def _derivatives_of_process(
     }
 
 
-def _local_rows(block: Block, model: Model, beta: Array) -> tuple[Array, Array]:
-    """Return the gradient (n, m) of the log density of rows over eta, and the curvature
-    (n, m + a, m + a) over eta and log aux."""
+def _local_rows(
+    block: Block, model: Model, beta: Array, names: tuple[str, ...] = ()
+) -> tuple[Array, Array]:
+    """Return the gradient (n, m + a) of the log density of rows over eta and the logs of
+    the nuisance parameters `names`, and the curvature (n, m + a, m + a)."""
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
-    local = likelihood.value_grad_hessian(
-        block.y, block.eta(beta), **likelihood.at_rows(model.fixed, block.precision)
+    local = likelihood.derivatives_over(
+        names, block.y, block.eta(beta), model.fixed, block.precision
     )
-    m = likelihood.width
-    return times_weights(local.gradient[:, :m], block.weights), times_weights(
+    return times_weights(local.gradient, block.weights), times_weights(
         local.curvature, block.weights
     )
 
@@ -254,10 +255,9 @@ def _score_slopes(
     """Return (p, m a) the derivatives of the gradient of the rows over the logs of
     nuisance parameters."""
     m = model.likelihood.width
-    pick = [m + model.likelihood.nuisance.index(name) for name in names]
 
     def part(block_part: Block) -> tuple[Array]:
-        across = -_local_rows(block_part, model, beta)[1][:, :m][:, :, pick]
+        across = -_local_rows(block_part, model, beta, names)[1][:, :m, m:]
         return (block_part.X.T @ across.reshape(len(across), -1),)
 
     return np.asarray(block.sweep(part, width=m * len(names))[0])
@@ -266,6 +266,5 @@ def _score_slopes(
 def _curvature_of_changes(model: Model, beta: Array, u: Array) -> Array:
     """Return X'W u (p, m) of changes u (n, m) of the linear predictors."""
     block = model.design.block
-    m = model.likelihood.width
-    curvature = _local_rows(block, model, beta)[1][:, :m, :m]
+    curvature = _local_rows(block, model, beta)[1]
     return np.asarray(block.X.T @ np.einsum("nkl,nl->nk", curvature, u))

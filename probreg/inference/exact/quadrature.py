@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, check_fields
+from probreg.arguments.scalars import Count
 from probreg.data import Frame, Moments
 from probreg.errors import Incompatible
 from probreg.inference.base import (
@@ -84,9 +84,6 @@ class Quadrature(Method):
     likelihood = Gaussian
     prior = GaussianPrior
     target = "posterior"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
         reason = unsupported_kinds(self, model)

@@ -18,6 +18,7 @@ from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.rows import plus_offset, times_weights
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods.base import ValueGradHessian
 from probreg.model.model import Model
 
 Parts = tuple[Array, Array]  # (G, K, s) of the leading columns and (r, s) of the border
@@ -87,16 +88,6 @@ class ArrowRows:
             from_centre = np.zeros((self.block.rows, 1))
         return plus_offset(from_centre, self.block.offset)
 
-    @cached_property
-    def _pick(self) -> list[int]:
-        return [
-            *range(self.m),
-            *(
-                self.m + self.likelihood.nuisance.index(name)
-                for name in self.model.unknown
-            ),
-        ]
-
     def moved(self, a: Array, c: Array) -> Array:
         """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
         m = self.m
@@ -142,24 +133,16 @@ class ArrowRows:
             times_weights(h, w),
         )
 
-    def local(self, z: Array) -> tuple[Array, Array, Array]:
+    def local(self, z: Array) -> ValueGradHessian:
         """log p_i, gradient and W_i of each row, without weights."""
         m = self.m
-        aux = {
-            name: float(np.exp(z[0, m + i]))
-            for i, name in enumerate(self.model.unknown)
-        }
-        values = self.likelihood.at_rows(
-            {**self.model.fixed, **aux}, self.block.precision
-        )
+        unknown = self.model.unknown
+        values = {**self.model.fixed, **dict(zip(unknown, np.exp(z[0, m:]).tolist()))}
+        block = self.block
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            local = self.likelihood.value_grad_hessian(self.block.y, z[:, :m], **values)
-        pick = self._pick
-        return (
-            local.log_prob,
-            local.gradient[:, pick],
-            local.curvature[:, pick][:, :, pick],
-        )
+            return self.likelihood.derivatives_over(
+                unknown, block.y, z[:, :m], values, block.precision
+            )
 
     # ---- sums ---------------------------------------------------------------------------------------------------------
 
@@ -265,6 +248,6 @@ class ArrowRows:
         for k in range(z.shape[1]):
             e = step * (np.arange(z.shape[1]) == k)
             # d W_i / d z_ik by a central difference
-            slope = self.local(z + e)[2] - self.local(z - e)[2]
+            slope = self.local(z + e).curvature - self.local(z - e).curvature
             t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * step)
         return times_weights(t, self.block.weights)

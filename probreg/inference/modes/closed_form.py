@@ -24,6 +24,8 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
+    bounded_aux,
+    improper_aux,
     log_names,
     sigma_note,
     unsupported_kinds,
@@ -31,7 +33,6 @@ from probreg.inference.base import (
 from probreg.inference.covariance import (
     ArrowCovariance,
     DenseCovariance,
-    root_of_curvature,
     root_of_factor,
 )
 from probreg.inference.modes.level_rows import (
@@ -321,6 +322,14 @@ def jeffreys_obstacle(model: Model, name: str) -> str | None:
     return f"{name}: Jeffreys' prior needs columns that are identified, and {equations}: drop one"
 
 
+def search_obstacle(method: Method, model: Model) -> str | None:
+    """Return why a method that searches for a mode does not fit this model, or None."""
+    reason = unsupported_kinds(method, model) or bounded_aux(method, model)
+    if reason is None and method.target == "posterior":
+        reason = improper_aux(method, model)
+    return reason or jeffreys_obstacle(model, method.name)
+
+
 NO_DEGREES_OF_FREEDOM = important_note(
     Topic.LIKELIHOOD,
     "no degrees of freedom are left: the columns reproduce every response, so that sigma, standard errors, log-likelihood and AIC "
@@ -373,8 +382,7 @@ class ClosedForm(Method):
         squares = least_squares_of_levels(model) if model.design.has_codes else None
         wide = None
         if squares is None:
-            if model.design.n < model.shape[0]:
-                wide = rotate_to_rows(model)
+            wide = rotate_to_rows(model)
             if wide is not None:
                 model = wide.model
             squares = _least_squares(model, 0 if wide is None else wide.unseen)
@@ -522,16 +530,9 @@ def _with_log_sigma(
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     """(R'R)^-1 as a root in the frame of the design; full rank only."""
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
-    if len(given.R) or given.inverse is None:
-        exact = None if given.inverse is None else np.diagonal(given.inverse)
-        return DenseCovariance(
-            frame, 1, variances=exact, root=root_of_factor(given.R, frame)
-        )
-    # well-conditioned columns: (R'R)^-1 = L L'
-    precision = root_of_curvature(given.inverse)
-    assert precision is not None
-    L = solve_upper(precision, np.eye(len(precision)), transpose=True)
-    return DenseCovariance(frame, 1, root=frame.from_raw(L))
+    exact = None if given.inverse is None else np.diagonal(given.inverse)
+    root = root_of_factor(given.R, frame)
+    return DenseCovariance(frame, 1, variances=exact, root=root)
 
 
 def _least_norm_coefficients(

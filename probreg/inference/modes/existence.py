@@ -221,17 +221,17 @@ def mode_solution(
 
 
 def find_separation(
-    model: Model, beta: Array, *, is_regular: bool
+    model: Model, beta: Array, status: Status, steps: int
 ) -> tuple[Separation | None, tuple[Note, ...]]:
     """Check for separation by linear programming, which is exact but slow, only if the
     fit looks like divergence.
 
-    `is_regular` is whether the search converged in few steps.
+    It does if a predictor is large, or if the search did not converge in few steps.
     """
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
     largest = model.design.sum_over_rows(partial(largest_predictor, beta=beta), max)
-    if largest < FAR and is_regular:
+    if largest < FAR and status is Status.CONVERGED and steps < 15:
         return None, ()
     result, notes = separation_by_block(model)
     return result or None, notes

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.inference.base import Array, Solution, Status, log_names
+from probreg.inference.base import Array, Solution, log_names
 from probreg.inference.modes.arrow_rows import ArrowRows
 from probreg.inference.modes.existence import (
     Divergence,
@@ -202,11 +202,7 @@ def solve_levels(
     )
     beta = problem.beta(mode.x)
     cause: Separation | Divergence | None
-    cause, _ = find_separation(
-        model,
-        beta,
-        is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
-    )
+    cause, _ = find_separation(model, beta, mode.status, mode.steps)
     if cause is None:
         cause = divergence_of(
             model,

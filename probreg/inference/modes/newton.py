@@ -408,11 +408,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     m = model.shape[1]
     beta = frame.to_raw(mode.gamma)
     cause: Separation | Divergence | None
-    cause, notes = find_separation(
-        model,
-        beta,
-        is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
-    )
+    cause, notes = find_separation(model, beta, mode.status, mode.steps)
     if cause is None:
         cause = find_divergence(model, mode.gamma, mode.log_aux, mode.local)
     if cause is not None:

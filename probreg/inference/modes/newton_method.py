@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
+from probreg.arguments.scalars import Count, Matrix, Positive
 from probreg.errors import NotConverged
 from probreg.inference.base import (
     METHODS,
     Method,
     Solution,
     Status,
-    bounded_aux,
-    unsupported_kinds,
 )
-from probreg.inference.modes.closed_form import jeffreys_obstacle
+from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.level_newton import solve_levels
 from probreg.inference.modes.newton import (
@@ -77,15 +75,8 @@ class Newton(Method):
     likelihood = SmoothLikelihood
     prior = SmoothPrior
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
-        return (
-            unsupported_kinds(self, model)
-            or bounded_aux(self, model)
-            or jeffreys_obstacle(model, self.name)
-        )
+        return search_obstacle(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         start = None if self.start is None else check_start(model, self.start)
@@ -94,10 +85,8 @@ class Newton(Method):
             of_levels = solve_levels(model, start=start, **options)
             if of_levels is not None:
                 return of_levels
-        if (
-            model.design.n < model.shape[0]
-            and (wide := rotate_to_rows(model)) is not None
-        ):
+        wide = rotate_to_rows(model)
+        if wide is not None:
             if start is not None:
                 options["start"] = wide.start(start)
             solution = Newton(**options).solve(wide.tilted_model, rng)

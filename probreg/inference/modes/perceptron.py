@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from probreg import online
-from probreg.arguments.scalars import Count, check_fields
+from probreg.arguments.scalars import Count
 from probreg.data.rows import times_weights
 from probreg.inference.base import (
     METHODS,
@@ -69,9 +69,6 @@ class Perceptron(Method):
     in_memory = True
     likelihood = Bernoulli
     probabilities: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def describe(self, model: Model) -> str:
         assert isinstance(model.likelihood, Bernoulli)

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from probreg import online
-from probreg.arguments.scalars import Count, Flag, Positive, check_fields
+from probreg.arguments.scalars import Count, Flag, Positive
 from probreg.data import Block
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -23,12 +23,14 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
     sigma_note,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import ClosedForm, least_norm
+from probreg.inference.modes.closed_form import (
+    ClosedForm,
+    least_norm,
+    search_obstacle,
+)
 from probreg.inference.modes.epochs import (
     Pass,
     PassData,
@@ -91,7 +93,7 @@ class Stochastic(Method):
     def obstacle(self, model: Model) -> str | None:
         if model.design.owner is not None:
             return f"{self.name} needs a model of one formula, and this one has a formula for each of several parameters"
-        return unsupported_kinds(self, model) or bounded_aux(self, model)
+        return search_obstacle(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return _solution(self, model, _descend_in_stages(self, model, rng))
@@ -154,9 +156,6 @@ class SGD(Stochastic):
     likelihood = SmoothLikelihood
     prior = GaussianPrior
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def rows_per_step(self, n: int) -> int:
         # steps of a pass by default: larger batches reduce bias, smaller ones make
         # faster progress
@@ -206,7 +205,7 @@ class LMS(Stochastic):
     prior = GaussianPrior
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.rate >= 2:
             raise DataError(
                 f"lms with rate={self.rate:g} overshoots: from 2 on a step moves past its row. Use 1 or less"

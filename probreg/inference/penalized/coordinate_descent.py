@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_fields
+from probreg.arguments.scalars import Positive
 from probreg.errors import NotConverged
 from probreg.inference.base import (
     METHODS,
@@ -20,8 +20,6 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
-    unsupported_kinds,
 )
 from probreg.inference.modes.reduced_squares import (
     ReducedSquares,
@@ -319,15 +317,8 @@ class CoordinateDescent(Method):
     likelihood = Gaussian
     prior = (Laplace, ElasticNet, GroupLaplace, Normal)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
-        reason = (
-            unsupported_kinds(self, model)
-            or without_kinks(self, model)
-            or bounded_aux(self, model)
-        )
+        reason = without_kinks(self, model)
         if reason:
             return reason
         if model.joint.normal_columns(ProximalPrior) is None:

@@ -31,6 +31,7 @@ from scipy.linalg import (
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
+from probreg.inference.covariance import root_of_square
 from probreg.inference.penalized.kinks import EPS, ROUNDING, Certificate, KinkProblem
 from probreg.linalg import (
     inverse_upper,
@@ -63,7 +64,7 @@ class ByColumns:
             self.weight
         )
         if P.any():
-            F = merge(F, square_root(P))
+            F = merge(F, root_of_square(P).T)
         if not F.any():
             raise Incompatible(
                 "no row has a weight, and all columns have flat priors: there is nothing to fit"
@@ -146,15 +147,6 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
         return x[:m], x[m:]
 
     return solve
-
-
-def square_root(P: Array) -> Array:
-    """A square root R of the positive semidefinite P, R'R = P."""
-    diagonal = np.diagonal(P)
-    if np.count_nonzero(P) == np.count_nonzero(diagonal):
-        return np.diag(np.sqrt(diagonal))
-    values, vectors = np.linalg.eigh(P)
-    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
 
 @dataclass(eq=False)

@@ -26,6 +26,7 @@ from probreg.inference.base import Array
 from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.likelihoods.base import ValueGradHessian
 from probreg.linalg import weighted_gram
 from probreg.model.likelihood_sums import COMPILED
 from probreg.model.model import LocalModel, Model, prior_derivatives
@@ -244,24 +245,20 @@ class LeftOutParts:
     def _scores(self, eta: Array, aux: Mapping[str, float]) -> Array:
         """d log p_i / d z_i (n, m + a), without weights."""
         if self.model.unknown:
-            return self._derivatives(eta, aux)[1]
+            return self._derivatives(eta, aux).gradient
         likelihood, design = self.model.likelihood, self.model.design
         assert isinstance(likelihood, SmoothLikelihood)  # checked in `of`
         values = likelihood.at_rows(self.model.fixed, design.precision)
         return likelihood.score(design.observed, eta, **values)
 
-    def _derivatives(
-        self, eta: Array, aux: Mapping[str, float]
-    ) -> tuple[Array, Array, Array]:
+    def _derivatives(self, eta: Array, aux: Mapping[str, float]) -> ValueGradHessian:
         """log p_i (n,) with gradient and negative Hessian over z_i, without weights."""
-        likelihood, design = self.model.likelihood, self.model.design
-        assert isinstance(likelihood, SmoothLikelihood)  # checked in `of`
-        m = self.model.shape[1]
-        places = [likelihood.nuisance.index(name) for name in self.model.unknown]
-        pick = [*range(m), *(m + i for i in places)]
-        values = likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
-        value, g, h = likelihood.value_grad_hessian(design.observed, eta, **values)
-        return value, g[:, pick], h[:, pick][:, :, pick]
+        model, design = self.model, self.model.design
+        assert isinstance(model.likelihood, SmoothLikelihood)  # checked in `of`
+        values = {**model.fixed, **aux}
+        return model.likelihood.derivatives_over(
+            model.unknown, design.observed, eta, values, design.precision
+        )
 
     def _gradient(self, g: Array, rows: slice) -> Array:
         """sum_i J_i'g_i (k + a,) for g (n, m + a)."""

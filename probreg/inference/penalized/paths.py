@@ -342,7 +342,8 @@ def _spectrum(model: Model) -> tuple[float, float]:
     best determined direction to the data, and 1 % of the least determined one to the
     prior; at most eight decades apart."""
     beta = np.zeros(model.shape)
-    if model.design.n < model.shape[0] and (wide := rotate_to_rows(model)) is not None:
+    wide = rotate_to_rows(model)
+    if wide is not None:
         # the other directions have the eigenvalue 0
         model = wide.model
         beta = wide.start(beta)

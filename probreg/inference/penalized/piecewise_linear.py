@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from probreg.arguments.scalars import Count, Positive, check_fields
+from probreg.arguments.scalars import Count, Positive
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
@@ -21,10 +21,9 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
     sigma_note,
-    unsupported_kinds,
 )
+from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.epochs import estimated_aux
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import (
@@ -85,9 +84,6 @@ class InteriorPoint(Method):
     likelihood = PiecewiseLinearLikelihood
     prior = GaussianPrior
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
         if model.design.n:
             absent = None
@@ -95,7 +91,7 @@ class InteriorPoint(Method):
             absent = (
                 f"interior_point takes rows in memory, and {model.design.rows_needed}"
             )
-        return unsupported_kinds(self, model) or bounded_aux(self, model) or absent
+        return search_obstacle(self, model) or absent
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return certified_solution(

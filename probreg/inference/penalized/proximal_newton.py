@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
+from probreg.arguments.scalars import Count, Matrix, Positive
 from probreg.errors import NotConverged
 from probreg.inference.base import (
     METHODS,
@@ -12,13 +12,11 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
     log_names,
     sigma_note,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import open_directions
+from probreg.inference.modes.closed_form import open_directions, search_obstacle
 from probreg.inference.modes.existence import (
     Divergence,
     find_divergence,
@@ -84,15 +82,8 @@ class ProximalNewton(Method):
     likelihood = SmoothLikelihood
     prior = (SmoothPrior, ProximalPrior)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
-        return (
-            unsupported_kinds(self, model)
-            or without_kinks(self, model)
-            or bounded_aux(self, model)
-        )
+        return without_kinks(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         search = SearchCoordinates(model)
@@ -110,9 +101,11 @@ class ProximalNewton(Method):
 
 
 def without_kinks(method: Method, model: Model) -> str | None:
-    """Return a message if the log posterior is smooth, so that newton applies."""
-    if has_nonsmooth_terms(model):
-        return None
+    """Return why a search for a mode at kinks does not apply, such as for a smooth log
+    posterior."""
+    reason = search_obstacle(method, model)
+    if reason is not None or has_nonsmooth_terms(model):
+        return reason
     return f"{method.name} needs priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
 
 
@@ -150,8 +143,7 @@ def kinked_solution(
     """Return a mode under a prior with kinks as a solution without covariance, with
     unidentified flat columns marked."""
     cause: Separation | Divergence | None
-    is_regular = status is Status.CONVERGED and steps < 15
-    cause, _ = find_separation(model, beta, is_regular=is_regular)
+    cause, _ = find_separation(model, beta, status, steps)
     if cause is None:
         cause = _find_divergence(model, beta, aux)
     solution = mode_solution(

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
+from probreg.arguments.scalars import Count, Limit, Number, Positive
 from probreg.errors import NotConverged, Remedy
 from probreg.inference.base import (
     METHODS,
@@ -28,13 +28,10 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
-    improper_aux,
     sigma_note,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.modes.closed_form import jeffreys_obstacle
+from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.peaks import Peak, find_peaks, notes_of_modes
 from probreg.inference.modes.separation import separation
 from probreg.inference.notes import Note, Severity, Topic, routine_note
@@ -203,20 +200,12 @@ class Importance(Method):
     prior = SmoothPrior
     target = "posterior"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
         if isinstance(model.likelihood, ProximalLikelihood) and not model.joint.of_kind(
             GaussianPrior
         ):
             return f"importance needs flat or normal priors with the {model.likelihood.name} likelihood; use nuts"
-        return (
-            unsupported_kinds(self, model)
-            or bounded_aux(self, model)
-            or improper_aux(self, model)
-            or jeffreys_obstacle(model, self.name)
-        )
+        return search_obstacle(self, model)
 
     @property
     def points(self) -> int:

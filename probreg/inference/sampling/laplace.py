@@ -5,20 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Positive, check_fields
+from probreg.arguments.scalars import Count, Positive
 from probreg.inference.base import (
     METHODS,
     Draws,
     Method,
     Solution,
     Status,
-    bounded_aux,
     chains_of,
-    improper_aux,
     sigma_note,
-    unsupported_kinds,
 )
-from probreg.inference.modes.closed_form import jeffreys_obstacle
+from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.peaks import (
     SHARE,
     Peak,
@@ -145,27 +142,17 @@ class LaplaceApproximation(Method):
     prior = SmoothPrior
     target = "posterior"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def obstacle(self, model: Model) -> str | None:
         if isinstance(model.likelihood, ProximalLikelihood):
             return (
                 f"laplace needs second derivatives at the mode, and the {model.likelihood.name} likelihood has kinks without them: "
                 "use importance or nuts"
             )
-        return (
-            unsupported_kinds(self, model)
-            or bounded_aux(self, model)
-            or improper_aux(self, model)
-            or jeffreys_obstacle(model, self.name)
-        )
+        return search_obstacle(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (
-            model.design.n < model.shape[0]
-            and (wide := rotate_to_rows(model)) is not None
-        ):
+        wide = rotate_to_rows(model)
+        if wide is not None:
             solution, unit = self._solve(wide.tilted_model, rng)
             beta, log_w = wide.draws(solution, unit if wide.relative else 1.0, rng)
             draws = solution.posterior

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Fraction, check_fields
+from probreg.arguments.scalars import Count, Flag, Fraction
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     METHODS,
@@ -117,9 +117,6 @@ class NUTS(Method):
     name = "nuts"
     target = "posterior"
     makes_chains = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
         if model.joint.contrast is not None:

@@ -119,16 +119,17 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     beta = theta[: p * m].reshape(p, m)
     aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
     width = likelihood.width
-    nuisance = [width + likelihood.nuisance.index(a) for a in model.unknown]
     with np.errstate(all="ignore"):
         eta = plus_offset(d.X @ beta, d.offset)
-        log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **aux)
-    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :width]).ravel(), g[:, nuisance].sum(0)]
+        log_p, g, _ = likelihood.derivatives_over(
+            model.unknown, d.observed, eta, aux, None
+        )
+    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :width]).ravel(), g[:, width:].sum(0)]
     g = np.abs(g)
     sizes = np.abs(np.asarray(d.X)).T @ g[:, :width]
     if isinstance(d.X, PredictorColumns):
         sizes = d.X.pick(sizes)
-    size = np.r_[np.abs(log_p).sum(), sizes.ravel(), g[:, nuisance].sum(0)]
+    size = np.r_[np.abs(log_p).sum(), sizes.ravel(), g[:, width:].sum(0)]
     part = replace(model, design=d)
     slopes = np.zeros(len(theta))
     value = sum_of_rows(part, RowArrays.of(part))(theta, aux, slopes)

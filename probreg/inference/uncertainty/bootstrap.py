@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Several, Workers, check_fields
+from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
 from probreg.data.unwritten import LazyColumns, beside_groups
 from probreg.errors import Incompatible, ProbregError
@@ -241,9 +241,6 @@ class Bootstrap(Method):
 
     name = "bootstrap"
     in_memory = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
         method = METHODS.resolve(self.method)

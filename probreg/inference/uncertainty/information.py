@@ -163,16 +163,17 @@ class Estimate:
         )  # checked in `estimate_of`
         likelihood = self.model.likelihood
         beta = self.solution.beta
-        m = likelihood.width
-        pick = (
-            *range(m),
-            *(m + likelihood.nuisance.index(a) for a in self.model.unknown),
-        )
         design = self.model.design
         sampled = design.weight_kind == "sampling"
         labels = design.labels if design.n else None
         return BlockEstimate(
-            likelihood, design.frame, beta, self.aux_values, pick, sampled, labels
+            likelihood,
+            design.frame,
+            beta,
+            self.aux_values,
+            self.model.unknown,
+            sampled,
+            labels,
         )
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
@@ -351,7 +352,7 @@ class BlockEstimate:
     basis: Frame
     beta: Array  # (p, m)
     aux_values: dict[str, float]
-    pick: tuple[int, ...]  # indices of estimated entries of (eta, log aux)
+    unknown: tuple[str, ...]  # the estimated nuisance parameters
     sampled: bool = False  # sampling weights multiply the score of one row; they are not frequencies
     labels: Array | None = None  # names of rows in memory, if any
 
@@ -390,15 +391,15 @@ class RowDerivatives:
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        likelihood = self.at.likelihood
-        gradient = likelihood.value_grad_hessian(
-            self.block.y, self.eta, **self.aux_values
+        likelihood, block = self.at.likelihood, self.block
+        gradient = likelihood.derivatives_over(
+            self.at.unknown, block.y, self.eta, self.at.aux_values, block.precision
         ).gradient
         if isinstance(likelihood, PiecewiseLinearLikelihood):
             gradient[:, 0] = likelihood.score_at_kinks(
-                self.block.y, self.eta, **self.aux_values
+                block.y, self.eta, **self.aux_values
             )
-        return gradient[:, self.at.pick]
+        return gradient
 
     @cached_property
     def mean_of_squares(self) -> Array | float:
@@ -490,9 +491,8 @@ def standardised_information(
 ) -> Array:
     """Return the expected information of the rows over vec(gamma), (p m, p m)."""
     assert isinstance(model.likelihood, DifferentiableLikelihood)
-    every = tuple(range(model.likelihood.width))
     values = {**model.fixed, **aux}
-    at = BlockEstimate(model.likelihood, model.design.frame, beta, values, every)
+    at = BlockEstimate(model.likelihood, model.design.frame, beta, values, ())
     (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
     return np.asarray(information)
 
