@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import exprel
 
 from probreg.comparison.attribution import (
     Explanation,
     explain_fits,
-    expm1_over_x,
     missing_estimate,
     setting_text,
     share_text,
@@ -156,7 +156,7 @@ class _PairCauses:
         if of_width is not None and z * abs(widening) > least_share * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
         # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
-        z *= float(expm1_over_x(np.nan_to_num(row["log_se_ratio"].values) + widening))
+        z *= float(exprel(np.nan_to_num(row["log_se_ratio"].values) + widening))
         sizes = {}
         for cause, (shift, log_se) in shares.items():
             wider = np.nan_to_num(log_se) + (widening if cause == of_width else 0.0)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from scipy.special import exprel
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
@@ -96,7 +97,7 @@ class Explanation(PrintsTable):
         )
         z = 1.96  # standard errors between an estimate and the end of its interval
         return (
-            abs(shift) + z * abs(log_se) * expm1_over_x(ratio.values)[:, None]
+            abs(shift) + z * abs(log_se) * exprel(ratio.values)[:, None]
         ).to_pandas()
 
     def largest(self, param: str) -> str:
@@ -220,16 +221,6 @@ def format_share(value: float) -> str:
     """
     text = f"{value:+.3f}"
     return "0" if float(text) == 0.0 else text
-
-
-def expm1_over_x(log_ratio: Array) -> Array:
-    """Return (r - 1) / log r for r, the ratio of two widths: the factor from a share of log r to relative widening.
-
-    >>> expm1_over_x(np.array([0.0, np.log(3.0)])).round(3)
-    array([1.  , 1.82])
-    """
-    safe = np.where(log_ratio == 0.0, 1.0, log_ratio)
-    return np.where(log_ratio == 0.0, 1.0, np.expm1(safe) / safe)
 
 
 @check_arguments

@@ -24,7 +24,7 @@ from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments
-from probreg.data.rows import full_weights, minus_offset, some_rows
+from probreg.data.rows import full_weights, minus_offset, plus_offset, some_rows
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
@@ -356,6 +356,10 @@ class Design(PrintsLines):
         return Block(
             self.X, self.observed, self.weights, self.offset, precision=self.precision
         )
+
+    def eta(self, beta: Array) -> Array:
+        """Return X beta + offset, (..., n, m) for beta (..., p, m)."""
+        return plus_offset(self.X @ beta, self.offset)
 
     @property
     def has_weights(self) -> bool:

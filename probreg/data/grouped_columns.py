@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data.terms.grouped import GroupedTerm
+from probreg.linalg import row_slices
 
 Array = np.ndarray
 
@@ -175,8 +176,7 @@ class ArrowColumns(NamedTuple):
         n = len(self.dense)
         leverages = np.empty(n)
         size = 8192  # rows at a time, because each row needs a part of a matrix
-        for start in range(0, n, size):
-            rows = slice(start, min(start + size, n))
+        for rows in row_slices(n, size):
             leverages[rows] = self.part(rows)._leverage_from_blocks(
                 blocks, border, corner
             )

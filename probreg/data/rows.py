@@ -12,7 +12,7 @@ from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import DataTable, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, Remedy, such_rows
-from probreg.system.terminal import few_names
+from probreg.system.terminal import few_names, shorten_names
 
 Array = np.ndarray
 
@@ -63,12 +63,8 @@ def own_labels(data: Any, n: int) -> np.ndarray:
 def labels(table: DataTable, positions: Iterable[int], limit: int = 5) -> str:
     """Format the row labels at some positions: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
-    listed = ", ".join(str(table.rows[i]) for i in where[:limit])
-    if len(where) > limit:
-        remainder = f" and {len(where) - limit} more"
-    else:
-        remainder = ""
-    return f"row{'s' * (len(where) > 1)} {listed}{remainder}"
+    listed = shorten_names(map(str, table.rows[where]), limit)
+    return f"row{'s' * (len(where) > 1)} {listed}"
 
 
 def require(table: DataTable, names: Iterable[str]) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.rows import own_labels, plus_offset, some_rows, times_weights
+from probreg.data.rows import own_labels, some_rows, times_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
-from probreg.fits.prediction import row_slices
 from probreg.inference import Draws, Solution
 from probreg.inference.base import (
     has_effects,
@@ -27,7 +26,7 @@ from probreg.inference.base import (
 from probreg.inference.reported import ReportedParameters, draws_at
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import OfTrials
-from probreg.linalg.blocks import on_all_cores
+from probreg.linalg import on_all_cores, row_slices
 from probreg.model.drawn_prior import (
     blocks_given_scales,
     log_prior_of_draws,
@@ -428,7 +427,7 @@ def _row_groups(
         replicates = np.empty(response_shape)
         rng = np.random.default_rng([seed, 1])
         for c in range(chains):
-            eta = plus_offset(design.X @ draws["beta"][c], design.offset)
+            eta = design.eta(draws["beta"][c])
             aux = {a: draws[a][c][:, None] for a in model.unknown}
             aux_rows = likelihood.at_rows({**model.fixed, **aux}, design.precision)
             y = likelihood.sample(rng, eta, **aux_rows, **model.given(design))

@@ -12,7 +12,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.fits.inference_data import densities_of_observations
-from probreg.linalg.blocks import on_all_cores
+from probreg.linalg import on_all_cores, row_slices
 
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
@@ -87,9 +87,7 @@ def _leave_out(
             log_lik(rows), correction, M, z, *statistics[:, rows], log_w[rows]
         )
 
-    on_all_cores(
-        part, [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    )
+    on_all_cores(part, row_slices(n, size))
     return LeftOutRows(statistics[0], statistics[1], statistics[2], log_w)
 
 

@@ -41,7 +41,7 @@ from probreg.likelihoods import (
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.likelihoods.quantities import Quantity, RowQuantity
-from probreg.linalg import on_all_cores, one_blas_thread
+from probreg.linalg import on_all_cores, one_blas_thread, row_slices
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
 from probreg.model.off_span import (
@@ -312,11 +312,6 @@ def _with_residual(
     return replace(p, eta=eta, aux=aux, share=share)
 
 
-def _eta(design: Design, beta: Array) -> Array:
-    eta = design.X @ beta
-    return plus_offset(eta, design.offset)
-
-
 @one_blas_thread()
 def predict(
     model: Model,
@@ -415,7 +410,7 @@ def _exact_prediction(
     s^2 is the unbiased variance of least squares (nan where no degrees of freedom are left), b/a of a conjugate
     posterior, or the given sigma^2, with normal quantiles.
     """
-    mean = _eta(design, solution.beta)[:, 0]
+    mean = design.eta(solution.beta)[:, 0]
     df = solution.df
     s2 = _noise_square(model, solution)
     variance = solution.scale.of_rows(design.X)[:, 0, 0]
@@ -499,7 +494,7 @@ def _of_nodes(
         [plus_offset(row[:, None], design.offset) for row in conditional.mean]
     )
     sd = conditional.sd
-    mean = _eta(design, solution.beta)[:, 0]
+    mean = design.eta(solution.beta)[:, 0]
     share = nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
@@ -539,7 +534,7 @@ def _of_draws(
     is_linear = quantity.link is IDENTITY
     if atoms.off is None and is_linear and np.array_equal(means, p.eta[..., 0]):
         # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
-        mean = _eta(design, solution.beta)[:, 0]
+        mean = design.eta(solution.beta)[:, 0]
     if prob is None:
         return Prediction({"mean": mean, "error": error})
     interval = equal_tail(means, prob)
@@ -580,7 +575,7 @@ def _point_mean(
     """Return the plug-in mean; for a process with a nonlinear link it is averaged over the residual."""
     block_size = 1000  # rows in one block of means over nodes
     aux = _aux_of_rows(model, solution, design)
-    eta = _eta(design, solution.beta)
+    eta = design.eta(solution.beta)
     mean = quantity.mean(eta, **aux)
     off = off_span_of(model, solution)
     if off is None or quantity.link is IDENTITY:
@@ -596,11 +591,6 @@ def _point_mean(
         atom = Predictive(model.likelihood, eta[None, part], aux_part)
         mean[part] = _with_residual(model, atom, variance[:, part], rng).mean(quantity)
     return mean
-
-
-def row_slices(n: int, size: int) -> list[slice]:
-    """Split n rows into slices of `size`; one empty slice for n = 0."""
-    return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
 
 
 def _has_new_distribution(model: Model, solution: Solution, quantity: Quantity) -> bool:
@@ -725,7 +715,7 @@ def _error_and_interval(
 ) -> tuple[Array, tuple[Array, Array]]:
     """Return the standard error of the quantity by the delta method, and its Wald interval on the link scale, nan without a probability."""
     centre, J, over_aux = quantity.link_mean_and_slope(
-        _eta(design, solution.beta), **_aux_of_rows(model, solution, design)
+        design.eta(solution.beta), **_aux_of_rows(model, solution, design)
     )
     A = solution.scale.over_further(over_aux, aux_names(model.likelihood))
     variance = _variance(design.X, solution.scale, J, A)

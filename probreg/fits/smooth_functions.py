@@ -20,7 +20,7 @@ from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import one_blas_thread
+from probreg.linalg import evenly_spaced, one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.drawn_process import DrawnProcess
 from probreg.model.hyperparameters import hyper_names
@@ -28,6 +28,7 @@ from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
+_DRAWS = 4000  # largest number of posterior draws of a band
 POINTS = {1: 200, 2: 40}  # number of points along each input, by the number of inputs
 
 
@@ -236,7 +237,14 @@ def _compute_band(
     every: tuple[Any, ...] = () if off is None else off.processes
     processes = [p for p in every if p.key == function.term_name]
     if processes and isinstance(processes[0], DrawnProcess):
-        process = _thin_process(processes[0])
+        process = processes[0]
+        chosen = evenly_spaced(len(process.table), _DRAWS)
+        process = replace(
+            process,
+            amplitude=process.amplitude[chosen],
+            table=process.table[chosen],
+            at_rows=process.at_rows[chosen],
+        )
         sums = process.sums(function.sums_at(x, ends), rng)
         band = _band_of(np.einsum("snm,km->ksn", sums, contrasts), prob)
         return band, "posterior draws"
@@ -260,7 +268,7 @@ def _compute_band(
         scale = np.column_stack(scales)
     if solution.draws is not None:
         beta = solution.draws.flat["beta"]
-        chosen = _evenly_spaced(len(beta))
+        chosen = evenly_spaced(len(beta), _DRAWS)
         beta = beta[chosen][:, function.at]
         f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
         if root.size:
@@ -274,22 +282,6 @@ def _compute_band(
     left_out = left_out.reshape(len(contrasts), len(C), -1)
     band = _of_normal(solution, function.at, C, contrasts, prob, left_out, rng)
     return band, "normal, given the scales"
-
-
-def _evenly_spaced(draws: int) -> Array:
-    """Return the numbers of at most 4,000 draws, evenly spaced."""
-    most_draws = 4000
-    return np.unique(np.linspace(0, draws - 1, min(draws, most_draws)).astype(int))
-
-
-def _thin_process(process: DrawnProcess) -> DrawnProcess:
-    chosen = _evenly_spaced(len(process.table))
-    return replace(
-        process,
-        amplitude=process.amplitude[chosen],
-        table=process.table[chosen],
-        at_rows=process.at_rows[chosen],
-    )
 
 
 def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array:

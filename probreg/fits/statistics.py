@@ -10,7 +10,6 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Probability, Word, check_arguments
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
-from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
@@ -335,8 +334,7 @@ class FitStatistics(Fitted):
         require_rows_and_estimate(self)
         design = self.model.design
         likelihood = self.model.likelihood
-        eta = plus_offset(design.X @ self.solution.beta, design.offset)
-        mean = likelihood.mean(eta, **self.aux)
+        mean = likelihood.mean(design.eta(self.solution.beta), **self.aux)
         coords: dict[str, Any] = {"obs": row_labels(None, design)}
         if mean.ndim == 2:
             coords["level"] = [str(v) for v in likelihood.levels]

@@ -17,6 +17,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
 from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.linalg import evenly_spaced
 from probreg.linalg.lazy_array import LazyArray
 
 # distinct rows up to which the default basis is exact: its eigenvectors take a few seconds
@@ -257,7 +258,7 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
     ]
     if not kernel.stationary or not lengths:
         return
-    probes = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 50)).astype(int))
+    probes = evenly_spaced(len(rows), 50)
     for targets in (rows[probes], rows):
         R = kernel.matrix(RowPairs(rows[probes], targets)) / kernel.bound
         R = R[(rows[probes][:, None] != targets[None]).any(-1)]

@@ -12,6 +12,7 @@ from probreg.arguments.scalars import Number, shown_value, whole_number
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs, refuse_indefinite
+from probreg.linalg import evenly_spaced, row_slices
 
 Degree = Annotated[int, whole_number(1, 50)]
 Offset = Annotated[
@@ -118,7 +119,7 @@ class CustomFunction(CovarianceFunction):
 
     def matrix(self, pairs: RowPairs) -> Array:
         if pairs.aligned:
-            places = [slice(i, i + 64) for i in range(0, len(pairs.x), 64)]
+            places = row_slices(len(pairs.x), 64)
             return np.concatenate(
                 [
                     np.diagonal(self._call_function(pairs.x[p], pairs.z[p]))
@@ -127,10 +128,9 @@ class CustomFunction(CovarianceFunction):
             )
         K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
-            checked_rows = np.unique(
-                # rows whose matrix is checked for its least eigenvalue: a second or two of work
-                np.linspace(0, len(K) - 1, min(len(K), 2000)).astype(int)
-            )
+            checked_rows = evenly_spaced(
+                len(K), 2000
+            )  # the least eigenvalue of more rows takes over two seconds
             refuse_indefinite(
                 K
                 if len(checked_rows) == len(K)

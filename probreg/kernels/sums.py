@@ -4,7 +4,6 @@ A sum l(f) = sum_k c_k f(x_k) has, given the columns, the covariance sum_kl c_k 
 far from the covariance of independent rows: f(10) - f(10.1) of a smooth process is nearly known even if f(10) is not.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.kernels.basis import KernelBasis
 from probreg.kernels.pairs import Array, RowPairs, pivoted_root
+from probreg.linalg import row_slices
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
 _NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
@@ -77,7 +77,7 @@ class RowSums:
         # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
         total = np.zeros(self.n)
         explained = np.zeros(self.n)
-        for part in _block_slices(self.n):
+        for part in row_slices(self.n, _BLOCK):
             c = self.coefficients[part]
             x = self.rows[part]
             for k in range(c.shape[1]):
@@ -105,11 +105,6 @@ class RowSums:
         return rows, csc_array(
             (self.coefficients[i, k], (i, place.ravel())), shape=(self.n, len(rows))
         )
-
-
-def _block_slices(n: int) -> Iterator[slice]:
-    for i in range(0, n, _BLOCK):
-        yield slice(i, min(i + _BLOCK, n))
 
 
 def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
@@ -144,9 +139,9 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
     E = W.shape[0]
     total = np.zeros((E, E))
     across = np.zeros((E, basis.size))
-    for i in _block_slices(len(points)):
+    for i in row_slices(len(points), _BLOCK):
         across += W[:, i] @ basis.phi(points[i])
-        for j in _block_slices(len(points)):
+        for j in row_slices(len(points), _BLOCK):
             if j.start >= i.start:
                 # W_i K_ij W_j', and its transpose for the block on the other side
                 part = np.asarray(

@@ -11,11 +11,13 @@ from probreg.linalg.arrow import (
     solve_blocks as solve_blocks,
 )
 from probreg.linalg.blocks import (
+    evenly_spaced as evenly_spaced,
     limit_threads as limit_threads,
     map_blocks as map_blocks,
     on_all_cores as on_all_cores,
     one_blas_thread as one_blas_thread,
     row_blocks as row_blocks,
+    row_slices as row_slices,
     sum_over_blocks as sum_over_blocks,
     threads as threads,
     weighted_gram as weighted_gram,

@@ -25,9 +25,26 @@ def row_blocks(n: int, width: int) -> list[slice]:
     """
     size = 2**18  # numbers in one block of rows: 2 MB, the size of a core's caches
     rows = min(max(size // max(width, 1), 1024), 16384)
-    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)] or [
-        slice(0, 0)
-    ]
+    return row_slices(n, rows)
+
+
+def row_slices(n: int, size: int) -> list[slice]:
+    """Split n rows into slices of at most `size` rows; one empty slice for n = 0.
+
+    >>> row_slices(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    starts = range(0, max(n, 1), size)
+    return [slice(i, min(i + size, n)) for i in starts]
+
+
+def evenly_spaced(count: int, limit: int) -> Array:
+    """Return at most `limit` evenly spaced numbers from 0 to count - 1, both ends among them.
+
+    >>> evenly_spaced(10, 4)
+    array([0, 3, 6, 9])
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).astype(int))
 
 
 def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:

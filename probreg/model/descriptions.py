@@ -22,7 +22,7 @@ from probreg.priors.gaussian_process import ProcessPrior
 from probreg.priors.joint import BlockPrior, columns_called, first_of
 from probreg.priors.location_scale import LocationScale
 from probreg.priors.text import WEAK, WEAK_FACTOR
-from probreg.system.terminal import few_names
+from probreg.system.terminal import few_names, shorten_names
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
 
@@ -233,7 +233,6 @@ def describe_rows(design: Design) -> str:
 
 def describe_weak_prior(model: Any) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
-    max_scales = 5  # in a print
     d = model.design
     scales = [
         f"{d.columns[j]} {s:.3g}"
@@ -243,9 +242,7 @@ def describe_weak_prior(model: Any) -> list[str]:
     ]
     if not scales:
         return []
-    shown = ", ".join(scales[:max_scales])
-    if len(scales) > max_scales:
-        shown += f" and {len(scales) - max_scales} more"
+    shown = shorten_names(scales, 5)
     noisy = model.likelihood.noise_scale is not None
     unit = f" sd({d.response})" * noisy
     return [f"weak prior: normal with scale {WEAK_FACTOR:g}{unit}/sd(x): {shown}"]

@@ -39,7 +39,7 @@ from probreg.data import (
 from probreg.data.censoring import CensoredResponse
 from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
-from probreg.data.rows import own_labels, plus_offset
+from probreg.data.rows import own_labels
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import (
@@ -407,6 +407,18 @@ class Model(FromData, NamesPeers):
         frozen = self.with_prior(mapping_of(self.joint.blocks, columns))
         return replace(frozen, scales_compared=self.scales_compared)
 
+    @property
+    def stated_priors(self) -> tuple[Prior, ...]:
+        """The priors of the coefficients as they were stated."""
+        if isinstance(self.prior, Prior):
+            return (self.prior,)
+        return tuple(self.prior.values())
+
+    @property
+    def has_relative_prior(self) -> bool:
+        """Whether a prior is relative to the rows, and changes without one of them."""
+        return any(prior.data_dependent for prior in self.stated_priors)
+
     @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Names of the nuisance parameters that are estimated."""
@@ -573,8 +585,7 @@ class Model(FromData, NamesPeers):
             Where the rows are not in memory.
         """
         self.design.need_rows("the linear predictor of every row")
-        eta = self.design.X @ self._as_coefficients(beta)
-        return plus_offset(eta, self.design.offset)
+        return self.design.eta(self._as_coefficients(beta))
 
     def _as_coefficients(self, beta: Any, *, draws: bool = True) -> Array:
         """Return coefficients as an array (..., p, m), from such an array, a flat vector or `fit.coef`.

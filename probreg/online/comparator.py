@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, rel_entr, softmax
 
-from probreg.linalg import merge
+from probreg.linalg import evenly_spaced, merge
 from probreg.online.updates import Array, Geometry
 
 
@@ -105,9 +105,7 @@ def widest_margin(X: Array, y: Array) -> Array | None:
     if size == 0:
         return None
     Z = Z / size
-    active = np.unique(
-        np.linspace(0, len(Z) - 1, min(len(Z), 4 * X.shape[1] + 20)).astype(int)
-    )
+    active = evenly_spaced(len(Z), 4 * X.shape[1] + 20)
     while True:
         u = _shortest(Z[active])
         if u is None:

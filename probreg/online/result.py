@@ -13,7 +13,7 @@ from probreg.online.guarantee import Guarantee
 from probreg.online.kernel_theorems import guarantee_of
 from probreg.online.rounds import Rounds
 from probreg.online.updates import Array
-from probreg.system.terminal import clean_lines
+from probreg.system.terminal import clean_lines, shorten_names
 from probreg.tables.render import notebook_html
 
 # a share of the rounds
@@ -71,10 +71,7 @@ class Run(Rounds):
         )
         if loss.labels.kind == "sign":
             losses += f"; {self.mistakes} mistakes"
-        shown = 6  # weights
-        weights = ", ".join(f"{v:.4g}" for v in w[:shown]) or "none"
-        if len(w) > shown:
-            weights += f" and {len(w) - shown} more"
+        weights = shorten_names([f"{v:.4g}" for v in w], 6) or "none"
         return [
             f"{title}: {self.status.value}",
             losses,

@@ -18,11 +18,11 @@ from probreg.fits.prediction import (
     few_rows,
     predictive,
     require_predictive,
-    row_slices,
     rows_without_estimate,
 )
 from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.linalg import row_slices
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 

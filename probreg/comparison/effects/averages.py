@@ -20,7 +20,7 @@ from probreg.fits.prediction import noise_of_scale, off_span_of
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods.links import Link
 from probreg.likelihoods.quantities import Quantity
-from probreg.linalg import on_all_cores
+from probreg.linalg import on_all_cores, row_slices
 from probreg.model.group_effects import GroupEffects
 from probreg.model.off_span import JointDraws, OffSpan
 from probreg.special import differentiate
@@ -236,8 +236,7 @@ def averages_of_draws(
     classes = 1 if quantity.has_scalar_mean else len(quantity.levels)
     size = max(1, block_size // (n * classes * width))
 
-    def part(start: int) -> list[Array]:
-        atoms = slice(start, start + size)
+    def part(atoms: slice) -> list[Array]:
         aux = {k: v[atoms] for k, v in draws.items()}
         beta = aux.pop("beta")
         jacobians: dict[int, Array] = {}
@@ -255,7 +254,7 @@ def averages_of_draws(
             averages.append(np.stack(means, 1))
         return averages
 
-    blocks = on_all_cores(part, range(0, len(draws["beta"]), size))
+    blocks = on_all_cores(part, row_slices(len(draws["beta"]), size))
     return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 

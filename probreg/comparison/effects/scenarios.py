@@ -14,6 +14,7 @@ from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGr
 from probreg.data import ArrayColumns, Design
 from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
+from probreg.data.formula.transforms import weighted_quantiles
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import all_close, combine_columns
@@ -451,26 +452,10 @@ def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
 
 def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
-        low, high = _weighted_quantiles(x, w, tails)
+        low, high = weighted_quantiles(x, w, np.array(tails))
         return low, high, f"{low:g} to {high:g}"
 
     return ends
-
-
-def _weighted_quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
-    """Return np.quantile of all observations, counting a row of weight w as w copies."""
-    order = np.argsort(x, kind="stable")
-    below = np.cumsum(w[order])
-    position = np.array(tails) * (below[-1] - 1.0)
-    low, high = (
-        x[order][
-            np.searchsorted(below, np.floor(position) + k, side="right").clip(
-                max=len(x) - 1
-            )
-        ]
-        for k in (0.0, 1.0)
-    )
-    return np.asarray(low + (position - np.floor(position)) * (high - low))
 
 
 NUMERIC: dict[str, Callable[[Array, Array], tuple[Any, Any, str]]] = {

@@ -22,7 +22,7 @@ from probreg.comparison.tuning.criteria import (
     row_losses,
 )
 from probreg.data import Design
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, such_rows
 from probreg.fits.leave_out.modes import (
     RowModes,
@@ -138,7 +138,7 @@ def held_out_losses(path: PathSolution, rows: Design, loss: LossName) -> Array:
     losses = np.full((len(path.scales), rows.n), np.nan)
     likelihood = path.base.likelihood
     for i in np.flatnonzero(found_modes(path)).tolist():
-        eta = plus_offset(rows.X @ path.beta[i], rows.offset)
+        eta = rows.eta(path.beta[i])
         losses[i] = row_losses(loss, likelihood, rows, eta, all_aux_at(path, i))
     return losses
 

@@ -50,6 +50,7 @@ from probreg.formula.terms import (
     taken_columns,
 )
 from probreg.formula.text import quote_name, shown_formula
+from probreg.system.terminal import shorten_names
 
 
 class Reading(NamedTuple):
@@ -326,7 +327,5 @@ def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False)
         return f"{start} every value is a number"
     if declared or len(levels) < 3 or 2 * len(odd) >= len(levels):
         return ""
-    few = ", ".join(map(repr, odd[:3])) + (
-        f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-    )
+    few = shorten_names(map(repr, odd), 3)
     return f"{start} all of its {len(levels)} values but {few} are numbers"

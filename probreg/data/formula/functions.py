@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data.design import Design
-from probreg.data.terms.process import ProcessTerm, evenly_spaced
+from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.smooths import Roughness
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
+from probreg.linalg import evenly_spaced
 
 Array = np.ndarray
 PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
@@ -110,9 +111,10 @@ class TermFunction:
         x = design.inputs.get(self.term_name)
         if x is None:
             return np.zeros((0, len(self.inputs)))
-        used = (design.X[:, self.at] != 0).any(1) if self.term.by else slice(None)
+        if self.term.by:
+            x = x[(design.X[:, self.at] != 0).any(1)]
         max_points = 5000  # of a rug plot
-        return evenly_spaced(x[used], max_points)
+        return x[evenly_spaced(len(x), max_points)]
 
 
 def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:

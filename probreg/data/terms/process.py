@@ -25,6 +25,7 @@ from probreg.kernels import (
     read_kernel,
 )
 from probreg.kernels.basis import DEFAULT_EXACT, distinct_rows
+from probreg.linalg import evenly_spaced
 
 Array = np.ndarray
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
@@ -224,12 +225,6 @@ def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFuncti
     return kernel.at(length=starting_length(x))
 
 
-def evenly_spaced(rows: Array, limit: int) -> Array:
-    """Return at most this many evenly spaced rows, the first and the last among them."""
-    places = np.linspace(0, len(rows) - 1, min(len(rows), limit))
-    return rows[np.unique(places.astype(int))]
-
-
 def starting_length(x: Array) -> float:
     """Return the start of a search for a length: the median distance of at most 1,000 distinct rows of x (n, d).
 
@@ -239,7 +234,8 @@ def starting_length(x: Array) -> float:
     from scipy.spatial.distance import pdist
 
     max_rows = 1000
-    rows = evenly_spaced(distinct_rows(x), max_rows)
+    rows = distinct_rows(x)
+    rows = rows[evenly_spaced(len(rows), max_rows)]
     if len(rows) > 1:
         return float(np.median(pdist(rows)))
     return 1.0

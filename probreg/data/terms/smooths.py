@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from probreg.errors import DataError
-from probreg.linalg import map_blocks, one_blas_thread
+from probreg.linalg import map_blocks, one_blas_thread, row_slices
 
 Array = np.ndarray
 
@@ -191,7 +191,7 @@ class ThinPlate(SmoothBasis):
             )  # blocks do not overlap
             return ()
 
-        map_blocks(fill, [slice(i, i + step) for i in range(0, len(x), step)])
+        map_blocks(fill, row_slices(len(x), step))
         return np.column_stack([_polynomials(standardised, self.degree)[:, 1:], range_])
 
 

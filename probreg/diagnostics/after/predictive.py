@@ -8,7 +8,6 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.blocks.stream import ahead
-from probreg.data.rows import plus_offset
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -40,7 +39,7 @@ from probreg.likelihoods import (
     StudentT,
 )
 from probreg.model.model import Model
-from probreg.system.terminal import format_p
+from probreg.system.terminal import format_p, shorten_names
 
 Array = np.ndarray
 
@@ -237,7 +236,7 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
         design = design.take(observation_rows(fit.model)[0])
     # replicates do not depend on the order of the rows
     design = design.take(canonical_order(design))
-    fitted = plus_offset(design.X @ fit.solution.beta, design.offset)
+    fitted = design.eta(fit.solution.beta)
     likelihood = fit.model.likelihood
     chosen = statistics(likelihood, fitted)
     sums = np.zeros((len(chosen), 3))
@@ -270,7 +269,7 @@ def _replicate_blocks(fit: Fit, design: Design) -> Iterator[tuple[Array, Array, 
     rng = np.random.default_rng([fit.seed, 4])
     parts = min(count, 1 + count * design.n // block_size)
     for indices in np.array_split(chosen, parts):
-        eta = plus_offset(design.X @ flat["beta"][indices], design.offset)
+        eta = design.eta(flat["beta"][indices])
         aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
         aux = likelihood.at_rows(aux, design.precision) | model.given(design)
         y = likelihood.drawn(likelihood.sample(rng, eta, **aux))
@@ -343,7 +342,6 @@ class LeaveOneOutDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
-        n_shown = 5  # rows in a sentence
         require_loo(fit)
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
@@ -356,9 +354,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
         order = bad[np.argsort(-k[bad])]
         # the label of the row behind every observation
         names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
-        first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:n_shown], order))
-        suffix = f" and {len(bad) - n_shown} more" if len(bad) > n_shown else ""
-        sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{suffix}. {score}"
+        listed = [f"{n} ({k[i]:.2f})" for n, i in zip(names, order)]
+        sentence = f"unreliable for row{'s' * (len(bad) > 1)} {shorten_names(listed, 5)}. {score}"
         remedy = "look at these rows and refit without them"
         if "log_q" in fit.solution.posterior.stats:
             remedy = f"fit with nuts first; then {remedy}"
@@ -412,7 +409,7 @@ def _left_out(
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
-    eta = plus_offset(rows.X @ beta, rows.offset)
+    eta = rows.eta(beta)
     parameters = likelihood.at_rows(parameters, rows.precision)
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
     w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)

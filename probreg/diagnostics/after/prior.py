@@ -25,6 +25,7 @@ from probreg.linalg.vec import vec_entries
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 from probreg.model.model import Model
 from probreg.priors import Flat
+from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
 
@@ -219,12 +220,11 @@ class PowerScalingDiagnostic(Diagnostic):
 
 
 def _list_parameters(table: Any) -> str:
-    first = [
+    listed = [
         f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
-        for name, row in table.head(5).iterrows()
+        for name, row in table.iterrows()
     ]
-    suffix = f" and {len(table) - 5} more" if len(table) > 5 else ""
-    return f"{', '.join(first)}{suffix} (sensitivities to prior and data)"
+    return f"{shorten_names(listed, 5)} (sensitivities to prior and data)"
 
 
 def conflict(shift: Array, prior: Array, data: Array) -> float:

@@ -10,7 +10,7 @@ from probreg.inference.modes.separation import Separation, separation as separat
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, Prior
 from probreg.priors.joint import Key
-from probreg.system.terminal import few_names
+from probreg.system.terminal import few_names, shorten_names
 
 
 @CHECKS.register
@@ -59,8 +59,7 @@ class SeparationCheck(Check):
         pairs = zip(result.labels, np.argwhere(result.not_estimable))
         names = [name for name, (j, _) in pairs if j != result.intercept]
         names = names or list(result.labels)
-        suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        sentence = f"{_describe(result)} by {', '.join(names[:5])}{suffix}: estimates are finite only because of the prior"
+        sentence = f"{_describe(result)} by {shorten_names(names, 5)}: estimates are finite only because of the prior"
         remedy = "report the prior, and how the estimates change under another one"
         return self.report(sentence, Verdict.WARNING, remedy, result.columns)
 

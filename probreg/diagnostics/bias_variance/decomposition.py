@@ -18,7 +18,6 @@ from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.bias_variance.truth import (
     Mean,
     Truth,
-    linear_predictor,
     linear_predictors,
     noise_variance,
     with_known_aux,
@@ -257,7 +256,7 @@ def decompose_linear(
         )
     # A^-1 = root root' and X'WX = R'R: Var g_i = sigma^2 |x_i'A^-1 R'|^2, and df = tr X A^-1 X'W = |R root|^2.
     R = np.asarray(design.moments.R, dtype=float)
-    fitted = linear_predictor(target, posterior.mean[:, None])[:, 0]
+    fitted = target.eta(posterior.mean[:, None])[:, 0]
     root = np.asarray(posterior.root, dtype=float)
     variance = sigma**2 * ((target.X @ root @ (R @ root).T) ** 2).sum(1)
     bias = fitted - f
@@ -376,7 +375,7 @@ def _check_method(method: Method, model: Model) -> Method:
 def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -> Array:
     """E[y] at the target rows; for an identity link the mean over draws is at the mean of the draws, with no error."""
     if model.likelihood.link is IDENTITY:
-        return linear_predictor(target, solution.beta)[:, 0]
+        return target.eta(solution.beta)[:, 0]
     return predictive(model, solution, target, spread=False, seed=seed).mean()
 
 

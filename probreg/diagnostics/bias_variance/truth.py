@@ -11,7 +11,6 @@ from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
 from probreg.data.formula.variables import variables
-from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -101,7 +100,7 @@ def linear_predictors(
         values = variables(target, x)
         return at_rows, _of_mean(truth.mean, values, likelihood, target.n)
     beta = as_coefficients(truth.mean, model)
-    return linear_predictor(design, beta), linear_predictor(target, beta)
+    return design.eta(beta), target.eta(beta)
 
 
 def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
@@ -121,7 +120,7 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
         target = target.at(x)
     beta = fit.solution.beta
     at_rows = fit.model.eta(beta)
-    at_target = linear_predictor(target, beta)
+    at_target = target.eta(beta)
     if ours == theirs or not ours.outcomes:
         return at_rows, at_target
     # another reference class
@@ -179,10 +178,6 @@ def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
             f"the true mean of row {bad[0]} is {mean[bad[0]]}, which no {likelihood.name} response has"
         )
     return eta
-
-
-def linear_predictor(design: Design, beta: Array) -> Array:
-    return plus_offset(design.X @ beta, design.offset)
 
 
 def noise_variance(

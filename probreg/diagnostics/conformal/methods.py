@@ -12,7 +12,6 @@ import numpy as np
 from probreg.arguments.scalars import Fraction, Seed, check_fields
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import Design
-from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy, such_rows
 from probreg.fits.fit import Fit, fit as refit
 from probreg.fits.inference_data import row_labels
@@ -30,6 +29,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.base import class_probabilities
+from probreg.linalg import row_slices
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
@@ -318,8 +318,8 @@ def blocks(
 ) -> Iterator[Design]:
     """Yield the rows in small parts, of at most `most_numbers` numbers held at once."""
     size = max(1, most_numbers // max(per_row, 1))
-    for start in range(0, max(design.n, 1), size):
-        yield design.take(slice(start, start + size))
+    for rows in row_slices(design.n, size):
+        yield design.take(rows)
 
 
 @KINDS.register
@@ -365,8 +365,8 @@ class JackknifePlus(ConformalMethod):
                 f"the jackknife+ needs columns that are not combinations of others: {combinations(posterior.rank, design.columns)}. "
                 "Drop one, give a prior, or use kind='split'"
             )
-        beta = posterior.mean
-        residual = design.observed - _predict_mean(design, beta)
+        beta = posterior.mean[:, None]
+        residual = design.observed - design.eta(beta)[:, 0]
         root = np.asarray(posterior.root, dtype=float)
         rows = design.X @ root
         one_minus_leverage = 1.0 - (rows**2).sum(1)
@@ -380,7 +380,7 @@ class JackknifePlus(ConformalMethod):
 
         def region(new: Design) -> Mapping[str, Array]:
             # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
-            mean = _predict_mean(new, beta)
+            mean = new.eta(beta)[:, 0]
             # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i)
             deleted = mean[:, None] - (new.X @ root) @ rows.T * without
             miss = np.abs(without)  # |e_i| / (1 - h_i)
@@ -424,10 +424,6 @@ def _require_linear_estimate(model: Model) -> None:
             "the jackknife+ has a closed form for flat priors, and for normal ones with fixed sigma or in units of sigma: use "
             "kind='split'"
         )
-
-
-def _predict_mean(design: Design, beta: Array) -> Array:
-    return plus_offset((design.X @ beta)[:, None], design.offset)[:, 0]
 
 
 @KINDS.register

@@ -19,7 +19,6 @@ from probreg.diagnostics.findings import NotApplicable
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
-from probreg.priors import Prior
 from probreg.scores.bounds import Bound
 from probreg.system.terminal import clean_lines
 
@@ -298,15 +297,6 @@ def flat_columns(fit: Fit) -> str:
     flat = np.flatnonzero(~fit.model.joint.informative)
     suffix = ", ..." if len(flat) > 3 else ""
     return ", ".join(fit.model.design.columns[j] for j in flat[:3]) + suffix
-
-
-def relative_prior(fit: Fit) -> bool:
-    """Return whether a prior is relative to the rows."""
-    prior = fit.model.prior
-    return any(
-        p.data_dependent
-        for p in ([prior] if isinstance(prior, Prior) else prior.values())
-    )
 
 
 def independent_rows(fit: Fit) -> Design:

@@ -21,7 +21,6 @@ from probreg.diagnostics.guarantee.judged import (
     Judged,
     flat_columns,
     mean_at,
-    relative_prior,
     scale_name,
 )
 from probreg.errors import DataError
@@ -201,7 +200,7 @@ def require_ridge(judged: Judged) -> None:
         )
     if not joint.gaussian or np.any(joint.center):
         raise NotApplicable("the prior is not normal about zero on every column")
-    if relative_prior(judged.fit):
+    if judged.fit.model.has_relative_prior:
         raise NotApplicable(
             "the prior is relative to these rows: give it on the raw columns"
         )
@@ -368,7 +367,7 @@ def require_stated_prior(judged: Judged) -> None:
     flat = flat_columns(fit)
     if flat:
         raise NotApplicable(f"the divergence from the flat prior of {flat} is infinite")
-    if not (joint.gaussian and joint.proper) or relative_prior(fit):
+    if not (joint.gaussian and joint.proper) or fit.model.has_relative_prior:
         raise NotApplicable("the prior is not a normal one on the raw columns")
     if ratios or judged.chosen_from is None:
         raise NotApplicable(

@@ -34,6 +34,7 @@ from probreg.inference.covariance import (
 )
 from probreg.inference.penalized.degrees import prior_given
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
+from probreg.linalg import evenly_spaced
 from probreg.model.group_effects import GroupEffects
 from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model
@@ -173,7 +174,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
         if isinstance(b.prior, HierarchicalPrior)
     ]
     scale_draws = 1000  # draws of the scales that are weighted
-    for s in _spread_numbers(len(draws["beta"]), scale_draws):
+    for s in evenly_spaced(len(draws["beta"]), scale_draws):
         scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(model.noise({a: scalars[a] for a in model.unknown}))
         hyper = {
@@ -192,11 +193,6 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
         yield mean, V, sigma
 
 
-def _spread_numbers(count: int, most: int) -> Array:
-    """Return at most so many of the numbers from 0 to count - 1, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
-
-
 # ---- other likelihoods: effects of the group integrated out at draws of the rest -------------------------------------------
 
 
@@ -209,7 +205,7 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
     draw_numbers = np.arange(min(effect_draws, len(beta)))
     method = "weighted over draws of the normal approximation"
     if fit.solution.draws is not None:
-        draw_numbers = _spread_numbers(len(beta), effect_draws)
+        draw_numbers = evenly_spaced(len(beta), effect_draws)
         method = "weighted over draws"
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in parameters.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data.rows import full_weights
 from probreg.data.unwritten import PredictorColumns, row_gradients
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
@@ -194,7 +194,7 @@ def refit_without_rows(
     for i, mode in zip(missing, refits):
         if mode is not None:
             row = model.design.take(slice(rows[i], rows[i] + 1))
-            eta[i] = plus_offset(row.X @ mode[0], row.offset)[0]
+            eta[i] = row.eta(mode[0])[0]
             for name, value in mode[1].items():
                 deleted_aux[name][i] = value
     return RowModes(eta, deleted_aux)

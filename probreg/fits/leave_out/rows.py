@@ -22,13 +22,14 @@ from probreg.fits.leave_out.modes import (
     relative_move,
     rows_in_doubt,
 )
-from probreg.fits.prediction import atom_count, predictive, row_slices
+from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm
 from probreg.inference.base import Solution, held_at_limits
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import row_slices
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior, Prior
+from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
 from probreg.system.terminal import shorten_names
@@ -142,9 +143,8 @@ def normal_given_scales(prior: object, *, drawn: bool) -> bool:
 def _normal_at_known_scales(fit: Fit) -> bool:
     """Return whether the fit is a mode with Gaussian noise and normal priors, with all scales known or fixed."""
     model = fit.model
-    # a prior relative to the rows changes without one of them
     plain = not (
-        fit.solution.sandwich or fit.solution.replicates or _has_relative_prior(model)
+        fit.solution.sandwich or fit.solution.replicates or model.has_relative_prior
     )
     normal = all(normal_given_scales(b.prior, drawn=False) for b in model.joint.blocks)
     return plain and model.likelihood.least_squares and not model.unknown and normal
@@ -192,7 +192,7 @@ def refit_rows(
         model.design.weight_kind != "sampling"
         and (weights is None or bool((weights % 1 == 0).all()))
         and fit.solution.effect_scales is None
-        and not _has_relative_prior(model)
+        and not model.has_relative_prior
     )
     log_p = np.full(n, np.nan)
     rows = np.arange(n)
@@ -215,12 +215,6 @@ def refit_rows(
     if len(rows) == n:
         method = f"{n} refits"
     return _by_observation(fit, log_p, method)
-
-
-def _has_relative_prior(model: Model) -> bool:
-    prior = model.prior
-    priors = [prior] if isinstance(prior, Prior) else prior.values()
-    return any(p.data_dependent for p in priors)
 
 
 def _newton_step(

@@ -186,10 +186,8 @@ def _scales_spec(scales: FoundScales, model: Model) -> dict[str, Any]:
 
 def _moment_groups(model: Model, *, rows: bool) -> dict[str, Any]:
     """Return the moments of a Gaussian likelihood and of a prior relative to the rows; none if they are larger than the rows."""
-    prior = model.prior
-    priors = [prior] if isinstance(prior, Prior) else prior.values()
     # Jeffreys' prior needs the rows themselves
-    relative = any(p.data_dependent and not p.whole for p in priors)
+    relative = any(p.data_dependent and not p.whole for p in model.stated_priors)
     if is_wide(model) or (model.design.has_codes and model.shape[0] > SOON):
         if relative and not rows:
             raise DataError(

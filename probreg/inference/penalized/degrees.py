@@ -18,6 +18,7 @@ from probreg.data import Block
 from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import evenly_spaced
 from probreg.linalg.vec import vec_entries
 from probreg.model.hyperparameters import hyper_at, hyper_names
 from probreg.model.likelihood_sums import expected_information
@@ -72,9 +73,7 @@ def degrees_by_draw(model: Model, draws: Draws, *, max_draws: int = 200) -> Arra
     joint = model.joint
     # maximal number of multiplications for the mean over draws
     max_draws = int(np.clip(2e10 / values["beta"][0].size ** 3, 10, max_draws))
-    chosen = np.unique(
-        np.linspace(0, draws.count - 1, min(max_draws, draws.count)).astype(int)
-    )
+    chosen = evenly_spaced(draws.count, max_draws)
     names = hyper_names(joint, model.design)
     beta = values["beta"]
     known = all(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
-from probreg.data.rows import plus_offset
 from probreg.data.unwritten import PredictorColumns
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
@@ -120,7 +119,7 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
     width = likelihood.width
     with np.errstate(all="ignore"):
-        eta = plus_offset(d.X @ beta, d.offset)
+        eta = d.eta(beta)
         log_p, g, _ = likelihood.derivatives_over(
             model.unknown, d.observed, eta, aux, None
         )

@@ -10,6 +10,7 @@ from probreg.inference.base import Array, Solution
 from probreg.inference.notes import Topic, important_note
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
+from probreg.system.terminal import shorten_names
 
 
 def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
@@ -24,16 +25,11 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         return solution
     sd = np.sqrt(sandwich_of_posterior(model, solution))
     beta = solution.beta[:, 0]
-    shown = 6  # coefficients in the note
-    columns = model.design.columns[:shown]
     z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
     intervals = [
-        f"{c} {b - z * s:.4g} to {b + z * s:.4g}" for c, b, s in zip(columns, beta, sd)
+        f"{c} {b - z * s:.4g} to {b + z * s:.4g}"
+        for c, b, s in zip(model.design.columns, beta, sd)
     ]
-    if len(beta) > shown:
-        others = f" and {len(beta) - shown} more"
-    else:
-        others = ""
     return replace(solution, notes=(
         *solution.notes,
         important_note(
@@ -42,7 +38,7 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         ),
         important_note(
             Topic.STANDARD_ERRORS,
-            f"sandwich-corrected 95 % intervals: {', '.join(intervals)}{others}",
+            f"sandwich-corrected 95 % intervals: {shorten_names(intervals, 6)}",
         ),
     ))  # fmt: skip
 
