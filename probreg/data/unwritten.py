@@ -5,6 +5,7 @@ needs one, up to a limit. `beside_groups` leaves columns of effects unwritten if
 which factors stay codes (`probreg.data.formula.coded`).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +30,26 @@ class Unwritten(NDArrayOperatorsMixin):
 
     ndim = 2
     dtype = np.dtype(float)
-    T: Any
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+
+    @abstractmethod
+    def cross(self, V: Array) -> Array:
+        """Return X'V (p, ...) of V (n, ...)."""
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def T(self) -> "Unwritten":
+        return Transposed(self)
 
     def __rmatmul__(self, A: Array) -> Array:
         return np.asarray((self.T @ np.asarray(A).T).T)
@@ -74,10 +94,6 @@ class LazyColumns(Unwritten):
             c.groups * c.effects for c in self.tail
         )
 
-    @property
-    def size(self) -> int:
-        return self.shape[0] * self.shape[1]
-
     @cached_property
     def of_indicators(self) -> bool:
         """Whether the columns of groups are indicators, one for each group: the levels of factors, and varying intercepts."""
@@ -85,13 +101,6 @@ class LazyColumns(Unwritten):
             c.effects == 1 and bool(((c.Z == 0.0) | (c.Z == 1.0)).all())
             for c in self.tail
         )
-
-    @property
-    def T(self) -> "Transposed":
-        return Transposed(self)
-
-    def __len__(self) -> int:
-        return len(self.head)
 
     def sparse(self) -> Any:
         """Return a sparse array of scipy with its nonzero entries stored row by row."""
@@ -194,13 +203,15 @@ class LazyColumns(Unwritten):
             return np.asarray(self).mean(axis)
         return (self.T @ np.ones(len(self))) / len(self)
 
-    def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
-        """Combine numbers (p, ...) of the columns from the numbers of the head and of each part of the tail."""
-        values_by_column = np.empty((self.shape[1], *head.shape[1:]))
-        values_by_column[self.head_places] = head
-        for first, values in zip(self.starts, tail):
-            values_by_column[first : first + len(values)] = values
-        return values_by_column
+    def cross(self, V: Array) -> Array:
+        """Return X'V (p, ...) of V (n, ...)."""
+        columns = V.reshape(len(V), -1)
+        products = np.empty((self.shape[1], columns.shape[1]))
+        products[self.head_places] = self.head.T @ columns
+        for first, c in zip(self.starts, self.tail):
+            values = c.cross(columns).reshape(-1, columns.shape[1])
+            products[first : first + len(values)] = values
+        return products.reshape(-1, *V.shape[1:])
 
     def std(self, axis: int) -> Array:
         """Return the standard deviation of each column (axis 0)."""
@@ -216,7 +227,7 @@ class LazyColumns(Unwritten):
 class Transposed(Unwritten):
     """The transpose X' of unwritten columns, for matrix products."""
 
-    of: LazyColumns
+    of: Unwritten
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -224,16 +235,15 @@ class Transposed(Unwritten):
         return p, n
 
     @property
-    def T(self) -> LazyColumns:
+    def T(self) -> Unwritten:
         return self.of
 
+    def cross(self, V: Array) -> Array:
+        """Return X V."""
+        return self.of @ V
+
     def __matmul__(self, V: Array) -> Array:
-        V = np.asarray(V)
-        columns = V.reshape(len(V), -1)
-        tail = [c.cross(columns).reshape(-1, columns.shape[1]) for c in self.of.tail]
-        return self.of._in_place(self.of.head.T @ columns, tail).reshape(
-            -1, *V.shape[1:]
-        )
+        return self.of.cross(np.asarray(V))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.of, dtype=dtype).T
@@ -260,16 +270,10 @@ class PredictorColumns(Unwritten):
     def shape(self) -> tuple[int, int]:
         return self.columns.shape
 
-    @property
-    def size(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def T(self) -> "TransposedPredictorColumns":
-        return TransposedPredictorColumns(self)
-
-    def __len__(self) -> int:
-        return len(self.columns)
+    def cross(self, V: Array) -> Array:
+        """Return the transpose of the product with `expand`, (p, s) of V (n, width s)."""
+        products = np.asarray(self.columns.T @ V)
+        return self.pick(products) if V.ndim > 1 else products
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.columns, dtype=dtype)
@@ -306,30 +310,6 @@ class PredictorColumns(Unwritten):
     def std(self, axis: int) -> Array:
         """Return the standard deviation of each column (axis 0)."""
         return self.columns.std(axis)
-
-
-@dataclass(frozen=True, eq=False)
-class TransposedPredictorColumns(Unwritten):
-    """The transpose of `PredictorColumns`, for products with slopes of the rows."""
-
-    of: PredictorColumns
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, p = self.of.shape
-        return p, n
-
-    @property
-    def T(self) -> PredictorColumns:
-        return self.of
-
-    def __matmul__(self, V: Array) -> Array:
-        V = np.asarray(V)
-        products = np.asarray(self.of.columns.T @ V)
-        return self.of.pick(products) if V.ndim > 1 else products
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.of, dtype=dtype).T
 
 
 def _write_out(value: Any) -> Any:

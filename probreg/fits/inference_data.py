@@ -75,35 +75,10 @@ def row_labels(data: Any, design: Design) -> Array:
 
 def label_coefficients(model: Model, beta: Array) -> Any:
     """Return coefficients (p,) or (p, outcomes) as a DataArray."""
-    return labelled_numbers(
-        {"beta": (coefficient_dims(model), beta)}, model_coordinates(model)
-    )["beta"]
-
-
-def labelled_numbers(
-    variables: Mapping[str, Any], labels: Mapping[str, list[str]]
-) -> Any:
-    """Return xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
-
-    xarray checks whether each value is a dask array, and imports dask for the check if it is installed, which takes 0.15 s.
-    NumPy arrays with an index that is made in advance avoid this check.
-    """
-    import pandas as pd
     import xarray as xr
 
-    coords = xr.Coordinates()
-    for dim, names in labels.items():
-        index = xr.indexes.PandasIndex(
-            pd.Index(names), dim, coord_dtype=np.asarray(names).dtype
-        )
-        coords = coords.assign(xr.Coordinates.from_xindex(index))
-    plain = {
-        name: v
-        if isinstance(v, xr.DataArray)
-        else xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
-        for name, v in variables.items()
-    }
-    return xr.Dataset(plain, coords)
+    dims = coefficient_dims(model)
+    return xr.DataArray(beta, model_coordinates(model), dims, name="beta")
 
 
 def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
@@ -228,6 +203,8 @@ def _weighting_attributes(weight: Array | None) -> dict[str, str]:
 
 def estimate_group(model: Model, solution: Solution) -> Any:
     """Return beta, its standard error (nan if there is none) and the auxiliary parameters."""
+    import xarray as xr
+
     dims = coefficient_dims(model)
     estimate = reported_estimate(model, solution)
     variables: dict[str, Any] = {
@@ -239,7 +216,7 @@ def estimate_group(model: Model, solution: Solution) -> Any:
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
     variables |= spread_variables(model, solution) if has_effects(model) else {}
-    return labelled_numbers(variables, model_coordinates(model))
+    return xr.Dataset(variables, model_coordinates(model))
 
 
 def labelled_tree(
@@ -365,7 +342,8 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     if d.precision is not None:
         constant["precision"] = ("obs", d.precision[rows])
     constant |= {
-        t.key: ("obs", _groups_at(d, t, rows)) for t in d.recipe.grouped.values()
+        t.key: ("obs", t.labels_of(d.inputs[t.key][rows]))
+        for t in d.recipe.grouped.values()
     }
     constant |= {k: ("obs", v) for k, v in row_values.items()}
     if d.offset is not None:
@@ -382,13 +360,6 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
             _weighting_attributes(weight),
         ),
     }
-
-
-def _groups_at(design: Design, term: Any, rows: Array) -> Array:
-    """Return the group of each row by name."""
-    return np.array([*term.levels, ""], dtype=object)[
-        design.inputs[term.key][rows, 0].astype(int)
-    ]
 
 
 def _row_groups(
@@ -446,18 +417,15 @@ def _row_groups(
                     (*dims, *classes),
                     response_shape,
                     replicate,
-                    _dtype_of_response(model),
+                    np.int64
+                    if likelihood.is_discrete
+                    else float,  # by which ArviZ recognises discrete data
                 )
             },
             coords | classes,
             _weighting_attributes(weight),
         ),
     }
-
-
-def _dtype_of_response(model: Model) -> Any:
-    """Return the integer type for classes and counts, by which ArviZ recognises discrete data."""
-    return np.dtype(float if not model.likelihood.is_discrete else np.int64)
 
 
 def integer_response(model: Model, y: Array) -> Array:

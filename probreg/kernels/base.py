@@ -67,7 +67,9 @@ class CovarianceFunction(ABC):
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
         """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""
-        return self.finite(_row_pairs(x, z))
+        rows = read_rows(x)
+        other_rows = rows if z is None else read_rows(z, "z", rows.shape[1])
+        return self.finite(RowPairs(rows, other_rows))
 
     def finite(self, pairs: RowPairs) -> Array:
         """Return k at these pairs; raise DataError for a value that overflows."""
@@ -323,8 +325,3 @@ def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
             + (f" with {', '.join(settings)}" if settings else "")
         )
     return kernel
-
-
-def _row_pairs(x: Any, z: Any) -> RowPairs:
-    rows = read_rows(x)
-    return RowPairs(rows, rows if z is None else read_rows(z, "z", rows.shape[1]))

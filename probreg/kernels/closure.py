@@ -3,11 +3,10 @@
 Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of such matrices are such matrices.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -52,9 +51,28 @@ class Composite(CovarianceFunction):
         return all(part.stationary for part in self.parts)
 
 
+class Combination(Composite):
+    """Two or more covariance functions, combined by an operation on their values."""
+
+    least = 2
+    operation: ClassVar[Any]
+    symbol: ClassVar[str]
+
+    @property
+    def bound(self) -> float:
+        return float(reduce(self.operation, [part.bound for part in self.parts]))
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        values = (part.matrix(pairs) for part in self.parts)
+        return np.asarray(reduce(self.operation, values))
+
+    def __repr__(self) -> str:
+        return self.symbol.join(map(_in_brackets, self.parts))
+
+
 @KERNELS.register
-@dataclass(frozen=True)
-class Sum(Composite):
+@dataclass(frozen=True, repr=False)
+class Sum(Combination):
     """The sum of covariance functions, k1(x, z) + k2(x, z) + ...: independent processes added up; written `k1 + k2`.
 
     Parameters
@@ -72,14 +90,8 @@ class Sum(Composite):
     parts: Parts = field()
 
     name = "sum"
-    least = 2
-
-    @property
-    def bound(self) -> float:
-        return sum(part.bound for part in self.parts)
-
-    def matrix(self, pairs: RowPairs) -> Array:
-        return reduce(add, (part.matrix(pairs) for part in self.parts))
+    operation = staticmethod(add)
+    symbol = " + "
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         part_slopes = [
@@ -94,13 +106,10 @@ class Sum(Composite):
             return None
         return reduce(add, [f for f in densities if f is not None])
 
-    def __repr__(self) -> str:
-        return " + ".join(map(repr, self.parts))
-
 
 @KERNELS.register
-@dataclass(frozen=True)
-class Product(Composite):
+@dataclass(frozen=True, repr=False)
+class Product(Combination):
     """The product of covariance functions, k1(x, z) k2(x, z) ...; written `k1 * k2`.
 
     Parameters
@@ -118,14 +127,8 @@ class Product(Composite):
     parts: Parts = field()
 
     name = "product"
-    least = 2
-
-    @property
-    def bound(self) -> float:
-        return math.prod(part.bound for part in self.parts)
-
-    def matrix(self, pairs: RowPairs) -> Array:
-        return reduce(mul, (part.matrix(pairs) for part in self.parts))
+    operation = staticmethod(mul)
+    symbol = " * "
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # d (k1 k2 ...) = sum_i dk_i prod_(j != i) k_j
@@ -141,11 +144,6 @@ class Product(Composite):
                 },
             )
         return found
-
-    def __repr__(self) -> str:
-        return " * ".join(
-            f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts
-        )
 
 
 @KERNELS.register
@@ -201,11 +199,7 @@ class Scaled(Composite):
         return None if densities is None else self.variance * densities
 
     def __repr__(self) -> str:
-        return f"{self.variance:g} * " + (
-            f"({self.parts[0]})"
-            if isinstance(self.parts[0], Sum)
-            else repr(self.parts[0])
-        )
+        return f"{self.variance:g} * {_in_brackets(self.parts[0])}"
 
 
 @KERNELS.register
@@ -289,3 +283,8 @@ class OnColumns(Composite):
         else:
             inner = f"({self.parts[0]})"
         return f"{inner}.on({', '.join(map(repr, self.columns))})"
+
+
+def _in_brackets(part: CovarianceFunction) -> str:
+    """Return a factor as text: a sum in brackets."""
+    return f"({part})" if isinstance(part, Sum) else repr(part)

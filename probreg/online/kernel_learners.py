@@ -154,9 +154,6 @@ class KernelRLS(KernelLearner):
     precision: Positive = 1.0
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def flat(self) -> Learner:
         return RLS(precision=self.precision)

@@ -51,6 +51,7 @@ class Learner(ABC):
     conservative: ClassVar[bool] = False  # whether it moves after mistakes only
     # whether rounds can add weights, as for functions; otherwise it predicts w'x, with one weight per column
     grows: ClassVar[bool] = False
+    __post_init__ = check_fields
 
     @property
     def title(self) -> str:

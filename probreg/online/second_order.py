@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probreg.arguments.scalars import NonNegative, Number, check_fields
+from probreg.arguments.scalars import NonNegative, Number
 from probreg.errors import DataError
 from probreg.linalg import inverse_upper, merge
 from probreg.online.learner import Learner, checked_row, require_finite_loss
@@ -47,9 +47,6 @@ class RLS(Learner):
     ] = 1.0
     precision: NonNegative = 0.0
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def init(self, p: int) -> State:
         return State(

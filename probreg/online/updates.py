@@ -167,6 +167,8 @@ class RoundArrays(NamedTuple):
 class Geometry(ABC):
     """Coordinates theta in which a step is additive, and the weights w(theta) that predict (mirror descent)."""
 
+    __post_init__ = scalars.check_fields
+
     @property
     @abstractmethod
     def size(self) -> float:
@@ -205,9 +207,6 @@ class Euclid(Geometry):
     """
 
     radius: scalars.Limit = np.inf
-
-    def __post_init__(self) -> None:
-        scalars.check_fields(self)
 
     @property
     def size(self) -> float:
@@ -270,9 +269,6 @@ class Signed(Geometry):
     """
 
     norm: scalars.Positive = 1.0
-
-    def __post_init__(self) -> None:
-        scalars.check_fields(self)
 
     @property
     def size(self) -> float:

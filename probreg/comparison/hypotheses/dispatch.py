@@ -1,7 +1,5 @@
 """Parse the text of a hypothesis on a fit and run its test: restrictions on coefficients, or `s(x) is linear`."""
 
-from typing import Any
-
 import numpy as np
 
 from probreg.arguments.scalars import Natural, Probability, Word, check_arguments
@@ -23,11 +21,6 @@ from probreg.inference.base import Status
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, check_adjust
 
 _LINEAR = " is linear"
-
-
-def asks_linearity(text: Any) -> bool:
-    """Whether a hypothesis is `s(x) is linear`."""
-    return isinstance(text, str) and text.rstrip().endswith(_LINEAR)
 
 
 def of_function(fit: Fit, text: str) -> Hypothesis:
@@ -145,7 +138,8 @@ def hypothesis(
             "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
         )
     scale = parse_scale_test(fit, text)
-    if scale is not None or asks_linearity(text):
+    is_linearity = isinstance(text, str) and text.rstrip().endswith(_LINEAR)
+    if scale is not None or is_linearity:
         if adjust is not None or covariance is not None:
             raise Incompatible(
                 "adjust= and covariance= are for coefficients: a test of a scale, or of a smooth function, is one test"

@@ -434,7 +434,7 @@ class Scan:
                 have.add(row)
                 parts.append(table)
         columns = {
-            name: joined_columns([_as_given(t.columns[name]) for t in parts])
+            name: joined_columns([t.columns[name] for t in parts])
             for name in parts[0].columns
         }
         settled = {
@@ -506,13 +506,6 @@ def scan_table(
         extremes,
     )
     return scan
-
-
-def _as_given(column: Any) -> Array:
-    """Return a column with the values of categories instead of their codes."""
-    return (
-        column if isinstance(column, np.ndarray) else np.asarray(column, dtype=object)
-    )
 
 
 def _without_codes(table: DataTable) -> DataTable:

@@ -138,9 +138,8 @@ def power_scaling(fit: Fit) -> DataFrame:
         [*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter"
     )
     table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
-    table["reading"] = [
-        _classify_sensitivity(p, lik) for p, lik in zip(prior, likelihood)
-    ]
+    by_both = np.where(likelihood >= SENSITIVE, _BOTH, _ALONE)
+    table["reading"] = np.where(prior < SENSITIVE, "", by_both).astype(object)
     return table
 
 
@@ -150,12 +149,6 @@ def has_prior(fit: Fit) -> bool:
     return any(b.prior.proper for b in model.joint.blocks) or any(
         model.aux_prior(a).proper for a in model.unknown
     )
-
-
-def _classify_sensitivity(prior: float, likelihood: float) -> str:
-    if prior < SENSITIVE:
-        return ""
-    return _BOTH if likelihood >= SENSITIVE else _ALONE
 
 
 @DIAGNOSTICS.register

@@ -254,6 +254,7 @@ class ConformalMethod(ABC):
     """A way to calibrate; a frozen value with its settings."""
 
     name: ClassVar[str]
+    __post_init__ = check_fields
 
     @abstractmethod
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
@@ -462,9 +463,6 @@ class Split(ConformalMethod):
     seed: Seed = 0
 
     name = "split"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
         require_predictive(fit.solution, fit.method)

@@ -51,9 +51,7 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
         design = fit.model.design
         for key, term in design.recipe.grouped.items():
             if term.group == group and key in design.inputs:
-                return np.asarray(term.levels, dtype=object)[
-                    design.inputs[key][:, 0].astype(int)
-                ]
+                return term.labels_of(design.inputs[key])
             group_names.append(term.group)
         if group in design.read:
             return np.asarray(design.read[group])

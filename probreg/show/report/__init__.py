@@ -3,7 +3,7 @@
 The page is one HTML file that needs nothing else: style and pictures are inside, and it prints on paper.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -256,15 +256,11 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _check(fit: Fit) -> list[Finding]:
-    """Return the checks of the model that apply."""
-    if not fit.model.design.n:
-        return []
-    return [f for f in check(fit.model) if f.applies]
+def _check(fit: Fit) -> Iterable[Finding]:
+    """Return the checks of the model; none without rows."""
+    return check(fit.model) if fit.model.design.n else ()
 
 
-def _diagnose(fit: Fit) -> list[Finding]:
-    """Return the diagnostics that apply; none of a pseudo-likelihood."""
-    if fit.model.design.weight_kind == "sampling":
-        return []
-    return [f for f in diagnose(fit) if f.applies]
+def _diagnose(fit: Fit) -> Iterable[Finding]:
+    """Return the diagnostics; none of a pseudo-likelihood."""
+    return () if fit.model.design.weight_kind == "sampling" else diagnose(fit)

@@ -153,7 +153,10 @@ def _of_variable(
         step = quartiles
         contrasts = moves(rows, name, step)
         changes = [_column_change(rows, name, move) for move in contrasts]
-    if any(c is None for c in changes) or not _has_constant_effects(fit):
+    likelihood = fit.model.likelihood
+    is_ratio, _ = effect_scale(likelihood, fit.model.design.response)
+    constant = is_ratio or likelihood.link is IDENTITY or not likelihood.has_scalar_mean
+    if not constant or any(c is None for c in changes):
         return _average_effects(fit, rows, contrasts, {name: step}, data, prob)
     return [
         effect
@@ -161,13 +164,6 @@ def _of_variable(
         if c is not None and c.any()  # otherwise only an offset depends on it
         for effect in _linear_effects(fit, c, _move_words(rows, name, move), prob)
     ]
-
-
-def _has_constant_effects(fit: Fit) -> bool:
-    """Whether a change of columns has the same effect in all rows, as a difference or as a ratio."""
-    likelihood = fit.model.likelihood
-    is_ratio, _ = effect_scale(likelihood, fit.model.design.response)
-    return is_ratio or likelihood.link is IDENTITY or not likelihood.has_scalar_mean
 
 
 def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:

@@ -1,6 +1,7 @@
 """Sections of a report: texts of models and fits, findings of checks, and the table of predictions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,13 +51,13 @@ class SharedFindings(NamedTuple):
 
 
 def findings(
-    fits: Mapping[str, Fit], run: Callable[[Fit], Sequence[Finding]]
+    fits: Mapping[str, Fit], run: Callable[[Fit], Iterable[Finding]]
 ) -> SharedFindings:
     """Run the checks of several fits, and put equal findings together."""
     names: dict[tuple[str, str], list[str]] = {}
     first: dict[tuple[str, str], Finding] = {}
     for name, fit in fits.items():
-        for finding in run(fit):
+        for finding in filter(attrgetter("applies"), run(fit)):
             key = finding.check, finding.sentence
             names.setdefault(key, []).append(name)
             first.setdefault(key, finding)
