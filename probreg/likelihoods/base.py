@@ -350,6 +350,12 @@ class Likelihood(ABC):
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         """Draws of y, shape (..., n)."""
 
+    def sample_like(
+        self, y: Array, rng: np.random.Generator, eta: Array, **aux: Any
+    ) -> Array:
+        """Draws of a response at the rows of y, with its trials, and censored where a draw lies in the interval of its row."""
+        return self.sample(rng, eta, **aux, **self.given(y))
+
     @abstractmethod
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""

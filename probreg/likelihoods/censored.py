@@ -182,7 +182,8 @@ class Censored(OfBase, MayDiverge):
     A row y is (lower, upper): equal if the response is exact, with upper = inf if it is right censored and lower = -inf if it is left
     censored. log p is the log density of an exact row, and log P(lower < Y <= upper) of a censored one. Censoring is assumed to be
     independent of the response given the columns. Means, quantiles and draws are of the uncensored response. The expected information
-    is that of exact responses.
+    is that of exact responses. `sbc`, `coverage` and the parametric bootstrap simulate responses at the rows of a model: a draw in the
+    interval of a censored row is censored there, and every other draw is exact.
 
     Formulas write `cens(time, event)`, `cens(lower, upper)` or `cens(y, lower=0)`; arrays `pr.censored(time, event)`.
 
@@ -376,6 +377,13 @@ class Censored(OfBase, MayDiverge):
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return self.join(self.base.sample(rng, eta, **aux))
+
+    def sample_like(
+        self, y: Array, rng: np.random.Generator, eta: Array, **aux: Any
+    ) -> Array:
+        drawn = self.sample(rng, eta, **aux)
+        inside = (y[:, :1] < drawn) & (drawn <= y[:, 1:])
+        return np.where(inside, y, drawn)
 
     def recession(self, y: Array) -> Recession:
         # P(lower < Y) increases with eta, P(Y <= upper) decreases; others fall on both sides

@@ -172,6 +172,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     mean = _at_predictors("mean")
     cdf = _at_predictors("cdf")
     sample = _at_predictors("sample")
+    sample_like = _at_predictors("sample_like")
     response_variance = _at_predictors("response_variance")
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:

@@ -296,3 +296,29 @@ def test_counts_have_the_same_density_at_any_lower_limit_between_two_counts():
     y, eta = np.array([1.0, 3.0]), np.array([[0.4], [-0.7]])
     half, one = (Truncated(pr.Poisson(), lower=v) for v in (0.5, 1.0))
     np.testing.assert_array_equal(half.log_prob(y, eta), one.log_prob(y, eta))
+
+
+@pytest.mark.parametrize("base", CONTINUOUS, ids=lambda v: v.name)
+def test_simulated_rows_are_censored_in_the_interval_of_their_row(base):
+    """The share of censored draws is the probability of the interval, and the other draws have the rest of the distribution."""
+    likelihood = Censored(base)
+    n = 20_000
+    y = np.repeat(np.stack(ends(), 1), n, 0)
+    eta = np.full((len(y), 1), 0.4)
+    aux = dict.fromkeys(likelihood.nuisance, SIGMA)
+    drawn = likelihood.sample_like(y, np.random.default_rng(3), eta, **aux)
+    low = drawn[:, 0]
+    is_censored = likelihood.is_censored(drawn)
+    np.testing.assert_array_equal(drawn[is_censored], y[is_censored])
+    inside = (y[:, 0] < low) & (low <= y[:, 1])
+    assert not inside[~is_censored].any()
+    one_each = y[::n]
+    mass = np.where(
+        likelihood.is_censored(one_each),
+        np.exp(likelihood.log_prob(one_each, eta[::n], **aux)),
+        0.0,
+    )
+    error = np.sqrt(mass * (1.0 - mass) / n)
+    share = is_censored.reshape(-1, n).mean(1)
+    # of 12 shares
+    assert (np.abs(share - mass) <= 4.5 * error).all()

@@ -207,8 +207,9 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
         design = design.take(rng.integers(design.n, size=job.n))
     simulated = replace(job.model, design=design)
     parameters = simulated.likelihood.at_rows(job.aux, design.precision)
-    parameters |= simulated.given(design)
-    y = simulated.likelihood.sample(rng, simulated.eta(job.beta), **parameters)
+    y = simulated.likelihood.sample_like(
+        design.observed, rng, simulated.eta(job.beta), **parameters
+    )
     data = replace(simulated, design=replace(design, y=y, kept=None))
     fits: dict[Any, Fit | str] = {}
     seed = int(rng.integers(2**31))

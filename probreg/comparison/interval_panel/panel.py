@@ -11,7 +11,7 @@ from probreg.arguments.types import DataFrame
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
-from probreg.inference import Bootstrap, Conjugate, Method
+from probreg.inference import Bootstrap, Method
 from probreg.model.model import Model
 from probreg.tables import PrintsTable, Table
 
@@ -151,4 +151,4 @@ def method_of(kind: str, model: Model) -> str | Method:
         return Bootstrap(reps=199)
     if kind not in ("eti", "hdi"):
         return "auto"
-    return "laplace" if Conjugate().obstacle(model) else "conjugate"
+    return "posterior"

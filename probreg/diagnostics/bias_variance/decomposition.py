@@ -336,12 +336,8 @@ def simulate_predictions(
     noise = likelihood.at_rows(aux, design.precision)
 
     def once(r: int) -> list[Array | None]:
-        y = likelihood.sample(
-            np.random.default_rng([seed, r]),
-            eta[rows],
-            **noise,
-            **models[0].given(design),
-        )
+        rng = np.random.default_rng([seed, r])
+        y = likelihood.sample_like(design.observed, rng, eta[rows], **noise)
         simulated = replace(design, y=np.asarray(y, dtype=float))
         estimates: list[Array | None] = []
         for m, chosen in zip(models, methods):

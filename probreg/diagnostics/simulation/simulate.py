@@ -108,10 +108,10 @@ def draw(model: Model, rng: np.random.Generator) -> Simulation:
         for i, draws in hyper_draws.items()
         for k, v in draws.items()
     }
-    parameters = model.likelihood.at_rows(
-        parameters, model.design.precision
-    ) | model.given(model.design)
-    y = model.likelihood.sample(rng, model.eta(beta), **parameters)
+    parameters = model.likelihood.at_rows(parameters, model.design.precision)
+    y = model.likelihood.sample_like(
+        model.design.observed, rng, model.eta(beta), **parameters
+    )
     return Simulation(
         beta, aux, replace(model, design=replace(model.design, y=y)), hyper
     )

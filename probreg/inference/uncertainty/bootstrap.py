@@ -149,7 +149,7 @@ def draw_responses(source: Source, rng: np.random.Generator) -> Model:
     )
     eta = source.fitted + _effect_changes(source, rng)
     return source.with_response(
-        likelihood.sample(rng, eta, **values, **source.model.given(design))
+        likelihood.sample_like(design.observed, rng, eta, **values)
     )
 
 
