@@ -627,12 +627,6 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
         )
 
     @abstractmethod
-    def score_interval(
-        self, lower: Array, upper: Array, eta: Array, **aux: Any
-    ) -> Array:
-        """The slope of `log_interval` over eta, (..., n, 1)."""
-
-    @abstractmethod
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:

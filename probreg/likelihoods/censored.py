@@ -336,12 +336,6 @@ class Censored(OfBase, MayDiverge):
                 exact, self.family.log_prob(self._exact_or_one(y), eta, **aux), inside
             )
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        low, high, exact = self._split_ends(y)
-        density = self.family.score(self._exact_or_one(y), eta, **aux)
-        inside = self.family.score_interval(low, high, eta, **aux)
-        return np.where(exact[..., None], density, inside)
-
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split_ends(y)
         density = self.family.value_grad_hessian(self._exact_or_one(y), eta, **aux)
@@ -532,10 +526,6 @@ class Truncated(OfBase):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)
         return log_density - self.family.log_interval(*self._ends(), eta, **aux)
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        inside = self.family.score_interval(*self._ends(), eta, **aux)
-        return self.family.score(y, eta, **aux) - inside
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         density = self.family.value_grad_hessian(y, eta, **aux)

@@ -95,17 +95,6 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         # the first count in the interval has nearly all of its probability
         return np.where(total < 0.0, tail, self.log_prob(counts[-1] + 1.0, eta, **aux))
 
-    def score_interval(
-        self, lower: Array, upper: Array, eta: Array, **aux: Any
-    ) -> Array:
-        counts, inside = _summed_counts(lower, upper)
-        log_p = self.log_interval(lower, upper, eta, **aux)
-        slope = np.zeros((*log_p.shape, 1))
-        for count in counts:
-            share = np.exp(self.log_prob(count, eta, **aux) - log_p)
-            slope += share[..., None] * self.score(count, eta, **aux)
-        return slope if inside else -slope
-
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:

@@ -1,7 +1,7 @@
 """A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, e of a standard density."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -66,9 +66,6 @@ class AdditiveNoise(UnivariateLikelihood):
         return y[:, None], dict.fromkeys(
             self.nuisance, float(np.abs(y - np.median(y)).mean()) or 1.0
         )
-
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     @property
     def mirror(self) -> "AdditiveNoise":
@@ -179,9 +176,6 @@ class StandardDensity(IntervalLikelihood):
         value = self.at_shape(aux).standard_information / np.square(self.scale(aux))
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
 
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return np.zeros((*eta.shape[:-1], 1, 1, 1))
-
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,
         # (g + r h) / s over eta and log s, r g + r^2 h over log s
@@ -202,31 +196,6 @@ class StandardDensity(IntervalLikelihood):
         b = self.residual(upper, eta, aux)
         return log_change(f.standard_log_cdf, f.standard_log_survival, b, a)
 
-    def _end_densities(
-        self,
-        lower: Array,
-        upper: Array,
-        eta: Array,
-        aux: Values,
-        log_p: Array,
-    ) -> Iterator[tuple[Array, Array]]:
-        """r and -f(r) / P at the lower end of an interval of probability P, and r and f(r) / P at the upper end; 0 at infinite ends."""
-        for end, sign in ((lower, -1.0), (upper, 1.0)):
-            r = self.residual(end, eta, aux)
-            finite = np.isfinite(r)
-            r = np.where(finite, r, 0.0)
-            with np.errstate(under="ignore", over="ignore"):
-                density = sign * finite * np.exp(self.standard_log_prob(r) - log_p)
-            yield r, density
-
-    def score_interval(
-        self, lower: Array, upper: Array, eta: Array, **aux: Any
-    ) -> Array:
-        log_p = self.log_interval(lower, upper, eta, **aux)
-        ends = self._end_densities(lower, upper, eta, aux, log_p)
-        total = sum(density for _, density in ends)
-        return -(total / self.scale(aux))[..., None]
-
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
@@ -235,15 +204,18 @@ class StandardDensity(IntervalLikelihood):
         k = 1 + len(self.nuisance)
         gradient = np.zeros((len(log_p), 2))
         second = np.zeros((len(log_p), 2, 2))
-        for r, density in self._end_densities(lower, upper, eta, aux, log_p):
-            # d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
+        for end, sign in ((lower, -1.0), (upper, 1.0)):
+            r = self.residual(end, eta, aux)
+            finite = np.isfinite(r)
+            r = np.where(finite, r, 0.0)
+            # of F(b) - F(a) over P: d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
+            with np.errstate(under="ignore", over="ignore"):
+                density = sign * finite * np.exp(self.standard_log_prob(r) - log_p)
             g = self.standard_slopes(r)[0]
             dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)
             gradient += density[:, None] * dr
             bend = -g[:, None, None] * dr[:, :, None] * dr[:, None, :]
-            bend[:, 0, 1] += 1.0 / s
-            bend[:, 1, 0] += 1.0 / s
-            bend[:, 1, 1] += r
+            bend += symmetric_pairs(np.zeros_like(r), 1.0 / s + 0.0 * r, r)
             second += density[:, None, None] * bend
         curvature = gradient[:, :, None] * gradient[:, None, :] - second
         return ValueGradHessian(log_p, gradient[:, :k], curvature[:, :k, :k])

@@ -18,7 +18,9 @@ from probreg.likelihoods.base import (
     DifferentiableLikelihood,
     Generator,
     PymcVariable,
+    SmoothLikelihood,
     ValueGradHessian,
+    symmetric_pairs,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
@@ -222,9 +224,7 @@ class NegativeBinomial(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        soft = np.log1p(aux["alpha"])
-        if not self.is_linear:
-            soft = _soft(self.log_mean(eta), r)
+        soft = _soft(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
 
@@ -256,13 +256,7 @@ class NegativeBinomial(CountLikelihood):
         V = self.variance(mu, **aux)  # type: ignore[operator]
         return 6.0 * self._quadratic(mu, aux)["alpha"] + 1.0 / V
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        if not self.is_linear:
-            return super().score(y, eta, **aux)
-        # r (psi(y + r) - psi(r)) - r log(1 + alpha)
-        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        over_log_mu = rising_sums(y, r)[1] - r * np.log1p(aux["alpha"])
-        return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
+    score = SmoothLikelihood.score
 
     def information(self, eta: Array, **aux: Any) -> Array:
         if not self.is_linear:
@@ -286,42 +280,29 @@ class NegativeBinomial(CountLikelihood):
         return super().information_slope(eta, **known)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        if not self.is_linear:
-            return super().value_grad_hessian(y, eta, **aux)
-        quadratic = self._quadratic(self.mean(eta), aux)
-        _, gradient, curvature = NegativeBinomial().value_grad_hessian(
-            y, self.log_mean(eta)[:, None], **quadratic
-        )
-        # from (log mu, log alpha - log mu) to (log mu, log alpha), and to (eta, log alpha)
-        A = np.array([[1.0, 0.0], [-1.0, 1.0]])
-        gradient, H = gradient @ A, A.T @ curvature @ A
-        first, second = self._log_mean_slopes(eta)
-        H[:, 0] *= np.reshape(first, (-1, 1))
-        H[:, :, 0] *= np.reshape(first, (-1, 1))
-        H[:, 0, 0] -= gradient[:, 0] * second
-        gradient[:, 0] *= first
-        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
-
-    def aux_expansion(
-        self, y: Array, eta: Array, **aux: Any
-    ) -> tuple[Array, Array, Array]:
-        # with S1, S2 of `rising_sums`, L = log(1 + alpha mu) and q = alpha mu / (1 + alpha mu), over u = log alpha:
-        # d/du = y - S1 + r L - (y + r) q,  -d2/du d log mu = (y + r) q (1 - q) - r q,
-        # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
-        r = _inverse_dispersion(aux)
+        # with S1, S2 of `rising_sums`, L = log(1 + mu / r) and q = mu / (r + mu), the slopes over l = log mu and v = -log r are
+        # y (1 - q) - r q and y - S1 + r L - (y + r) q; minus the second derivatives are (y + r) q (1 - q) over l,
+        # (y + r) q (1 - q) - r q over l and v, and r L - 2 r q + (y + r) q (1 - q) - S1 + S2 over v
+        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
         log_mu = self.log_mean(eta)
         soft = _soft(log_mu, r)
         q = expit(log_mu - np.log(r))
         ones = rising_sums(y, r)[1]
         bent = (y + r) * q * (1.0 - q)
-        slope = y - ones + r * soft - (y + r) * q
-        return (
-            slope[:, None],
-            ((bent - r * q) * self._log_mean_slopes(eta)[0])[:, None],
-            (r * soft - 2.0 * r * q + bent - ones + rising_squares(y, r))[
-                :, None, None
-            ],
-        )
+        over_v = y - ones + r * soft - (y + r) * q
+        gradient = np.stack([y * (1.0 - q) - r * q, over_v], -1)
+        second = r * soft - 2.0 * r * q + bent - ones + rising_squares(y, r)
+        H = symmetric_pairs(bent, bent - r * q, second)
+        if self.is_linear:  # v is log alpha - l
+            A = np.array([[1.0, 0.0], [-1.0, 1.0]])
+            gradient, H = gradient @ A, A.T @ H @ A
+        # from l to eta
+        slope, bend = self._log_mean_slopes(eta)
+        H[:, 0] *= np.reshape(slope, (-1, 1))
+        H[:, :, 0] *= np.reshape(slope, (-1, 1))
+        H[:, 0, 0] -= gradient[:, 0] * bend
+        gradient[:, 0] *= slope
+        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         mu = self.mean(eta)

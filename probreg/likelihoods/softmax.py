@@ -243,11 +243,6 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         squares = np.einsum("...k,ka,kb->...ab", n * p, C, C, optimize=True)
         return squares - (n * q)[..., :, None] * q[..., None, :]
 
-    def _third(self, p: Array) -> Array:
-        """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""
-        c = self.contrast - (p @ self.contrast)[..., None, :]
-        return np.einsum("...k,...ka,...kb,...kc->...abc", p, c, c, c, optimize=True)
-
     def initial_eta(self, y: Array) -> Start:
         return np.zeros((len(y), self.width)), {}
 
@@ -267,10 +262,6 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     def information(self, eta: Array, **known: Any) -> Array:
         n = np.asarray(self.size(**known))[..., None]
         return self._information_of_trials(self.mean(eta), n)
-
-    def information_slope(self, eta: Array, **known: Any) -> Array:
-        n = np.asarray(self.size(**known))
-        return n[..., None, None, None] * self._third(self.mean(eta))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         counts = self.tally(y)
