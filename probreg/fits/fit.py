@@ -34,6 +34,7 @@ from probreg.arguments.types import (
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
 from probreg.fits.effects_table import effects_table
+from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import (
     coefficient_dims,
     covariance_array,
@@ -61,6 +62,7 @@ from probreg.inference.base import (
     with_found_scales,
 )
 from probreg.inference.notes import Topic, important, important_note
+from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import SmallSample, group_codes
@@ -504,6 +506,65 @@ class Fit(FitStatistics, NamesPeers):
         options = Options(interval, prob, error, df, exp)
         return summary_table(self, self.coef.values, options)
 
+    @check_arguments
+    def tidy(
+        self,
+        prob: Probability = 0.95,
+        kind: Word | None = None,
+        *,
+        covariance: CovarianceLike | None = None,
+        exp: Flag = False,
+    ) -> DataFrame:
+        """Return one row per coefficient with the column names of R's broom, unrounded.
+
+        Parameters
+        ----------
+        prob : float
+            Probability of the intervals, between 0 and 1.
+        kind : str, optional
+            Kind of the intervals, as in `interval`.
+        covariance : str or DataArray, optional
+            As in `summary`.
+        exp : bool
+            As in `summary`.
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std.error, statistic, p.value, conf.low, conf.high; for an exact fit all from std.error on are nan. If
+            outcomes have separate coefficients, y.level precedes them. A posterior has no test; MCMC adds rhat and ess. `hyper` has the
+            standard deviations and correlations of random effects.
+
+        Examples
+        --------
+        >>> import probreg as pr
+        >>> model = pr.Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+        >>> pr.fit(model).tidy()[["term", "estimate", "p.value"]].round(4)
+                term  estimate  p.value
+        0  Intercept    0.6429   0.0843
+        1          x    2.1286   0.0005
+        """
+        table = self.summary(prob, kind, covariance=covariance, exp=exp)
+        reported = self.once(reported_parameters).names
+        is_reported = table.index.get_level_values(-1).isin(reported)
+        is_reported[: len(self.parameter_names)] = True
+        table = table[is_reported]
+        if "p_value" not in table and self.target == "mode":
+            table = table.assign(statistic=np.nan, p_value=np.nan)
+        renamed = {
+            "outcome": "y.level", "coef": "term", "estimate": "estimate", "mean": "estimate", "median": "estimate",
+            "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "df": "df", "p_value": "p.value",
+            "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
+        }  # fmt: skip
+        if exact_fit(self):  # standard errors and intervals are rounding errors
+            table = table.assign(
+                **dict.fromkeys(("std_error", "lower", "upper"), np.nan)
+            )
+        table = table.reset_index()
+        tidied = table[[c for c in renamed if c in table]].rename(columns=renamed)
+        tidied.attrs = {}
+        return tidied
+
     # ---- effects of groups -------------------------------------------------------------------------------------------
 
     @property
@@ -571,31 +632,6 @@ class Fit(FitStatistics, NamesPeers):
         return effects_table(self.model, self.method, self.solution, group, prob)
 
     # ---- smooth functions ------------------------------------------------------------------------------------------
-
-    @cached_property
-    def smooths(self) -> DataFrame:
-        """Return one row per smooth function of the formula, with its effective degrees of freedom.
-
-        edf = q - tr((H^-1)_bb P_bb) over the q coefficients of the function, including its unpenalised columns, with H = J + P: J is
-        the expected information of the rows and P the precision of the prior. It equals mgcv's edf. The range block alone
-        has edf minus the number of unpenalised columns.
-
-        Returns
-        -------
-        DataFrame
-            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, or the amplitude of a Gaussian
-            process, in units of the linear predictor. For a posterior, edf is the mean over 200 draws and tau the mean over all draws.
-
-        Examples
-        --------
-        >>> x = np.linspace(0.0, 6.0, 40)
-        >>> found = fit(Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
-        >>> bool(2.0 < found.smooths.loc["s(x)", "edf"] < 9.0)
-        True
-        """
-        from probreg.fits.smooth_functions import smooths_table
-
-        return smooths_table(self.model, self.solution)
 
     @cached_property
     def support(self) -> DataFrame:
@@ -739,9 +775,7 @@ class Fit(FitStatistics, NamesPeers):
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
         require_predictive(self.solution, self.method)
         design = self._design(data, offset, weights, trials, groups)
-        return predictive(
-            self.model, self.solution, design, spread=False, seed=self.seed
-        )
+        return predictive(self.model, self.solution, design, seed=self.seed)
 
     @overload
     def predict(

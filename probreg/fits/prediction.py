@@ -130,15 +130,11 @@ def predictive(
     solution: Solution,
     design: Design,
     *,
-    spread: bool,
     seed: int,
     at_most: int | None = None,
 ) -> Predictive:
-    """Return the mixture over draws, or over `at_most` of them.
-
-    A point estimate has one atom, or with `spread` draws of its asymptotic distribution.
-    """
-    atoms = _atoms(model, solution, spread=spread, seed=seed)
+    """Return the mixture over draws, or over `at_most` of them; a point estimate has one atom."""
+    atoms = _atoms(model, solution, spread=False, seed=seed)
     if at_most is not None and atoms.off is None:
         atoms = atoms.thin(at_most)
     if (

@@ -346,7 +346,7 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     if len(rows) < design.n:
         design = design.take(rows)
     mixture = predictive(
-        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=max_atoms
+        fit.model, fit.solution, design, seed=fit.seed, at_most=max_atoms
     )
     upper = mixture.cdf(y)
     below = likelihood.lower_end(y)

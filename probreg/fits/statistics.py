@@ -1,15 +1,14 @@
 """The standard statistics of a fit: n, degrees of freedom, deviance, R², AIC, BIC, residuals, and tables in R broom's format."""
 
 import contextlib
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, Word, check_arguments
-from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
+from probreg.arguments.scalars import Word, check_arguments
+from probreg.arguments.types import DataArray, DataFrame
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
@@ -32,9 +31,8 @@ from probreg.fits.goodness import (
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
-from probreg.fits.smooth_functions import degrees_of_functions
+from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
 from probreg.inference.base import has_effects
-from probreg.inference.reported import reported_parameters
 from probreg.model.model import Model
 
 
@@ -371,80 +369,28 @@ class FitStatistics(Fitted):
 
     # ---- tables with broom's names ---------------------------------------------------------------------------------
 
-    @abstractmethod
-    def summary(
-        self,
-        prob: Probability = 0.95,
-        kind: Word | None = None,
-        *,
-        covariance: CovarianceLike | None = None,
-        exp: Flag = False,
-    ) -> DataFrame:
-        """Return the table of coefficients."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def smooths(self) -> DataFrame:
-        """Return the smooth functions with their degrees of freedom."""
+        """Return one row per smooth function of the formula, with its effective degrees of freedom.
 
-    @check_arguments
-    def tidy(
-        self,
-        prob: Probability = 0.95,
-        kind: Word | None = None,
-        *,
-        covariance: CovarianceLike | None = None,
-        exp: Flag = False,
-    ) -> DataFrame:
-        """Return one row per coefficient with the column names of R's broom, unrounded.
-
-        Parameters
-        ----------
-        prob : float
-            Probability of the intervals, between 0 and 1.
-        kind : str, optional
-            Kind of the intervals, as in `interval`.
-        covariance : str or DataArray, optional
-            As in `summary`.
-        exp : bool
-            As in `summary`.
+        edf = q - tr((H^-1)_bb P_bb) over the q coefficients of the function, including its unpenalised columns, with H = J + P: J is
+        the expected information of the rows and P the precision of the prior. It equals mgcv's edf. The range block alone
+        has edf minus the number of unpenalised columns.
 
         Returns
         -------
         DataFrame
-            term, estimate, std.error, statistic, p.value, conf.low, conf.high; for an exact fit all from std.error on are nan. If
-            outcomes have separate coefficients, y.level precedes them. A posterior has no test; MCMC adds rhat and ess. `hyper` has the
-            standard deviations and correlations of random effects.
+            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, or the amplitude of a Gaussian
+            process, in units of the linear predictor. For a posterior, edf is the mean over 200 draws and tau the mean over all draws.
 
         Examples
         --------
-        >>> import probreg as pr
-        >>> model = pr.Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
-        >>> pr.fit(model).tidy()[["term", "estimate", "p.value"]].round(4)
-                term  estimate  p.value
-        0  Intercept    0.6429   0.0843
-        1          x    2.1286   0.0005
+        >>> x = np.linspace(0.0, 6.0, 40)
+        >>> found = fit(Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
+        >>> bool(2.0 < found.smooths.loc["s(x)", "edf"] < 9.0)
+        True
         """
-        table = self.summary(prob, kind, covariance=covariance, exp=exp)
-        reported = self.once(reported_parameters).names
-        is_reported = table.index.get_level_values(-1).isin(reported)
-        is_reported[: len(self.parameter_names)] = True
-        table = table[is_reported]
-        if "p_value" not in table and self.target == "mode":
-            table = table.assign(statistic=np.nan, p_value=np.nan)
-        renamed = {
-            "outcome": "y.level", "coef": "term", "estimate": "estimate", "mean": "estimate", "median": "estimate",
-            "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "df": "df", "p_value": "p.value",
-            "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
-        }  # fmt: skip
-        if exact_fit(self):  # standard errors and intervals are rounding errors
-            table = table.assign(
-                **dict.fromkeys(("std_error", "lower", "upper"), np.nan)
-            )
-        table = table.reset_index()
-        tidied = table[[c for c in renamed if c in table]].rename(columns=renamed)
-        tidied.attrs = {}
-        return tidied
+        return smooths_table(self.model, self.solution)
 
     def glance(self) -> DataFrame:
         """Return one row with the statistics of the fit, with the column names of R's broom.

@@ -116,13 +116,27 @@ class RidgePath:
         _refuse_less(float(values.min()), self.least)
         return values
 
+    @property
+    def _residual_square(self) -> float:
+        outside = self._residual_response[0]
+        return float(outside @ outside)
+
+    def _weights(self, lam: ArrayLike) -> Array:
+        """z / (d + lam) (L, k), alpha in the eigenvectors."""
+        return self.z / (self.d + self._lam(lam)[:, None])
+
+    def _shares(self, lam: ArrayLike) -> Array:
+        """lam / (d + lam) (L, k), the share of y's part in each eigenvector that the fit leaves."""
+        lams = self._lam(lam)[:, None]
+        return lams / (self.d + lams)
+
     # ---- the fit ---------------------------------------------------------------------------------------------------
 
     def alpha(self, lam: ArrayLike) -> Array:
         """alpha (L, n): f = sum_i alpha_i k(x_i, .)."""
-        lams = self._lam(lam)[:, None]
+        outside = self._residual_response[0] / self._lam(lam)[:, None]
         # alpha = Q z / (d + lam), and y / lam where d = 0
-        return (self.z / (self.d + lams)) @ self.Q.T + self._residual_response[0] / lams
+        return self._weights(lam) @ self.Q.T + outside
 
     def intercept(self, lam: ArrayLike) -> Array:
         """b (L,): the mean of y - K alpha; 0 without an offset."""
@@ -144,7 +158,7 @@ class RidgePath:
                 "this path is of a matrix K, and coefficients are those of columns: write ridge_path_of_columns"
             )
         # Phi'alpha without what of y lies in no eigenvector, to which Phi is orthogonal
-        return (self.z / (self.d + self._lam(lam)[:, None])) @ self.Q.T @ self.Phi
+        return self._weights(lam) @ self.Q.T @ self.Phi
 
     def df(self, lam: ArrayLike) -> Array:
         """The effective number of parameters (L,), tr H = sum d / (d + lam), and one for the offset."""
@@ -152,7 +166,7 @@ class RidgePath:
 
     def norm2(self, lam: ArrayLike) -> Array:
         """|f|^2 = alpha'K alpha = sum d z^2 / (d + lam)^2 (L,), which falls as lam grows."""
-        return (self.d * np.square(self.z / (self.d + self._lam(lam)[:, None]))).sum(1)
+        return (self.d * np.square(self._weights(lam))).sum(1)
 
     # ---- choosing lam ----------------------------------------------------------------------------------------------
 
@@ -162,10 +176,7 @@ class RidgePath:
 
     def rss(self, lam: ArrayLike) -> Array:
         """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), plus the part of y outside all eigenvectors."""
-        lams = self._lam(lam)[:, None]
-        return np.square(lams / (self.d + lams) * self.z).sum(1) + float(
-            self._residual_response[0] @ self._residual_response[0]
-        )
+        return np.square(self._shares(lam) * self.z).sum(1) + self._residual_square
 
     def loo_residuals(self, lam: ArrayLike) -> Array:
         """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
@@ -176,18 +187,14 @@ class RidgePath:
 
     def one_minus_leverage(self, lam: ArrayLike) -> Array:
         """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
-        lams = self._lam(lam)[:, None]
         # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
-        return (
-            lams / (self.d + lams)
-        ) @ self._squared_eigenvectors.T + self._residual_leverage
+        inside = self._shares(lam) @ self._squared_eigenvectors.T
+        return inside + self._residual_leverage
 
     def penalised_rss(self, lam: ArrayLike) -> Array:
         """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, on the complement of 1 with an offset."""
-        lams = self._lam(lam)[:, None]
-        return (lams / (self.d + lams) * np.square(self.z)).sum(1) + float(
-            self._residual_response[0] @ self._residual_response[0]
-        )
+        inside = (self._shares(lam) * np.square(self.z)).sum(1)
+        return inside + self._residual_square
 
     def log_det(self, lam: ArrayLike) -> Array:
         """log |I + K / lam| (L,) = sum log(1 + d / lam)."""

@@ -87,7 +87,7 @@ class ModelEstimator(BaseEstimator):
         size = max(1, _NUMBERS // (atom_count(model, solution) * model.shape[1]))
         for rows in row_slices(design.n, size):
             part = design.take(rows)
-            yield predictive(model, solution, part, spread=False, seed=self.seed)
+            yield predictive(model, solution, part, seed=self.seed)
 
     def _design_of_new_rows(self, X: Array) -> Design:
         """Return the design of new rows. A ProbregWarning names rows that only the minimum-norm estimate predicts."""

@@ -224,12 +224,11 @@ def moves_of_rows(
 def averages_of_draws(
     quantities: Sequence[tuple[Target, list[RowGroup]]],
     draws: Mapping[str, Array],
-    residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
-    *,
-    block_size: int = 65_536,
+    residual: Callable[[Target, slice], Sequence[Array]],
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
-    some atoms. `block_size` is the number of draws times rows times classes at once, which a processor keeps near it."""
+    some atoms."""
+    block_size = 65_536  # draws times rows times classes that stay in cache
     n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
     width = draws["beta"].shape[-1]
     quantity = quantities[0][0].quantity

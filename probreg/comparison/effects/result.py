@@ -449,7 +449,7 @@ def _of_draws(
     joint = None
     if off_span is not None and not linear:
         joint = (off_span, off_span.joint(fit, size, rng))
-    z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
+    z = _effect_draws(quantities, scale, posterior, joint)
     if off_span is not None and linear:
         weights = off_span.weights(fit, quantities, scale.link)
         z = z + off_span.off.draws_of_sums(off_span.sums, weights, size, rng)
@@ -500,14 +500,14 @@ def _of_asymptotic(
     V, _, words = request.spread(fit)
     draws = parameter_draws(fit.model, fit.solution, rng, V)
     joint = (off_span, sampled)
-    z = np.concatenate(_effect_draws(fit, quantities, scale, draws, joint), 1)
+    z = _effect_draws(quantities, scale, draws, joint)
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
     estimate = {a: np.full((S, 1), v) for a, v in fit.aux.items()}
     estimate["beta"] = np.broadcast_to(fit.solution.beta, draws["beta"].shape)
     center = np.concatenate(
         [
             _contrast([scale.link.forward(a.mean(0)) for a in effect_means]).ravel()
-            for effect_means in _averages(fit, quantities, estimate, joint)
+            for effect_means in _averages(quantities, estimate, joint)
         ]
     )
     columns, cov, _ = _spread_of_draws(fit, z, rows, scale, request.prob)
@@ -537,7 +537,6 @@ Joint = tuple[EffectSums, JointDraws]
 
 
 def _averages(
-    fit: Fit,
     quantities: Sequence[AveragedEffect],
     draws: Mapping[str, Array],
     joint: Joint | None,
@@ -569,18 +568,17 @@ def _contrast(means: list[Array]) -> Array:
 
 
 def _effect_draws(
-    fit: Fit,
     quantities: Sequence[AveragedEffect],
     scale: Scale,
     draws: Mapping[str, Array],
     joint: Joint | None,
-) -> list[Array]:
-    """The draws (S, R) of each effect on the scale of the link."""
+) -> Array:
+    """The draws (S, R) of the effects on the scale of the link."""
     contrasts = [
         _contrast([scale.link.forward(a) for a in averages])
-        for averages in _averages(fit, quantities, draws, joint)
+        for averages in _averages(quantities, draws, joint)
     ]
-    return [z.reshape(len(z), -1) for z in contrasts]
+    return np.concatenate([z.reshape(len(z), -1) for z in contrasts], 1)
 
 
 def _require_identified(fit: Fit, G: Array) -> None:

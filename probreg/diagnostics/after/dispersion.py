@@ -240,7 +240,6 @@ class CalibrationDiagnostic(Diagnostic):
             fit.model,
             fit.solution,
             fit.model.design,
-            spread=False,
             seed=fit.seed,
             at_most=500,
         ).mean()

@@ -372,7 +372,7 @@ def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -
     """E[y] at the target rows; for an identity link the mean over draws is at the mean of the draws, with no error."""
     if model.likelihood.link is IDENTITY:
         return target.eta(solution.beta)[:, 0]
-    return predictive(model, solution, target, spread=False, seed=seed).mean()
+    return predictive(model, solution, target, seed=seed).mean()
 
 
 def _stack_estimates(estimates: list[Array | None], method: Method) -> Array:

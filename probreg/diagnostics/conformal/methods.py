@@ -525,7 +525,7 @@ def _calibrate_scores(
 
 
 def predictive_at(fit: Fit, design: Design) -> Predictive:
-    return predictive(fit.model, fit.solution, design, spread=False, seed=fit.seed)
+    return predictive(fit.model, fit.solution, design, seed=fit.seed)
 
 
 def predictive_size(fit: Fit) -> int:

@@ -272,7 +272,7 @@ def log_mean_density(fit: Fit) -> Array:
     densities = []
     for rows_of_block in row_slices(d.n, size):
         part = d.take(rows_of_block)
-        mixture = predictive(fit.model, s, part, spread=False, seed=fit.seed)
+        mixture = predictive(fit.model, s, part, seed=fit.seed)
         densities.append(mixture.log_prob(part.observed))
     log_p = np.concatenate(densities)
     return times_weights(log_p[rows], weight)

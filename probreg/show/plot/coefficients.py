@@ -96,7 +96,7 @@ def coefficients(
         notes.append(f"{most} of {len(parameters)} parameters")
     if len(parameters) < len(all_names):
         notes.append("plot.smooth draws the smooth functions")
-    footnote(fig, "; ".join(notes))
+    footnote(fig, *notes, between="; ")
     return fig
 
 

@@ -106,8 +106,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
         place = "under the posterior predictive"
     bands = f"Bands: {100 * BAND:g} %"
     censored = count_censored(fit, "have a quantile residual only")
-    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note, censored, bands)
-    footnote(fig, ". ".join(note for note in notes if note))
+    name = f"{method_name(fit)}, {place}"
+    footnote(fig, name, beyond(z), seen.note, censored, bands)
     return fig
 
 

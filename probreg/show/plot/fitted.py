@@ -227,19 +227,15 @@ def fitted(
     }
     notes = [_describe_fixed_values(path, list(groups))]
     if what != "mean":
-        return _with_notes(fig, notes)
+        footnote(fig, *notes)
+        return fig
     if not first.model.likelihood.has_scalar_mean:
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
     elif not path.is_on_curve.all():
         levels = ", ".join(shorten(name, 24) for name in path.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
-    notes.append(count_censored(first, "are not drawn"))
-    return _with_notes(fig, notes)
-
-
-def _with_notes(fig: "Figure", notes: list[str]) -> "Figure":
-    footnote(fig, ". ".join(note for note in notes if note))
+    footnote(fig, *notes, count_censored(first, "are not drawn"))
     return fig
 
 

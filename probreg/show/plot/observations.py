@@ -52,7 +52,6 @@ def observations(fit: Fit) -> Observations:
         model,
         fit.solution,
         model.design.take(rows),
-        spread=False,
         seed=fit.seed,
         at_most=most_draws,
     )

@@ -111,12 +111,10 @@ def reliability(
             )
         seen = observations(y)
         panels, x_label = forecasts_of_fit(y, seen)
-        note = ". ".join(
-            p for p in (f"{method_name(y)}, rows of the fit", seen.note) if p
-        )
+        notes = [f"{method_name(y)}, rows of the fit", seen.note]
     else:
         panels, x_label = _read_forecasts(y, forecasts, weights, event)
-        note = ""
+        notes = []
     cols = min(len(panels), 3)
     rows = -(-len(panels) // cols)
     if cols == 1:
@@ -143,7 +141,7 @@ def reliability(
         label(below, x=x_label, y=None if column else "forecasts")
         below.tick_params(labelbottom=True)
     band = f"grey: {100 * prob:g} % of the shares if the forecasts are right"
-    footnote(fig, ". ".join(p for p in (band, note) if p))
+    footnote(fig, band, *notes)
     return fig
 
 

@@ -133,5 +133,5 @@ def rootogram(
     ax.use_sticky_edges = False  # room above the highest bar
     draw_expected(ax, fit, counts)
     top_legend(fig, [ax])
-    footnote(fig, ". ".join(part for part in (method_name(fit), seen.note) if part))
+    footnote(fig, method_name(fit), seen.note)
     return fig

@@ -140,7 +140,7 @@ def smooth(
         notes.append(f"{len(curves_to_draw) - most_panels} more panels can be named")
     if len(shown) < len(functions):
         notes.append(f"{len(functions) - len(shown)} functions of more columns are not drawn")  # fmt: skip
-    footnote(fig, "; ".join(notes))
+    footnote(fig, *notes, between="; ")
     return fig
 
 

@@ -207,9 +207,10 @@ def top_legend(fig: "Figure", source: Any) -> None:
         legend.remove()
 
 
-def footnote(fig: "Figure", text: str) -> None:
-    """Write a few small words under the picture."""
+def footnote(fig: "Figure", *notes: str, between: str = ". ") -> None:
+    """Write a few small words under the picture: the notes that are not empty."""
     letters_per_inch = 14.5
+    text = between.join(filter(None, notes))
     if text:
         lines = _wrap_text(text, fig.get_figwidth() * letters_per_inch)
         fig.supxlabel(lines, fontsize=SMALL, color=GREY, x=0.01, ha="left")

@@ -109,7 +109,7 @@ def path(
         )
     if len(outcomes) > max_panels:
         notes.append(f"the first {max_panels} of {len(outcomes)} outcomes")
-    footnote(fig, "; ".join(notes))
+    footnote(fig, *notes, between="; ")
     return fig
 
 
