@@ -385,6 +385,7 @@ class FitStatistics(Fitted):
 
         Examples
         --------
+        >>> from probreg import fit
         >>> x = np.linspace(0.0, 6.0, 40)
         >>> found = fit(Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
         >>> bool(2.0 < found.smooths.loc["s(x)", "edf"] < 9.0)
