@@ -79,7 +79,7 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 # ---- gallery --------------------------------------------------------------------------------------------------------
-sphinx_gallery_conf = gallery.settings(HERE, quick=tags.has("quick"))  # noqa: F821  Sphinx gives the tags
+sphinx_gallery_conf = gallery.settings(HERE)
 
 # ---- looks ----------------------------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
@@ -91,7 +91,7 @@ html_theme_options = {
     "logo": {"text": "probreg"},
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
@@ -100,7 +100,9 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "glossary": [], "notation": [], "benchmarks": []}
+html_sidebars = {
+    page: [] for page in ("index", "install", "glossary", "notation", "benchmarks")
+}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

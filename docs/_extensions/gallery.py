@@ -8,47 +8,12 @@ import re
 import shutil
 from pathlib import Path
 
+# Only scripts that save a picture; the tests run the others too.
 SECTIONS = {
-    "From maximum likelihood to a posterior": [
-        "linear",
-        "logistic",
-        "softmax",
-        "separated",
-        "shrinkage",
-    ],
-    "Whole analyses": [
-        "referee_gaussian",
-        "referee_bernoulli",
-        "referee_categorical",
-        "interval_coverage",
-    ],
-    "Groups": ["schools", "raters", "polls"],
-    "Curves, kernels and fields": [
-        "motorcycle",
-        "seasons",
-        "spatial_field",
-        "kernel_ridge",
-        "quantiles",
-    ],
-    "Forecasts and promises": ["meteorologists", "bounds"],
-    "Streams": ["lms", "online", "stream", "echo", "sparse_experts", "online_kernel"],
-    "Many rows": ["larger_than_memory", "dask_cluster"],
+    "Curves and fields": ["seasons", "spatial_field"],
+    "Forecasts": ["meteorologists", "online_kernel"],
 }
-REST = "More"
-# A cluster needs processes of its own, which a build does not start.
-SHOWN = {
-    "dask_cluster": "This example starts a cluster of workers, so it is not run when this site is built; the tests run it."
-}
-LONG = {
-    "dask_cluster",
-    "echo",
-    "interval_coverage",
-    "larger_than_memory",
-    "lms",
-    "referee_categorical",
-}
-LONG |= {"shrinkage", "sparse_experts"}
-NOT_NOW = "This example takes long, so it is not run in a quick build; the tests run it, and a full build shows what it prints."
+
 
 
 def title_and_text(docstring: str) -> tuple[str, str]:
@@ -85,65 +50,33 @@ def cells(source: str) -> list[list[str]]:
     return out
 
 
-def page(source: str, note: str = "", thumbnail: str = "") -> str:
-    """The script with a title and cells, a note that it is not run, and the picture of its card if it saves none."""
+def page(source: str) -> str:
+    """The script with a title and cells."""
     title, text = title_and_text(ast.get_docstring(ast.parse(source)) or "")
-    said = [title, "=" * len(title), "", text]
-    if note:
-        said += ["", ".. note::", "", f"   {note}"]
-    parts = ['r"""', *said, '"""']
-    if thumbnail:
-        parts += ["", f"# sphinx_gallery_thumbnail_path = '{thumbnail}'"]
+    parts = ['r"""', title, "=" * len(title), "", text, '"""']
     for cell in cells(source):
         parts += ["", "# %%", *"\n".join(cell).strip("\n").splitlines()]
     return "\n".join(parts) + "\n"
 
 
-def code_card(source: str, path: Path) -> None:
-    """The lines from the first model or run on, as the picture of a script that saves none."""
-    if path.exists():
-        return
-    from matplotlib.figure import Figure
-
-    skipped = ("import", "from", "#", "print", ")", "with", "assert")
-    lines = [
-        line
-        for line in source.splitlines()
-        if line.strip() and not line.startswith(skipped)
-    ]
-    first = next(
-        (i for i, line in enumerate(lines) if re.search(r"= (pr\.|online\.)", line)), 10
-    )
-    figure = Figure(figsize=(4.0, 2.8), facecolor="#f3f4f5")
-    figure.text(0.05, 0.94, "\n".join(line[:34] for line in lines[first : first + 8]), family="monospace", size=11,
-                va="top", color="#1c3f66", linespacing=1.5, parse_math=False)  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-
-
-def section_of(name: str) -> str:
-    return next((section for section, names in SECTIONS.items() if name in names), REST)
-
-
-def prepare(here: Path, quick: bool) -> list[str]:
+def prepare(here: Path) -> list[str]:
     """Write the copies, one folder per section, and return the folders in their order."""
     copies = here / "_build" / "examples"
     shutil.rmtree(copies, ignore_errors=True)
-    for path in sorted((here.parent / "examples").glob("*.py")):
-        name, section = path.stem, section_of(path.stem)
+    folders = []
+    for section, names in SECTIONS.items():
         folder = copies / re.sub(r"\W+", "_", section.lower())
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
         (folder / "GALLERY_HEADER.rst").write_text(f"{section}\n{'-' * len(section)}\n")
-        note = SHOWN.get(name, NOT_NOW if quick and name in LONG else "")
-        source, card = path.read_text(), ""
-        if note or "savefig" not in source:
-            card = f"_build/cards/{name}.png"
-            code_card(source, here / card)
-        (folder / path.name).write_text(page(source, note, card))
-    head = "Gallery\n=======\n\nScripts that tell a story and end in assertions. The tests run each; here is what they print and draw.\n"
+        for name in names:
+            source = (here.parent / "examples" / f"{name}.py").read_text()
+            (folder / f"{name}.py").write_text(page(source))
+        folders.append(folder.name)
+    head = (
+        "Gallery\n=======\n\nScripts with pictures. The folder ``examples`` of the repository has more scripts.\n"
+    )
     (copies / "GALLERY_HEADER.rst").write_text(head)
-    order = [re.sub(r"\W+", "_", section.lower()) for section in (*SECTIONS, REST)]
-    return [name for name in order if (copies / name).is_dir()]
+    return folders
 
 
 def saved_pictures(block, block_vars, gallery_conf):
@@ -160,16 +93,15 @@ def saved_pictures(block, block_vars, gallery_conf):
     return figure_rst(made, gallery_conf["src_dir"]) if made else ""
 
 
-def settings(here: Path, quick: bool) -> dict:
+def settings(here: Path) -> dict:
     """Settings of Sphinx-Gallery."""
-    order = prepare(here, quick)
-    left = LONG if quick else set(SHOWN)
+    order = prepare(here)
     return {
         "examples_dirs": "_build/examples",
         "gallery_dirs": "gallery",
         "subsection_order": [f"_build/examples/{name}" for name in order],
         "within_subsection_order": "FileNameSortKey",
-        "filename_pattern": rf"/(?!(?:{'|'.join(sorted(left))})\.py)\w+\.py$",
+        "filename_pattern": r"\.py$",
         "ignore_pattern": r"__init__\.py",
         "image_scrapers": ("gallery.saved_pictures",),
         "default_thumb_file": str(here / "_static" / "home.png"),

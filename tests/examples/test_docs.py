@@ -95,6 +95,7 @@ def test_the_citation_names_this_version_and_the_licence():
     assert project["version"] == pr.__version__
 
 
+@pytest.mark.slow
 def test_the_readme_prints_the_tables_that_it_shows(tmp_path: pathlib.Path):
     text = (ROOT / "README.md").read_text()
     script = tmp_path / "page.py"

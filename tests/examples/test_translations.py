@@ -1,0 +1,27 @@
+"""The calls of docs/coming-from and the numbers of the other packages agree: one script for each page."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPTS = sorted((pathlib.Path(__file__).parent / "translations").glob("*.py"))
+PAGES = pathlib.Path(__file__).parents[2] / "docs" / "coming-from"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_calls_of_another_package_have_the_same_numbers(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_every_page_of_calls_has_a_script():
+    pages = {page.stem.replace("-", "_") for page in PAGES.glob("*.md")} - {"index"}
+    assert pages == {script.stem for script in SCRIPTS}
