@@ -15,7 +15,6 @@ SECTIONS = {
 }
 
 
-
 def title_and_text(docstring: str) -> tuple[str, str]:
     """The first sentence up to its colon, stop or question mark, and what follows it."""
     first, _, rest = docstring.strip().partition("\n\n")
@@ -72,9 +71,7 @@ def prepare(here: Path) -> list[str]:
             source = (here.parent / "examples" / f"{name}.py").read_text()
             (folder / f"{name}.py").write_text(page(source))
         folders.append(folder.name)
-    head = (
-        "Gallery\n=======\n\nScripts with pictures. The folder ``examples`` of the repository has more scripts.\n"
-    )
+    head = "Gallery\n=======\n\nScripts with pictures. The folder ``examples`` of the repository has more scripts.\n"
     (copies / "GALLERY_HEADER.rst").write_text(head)
     return folders
 
