@@ -131,24 +131,37 @@ class Registry[T](Mapping[str, type[T]]):
         cls = {cls.__name__: cls for cls in self.values()}.get(name) or self[name]
         if call is None:
             return cls()
-        values = [self._value_of(value, text) for value in call.args]
-        declared = declared_fields(cls)  # type: ignore[arg-type]
-        named = {}
-        for k in call.keywords:
-            field = str(k.arg)
-            word = ast.unparse(k.value).strip("'\"")
-            options = declared[field].options if field in declared else ()
-            is_option = (str, word) in options
-            named[field] = word if is_option else self._value_of(k.value, text)
+        options = {k: f.options for k, f in declared_fields(cls).items()}  # type: ignore[arg-type]
+        fields = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
+        names = fields + [""] * len(call.args)
+        values = [
+            self._setting(value, options.get(name, ()), text)
+            for value, name in zip(call.args, names)
+        ]
+        named = {
+            str(k.arg): self._setting(k.value, options.get(str(k.arg), ()), text)
+            for k in call.keywords
+        }
         try:
             return cls(*values, **named)
         except ProbregError:
             raise
         except TypeError as error:
-            takes = ", ".join(f.name for f in dataclasses.fields(cls) if f.init)  # type: ignore[arg-type]
             raise DataError(
-                f"{text!r}: {error}; it takes: {takes or 'nothing'}"
+                f"{text!r}: {error}; it takes: {', '.join(fields) or 'nothing'}"
             ) from None
+
+    def _setting(self, node: ast.expr, options: Any, text: str) -> Any:
+        """Return the value of a field with these options; the class checks words that are none of them."""
+        word = ast.unparse(node).strip("'\"")
+        if (str, word) in options:
+            return word
+        try:
+            return self._value_of(node, text)
+        except DataError:
+            if any(kind is str for kind, _ in options):
+                return word
+            raise
 
     def _value_of(self, node: ast.expr, text: str) -> Any:
         """Return a number, a boolean, or the instance of a call of one of `parts`."""

@@ -27,6 +27,7 @@ from probreg.likelihoods import (
     Truncated,
 )
 from probreg.likelihoods.base import Level
+from probreg.likelihoods.positive import PositiveLikelihood
 from probreg.likelihoods.response import whole_counts
 from probreg.priors import (
     AuxPrior,
@@ -388,9 +389,11 @@ def check_design(design: Design, likelihood: Likelihood) -> None:
             f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
         )
     if design.weight_kind == "precision" and likelihood.noise_scale is None:
+        remedy = "For successes of trials use Binomial, for exposure an offset"
+        if isinstance(likelihood, PositiveLikelihood):
+            remedy = 'For rows with dispersion phi / w write the formula "log phi": "~ offset(-log(w))"'
         raise Incompatible(
-            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. For "
-            "successes of trials use Binomial, for exposure an offset"
+            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. {remedy}"
         )
 
     if design.offset is None:

@@ -191,3 +191,28 @@ def test_weak_takes_no_settings():
         parse_prior("x=weak(3)")
     with pytest.raises(pr.errors.ProbregError, match="mean 'weak'"):
         parse_prior("weka")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("beta(link=log)", "Beta link is 'logit', 'probit' or 'cloglog', got 'log'"),
+        ("beta(loglog)", "Beta link is 'logit', 'probit' or 'cloglog', got 'loglog'"),
+        ("negative_binomial(nb3)", "NegativeBinomial variance is 'nb2' or 'nb1'"),
+    ],
+)
+def test_a_wrong_option_in_text_lists_the_options(text, message):
+    with pytest.raises(DataError, match=message):
+        pr.Model.from_arrays(X, Y, likelihood=text)
+
+
+@pytest.mark.parametrize("likelihood", ["gamma", "inverse_gaussian"])
+def test_precision_weights_of_positive_responses_name_the_formula_of_phi(likelihood):
+    w = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
+    data = {"y": Y + 1.0, "x": X[:, 0], "w": w}
+    with pytest.raises(Incompatible, match=r"~ offset\(-log\(w\)\)"):
+        pr.Model.from_formula(
+            "y ~ x", data, likelihood=likelihood, weights=pr.weights.precision(w)
+        )
+    formulas = {"y": "y ~ x", "log phi": "~ offset(-log(w))"}
+    pr.fit(pr.Model.from_formula(formulas, data, likelihood=likelihood))
