@@ -242,10 +242,10 @@ def _pearson(fit: Fitted) -> ResidualKind:
             )
     if not likelihood.exact_information:
         variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
-        if variance is None:
+        if variance is None or not np.isfinite(variance).all():
             raise Incompatible(
-                f"Pearson residuals need the variance of the response, and {likelihood.named} likelihood has no formula for it: take "
-                "'quantile' ones"
+                f"Pearson residuals need a finite variance of the response, and {likelihood.named} likelihood has no formula for it or an "
+                "infinite one here: take 'quantile' ones"
             )
         return ResidualKind(_response_residuals(fit).values / np.sqrt(variance))
     return ResidualKind(standardised_scores(fit).u[:, 0])

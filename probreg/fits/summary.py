@@ -218,7 +218,7 @@ def _ratios(
     link = fit.model.likelihood.link
     if not link.ratio:
         raise Incompatible(
-            f"exp=True is for log and logit links; the {link.name} link of {fit.model.likelihood.name} has differences, not ratios"
+            f"exp=True is for log and logit links; the {link.name} link of {fit.model.likelihood.named} likelihood has differences, not ratios"
         )
     if interval.name == "hdi":
         raise Incompatible(

@@ -103,6 +103,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     base: Any
     with_formula: tuple[str, ...]
 
+    named = from_base()
     exact_information = False
     outcomes = ()
     contrast_matrix = np.ones((1, 1))

@@ -18,6 +18,14 @@ CASES = {
     "gaussian": ("y", "log sigma", "gaussian"),
     "student": ("y", "log sigma", pr.StudentT(nu=5.0)),
     "negative_binomial": ("k", "log alpha", "negative_binomial"),
+    "beta": ("share", "log phi", "beta"),
+    "gamma": ("t", "log phi", "gamma"),
+    "beta_binomial": ("p(k, trials)", "log phi", "beta_binomial"),
+    "right_censored": ("cens(t, event)", "log scale", "weibull"),
+    "interval_censored": ("cens(lower, upper)", "log sigma", "log_normal"),
+    "tobit": ("cens(y, lower=0)", "log sigma", "gaussian"),
+    "truncated": ("trunc(y, lower=-9)", "log sigma", "gaussian"),
+    "zeros": ("k", "log alpha", "hurdle(negative_binomial)"),
 }
 
 
@@ -30,7 +38,13 @@ def data() -> dict[str, Any]:
     shift = rng.normal(size=10) * 0.5
     y = 1 + 2 * x + shift[group] + np.exp(0.3 + 0.5 * z) * rng.normal(size=n)
     k = rng.poisson(np.exp(0.5 + 0.4 * x) * rng.gamma(2.0, 0.5, n)).astype(float)
-    return {"y": y, "k": k, "x": x, "z": z, "g": group.astype(str)}
+    t, end = rng.exponential(np.exp(0.5 * x)), rng.exponential(3.0, n)
+    times = {"t": np.minimum(t, end), "event": (t < end) * 1}
+    times |= {"lower": np.floor(t), "upper": np.ceil(t)}
+    counts = {"k": k, "trials": k.max() + rng.integers(0, 9, n)}
+    share = rng.beta(2.0, 3.0, n)
+    columns = {"y": y, "x": x, "z": z, "g": group.astype(str), "share": share}
+    return columns | times | counts
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -38,8 +52,8 @@ def pair(request: Any, data: dict[str, Any]) -> tuple[Any, Any]:
     """A plain fit, and one with an intercept for the logarithm of its nuisance parameter."""
     response, parameter, likelihood = CASES[request.param]
     formulas = (
-        f"{response} ~ x + g",
-        {response: f"{response} ~ x + g", parameter: "~ 1"},
+        f"{response} ~ x + z",
+        {"y": f"{response} ~ x + z", parameter: "~ 1"},
     )
     plain, several = (
         pr.fit(pr.Model.from_formula(f, data, likelihood=likelihood), "newton")
