@@ -25,7 +25,7 @@ CASES = {
     "interval_censored": ("cens(lower, upper)", "log sigma", "log_normal"),
     "tobit": ("cens(y, lower=0)", "log sigma", "gaussian"),
     "truncated": ("trunc(y, lower=-9)", "log sigma", "gaussian"),
-    "zeros": ("k", "log alpha", "hurdle(negative_binomial)"),
+    "zeros": ("k", "logit zero", "hurdle(poisson)"),
 }
 
 

@@ -158,3 +158,14 @@ def test_a_gamma_regression_by_the_inverse_link_is_that_of_r(certified):
     np.testing.assert_allclose(errors, printed, rtol=1e-6)
     mean = fit.predict(table)["mean"]
     np.testing.assert_allclose(mean, result["fitted"], rtol=1e-8)
+
+
+def test_pearson_residuals_need_a_finite_variance():
+    table = {"t": [1.0, 9.0, 0.2, 30.0, 2.0, 0.1], "x": [0.0, 1.0, 0.0, 1.0, 2.0, 2.0]}
+    table |= {"event": [1, 1, 0, 1, 1, 1]}
+    formula = "cens(t, event) ~ x"
+    model = pr.Model.from_formula(formula, table, likelihood="log_logistic")
+    fit = pr.fit(model)
+    assert fit.aux["scale"] > 0.5  # an infinite variance
+    with pytest.raises(pr.Incompatible, match=r"finite variance[\s\S]*'quantile'"):
+        fit.residuals("pearson")
