@@ -1,4 +1,4 @@
-"""Which generalisation bounds hold for a fit? Body mass of penguins from bills and flippers.
+"""Which generalisation bounds apply to a fit? Body mass of penguins from bills and flippers.
 
 Before any measurement, a zoologist knows that these penguins weigh between 2 and 7 kg. With this range and independent rows, a
 hold-out set bounds the mean squared error on new birds. Bounds for whole classes of functions are wider.

@@ -1,7 +1,7 @@
 """Trips of a city's bicycles on a dask cluster: the fit is saved as a report.
 
 Twelve months of trips are in Parquet files. Each of two workers reads its part of the files and returns the sums of a Newton step,
-a few hundred numbers, so that your process holds only a small sample of the trips. The estimates equal those from one table in
+a few hundred numbers, so that your process has only a small sample of the trips. The estimates equal those from one table in
 memory. For another cluster, change the line of the LocalCluster.
 """
 

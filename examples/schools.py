@@ -2,7 +2,7 @@
 
 Coaching for a test was tried in eight schools (Rubin 1981). Each reported an effect with its standard error. The largest is 28 points: is it
 the school, or chance? The noise of each row is known, so that sigma is held at 1 and the rows have precision weights 1 / se².
-The posterior is that of posteriordb, eight_schools-eight_schools_noncentered.
+The posterior equals eight_schools-eight_schools_noncentered of posteriordb.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A monthly series as a sum of three processes: a slow trend, a season whose shape drifts, and what is irregular.
+"""A monthly series as a sum of three processes: a slow trend, a season with a changing shape, and irregular noise.
 
 Twelve years of a gas in the air, simulated with a fixed seed after the series of Mauna Loa (Rasmussen & Williams 2006, section 5.4.3),
 so that the parts are known. A sum of covariance functions is one model; the evidence finds its scales and lengths.

@@ -1,4 +1,4 @@
-"""Two species of penguins that never overlap: what to do when maximum likelihood does not exist.
+"""Two species of penguins that never overlap: how to fit a model without a maximum likelihood estimate.
 
 Length and depth of the bill separate Adelie and Gentoo penguins perfectly. The likelihood then keeps rising
 along a direction; a program that iterates stops somewhere and prints a number with a meaningless standard error.

@@ -1,4 +1,4 @@
-"""A stream from a file, in memory that does not grow: its loss, regret and guarantee are those of the array run.
+"""A stream from a file, in memory that does not grow: its loss, regret and guarantee equal the run over an array.
 
 A learner sees a row once. What its regret and its theorem need of the past is a triangle of numbers, so a file of any
 length is gone through block by block, and the best fixed weights in hindsight are known exactly at the end.
@@ -40,7 +40,7 @@ def write(path: Path, blocks: int) -> Path:
 def read_blocks(
     path: Path, arrow_bytes: list[int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the blocks of a file, and record the memory that Arrow holds at each."""
+    """Yield the blocks of a file, and record the memory of Arrow at each."""
     before = pa.total_allocated_bytes()
     # The defaults would read every group of rows ahead, and memory would grow with the file.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=65_536) as file:

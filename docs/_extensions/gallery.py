@@ -10,7 +10,7 @@ from pathlib import Path
 
 # Only scripts that save a picture; the tests run the others too.
 SECTIONS = {
-    "Curves and fields": ["seasons", "spatial_field"],
+    "Curves and fields": ["seasons"],
     "Forecasts": ["meteorologists", "online_kernel"],
 }
 
