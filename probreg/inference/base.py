@@ -502,7 +502,7 @@ def bounded_aux(method: Method, model: Model) -> str | None:
 
 def improper_aux(method: Method, model: Model) -> str | None:
     """Return why the posterior has infinite mass at the boundary of a nuisance
-    parameter, or None.
+    parameter, or at infinity of the intercept, or None.
 
     If the likelihood at v = 0, or as v goes to infinity, is the likelihood of a limiting model, it does not
     decrease as v goes there, and the integral
@@ -519,6 +519,12 @@ def improper_aux(method: Method, model: Model) -> str | None:
                     f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {end} "
                     f"({limits[name]}): give it a proper prior, such as aux={{{name!r}: {prior}}}"
                 )
+    j = model.design.intercept
+    if likelihood.positive_limit and j is not None and not model.joint.informative[j]:
+        return (
+            f"{method.name}: the posterior is improper, since the intercept has a flat prior, and {likelihood.positive_limit}: "
+            "give it a proper prior, such as prior={'Intercept': Normal(2.5)}"
+        )
     return None
 
 

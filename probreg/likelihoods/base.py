@@ -158,6 +158,10 @@ class Likelihood(ABC):
     # the same of a nuisance parameter at infinity, such as a precision
     at_infinity: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
+    # the reason, in words, if the density of any y has a positive limit as eta goes to infinity in every row, so that a posterior
+    # needs a proper prior of the intercept
+    positive_limit: ClassVar[str] = ""
+
     # the texts of the default priors of nuisance parameters that need a proper prior, by name; all others default to `Reference()`
     default_aux: ClassVar[Mapping[str, str]] = MappingProxyType({})
 

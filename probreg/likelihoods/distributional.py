@@ -34,6 +34,7 @@ _FACTS = (
     "working",
     "has_cdf",
     "has_scalar_mean",
+    "positive_limit",
 )
 
 

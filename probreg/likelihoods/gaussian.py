@@ -1,6 +1,9 @@
-"""Gaussian noise: least squares is its maximum likelihood."""
+"""Gaussian noise about a mean: least squares, and means by a log or an inverse link."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,18 +14,22 @@ from probreg.compiled.density import (
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    ExponentialFamily,
     Generator,
     Shape,
     Start,
 )
-from probreg.likelihoods.links import PROBIT
+from probreg.likelihoods.links import IDENTITY, INVERSE, LOG, PROBIT
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     StandardDensity,
     settings_of_scale,
 )
 from probreg.likelihoods.mixtures import of_normals
-from probreg.special import LOG_2PI
+from probreg.likelihoods.response import check_variation, finite_response
+from probreg.special import LOG_2PI, ndtr
+
+GaussianLinkName = Literal["identity", "log", "inverse"]
 
 
 def evaluate_gaussian_row(y: float, eta: float, t: Array) -> Row:
@@ -52,15 +59,22 @@ class StandardNormal(StandardDensity):
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Gaussian(StandardNormal, LocationScaleLikelihood):
-    """Normal noise, y ~ N(eta, sigma^2), with sigma in units of y.
+    """Normal noise, y ~ N(mu, sigma^2), with sigma in units of y; mu is eta by the identity link.
 
-    log p = -log(sigma) - log(2 pi)/2 - (y - eta)^2 / (2 sigma^2).
+    log p = -log(sigma) - log(2 pi)/2 - (y - mu)^2 / (2 sigma^2).
+
+    Parameters
+    ----------
+    link : {"identity", "log", "inverse"}
+        eta = mu, log(mu) or 1 / mu. With the last two, the mean is not linear in the coefficients: `GaussianByLink`.
 
     Examples
     --------
     >>> float(Gaussian().log_prob(np.array(1.0), np.array([0.0]), sigma=2.0).round(6))
     -1.737086
     """
+
+    link: GaussianLinkName = IDENTITY  # type: ignore[assignment]
 
     name = "gaussian"
     least_squares = True
@@ -73,6 +87,12 @@ class Gaussian(StandardNormal, LocationScaleLikelihood):
     )
     compiled_quantile = staticmethod(of_normals)
 
+    def __new__(cls, link: str = IDENTITY, **fields: Any) -> Any:
+        """Return a `GaussianByLink` for the other links: what holds for least squares is not true of it."""
+        if cls is Gaussian and link in (LOG, INVERSE):
+            return GaussianByLink(link)  # type: ignore[arg-type]
+        return super().__new__(cls)
+
     def describe(self, response: str) -> str:
         return (
             f"the mean of {response}, with Gaussian noise of standard deviation sigma"
@@ -80,3 +100,93 @@ class Gaussian(StandardNormal, LocationScaleLikelihood):
 
     def initial_eta(self, y: Array) -> Start:
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}
+
+
+def _evaluate_log_row(y: float, eta: float, t: Array) -> Row:
+    # t = (sigma, -log sigma), d/d eta = r mu / sigma
+    mu = exp(eta)
+    r = (y - mu) / t[0]
+    return t[1] - 0.5 * (r * r + LOG_2PI), r * mu / t[0], r * r - 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class GaussianByLink(ExponentialFamily):
+    """Normal noise about a mean that is exp(eta) or 1 / eta: `Gaussian(link="log")` and `Gaussian(link="inverse")`.
+
+    The response may have any sign. By the inverse link the mean may be negative, and eta = 0 is a mean at infinity.
+    """
+
+    link: GaussianLinkName = IDENTITY  # type: ignore[assignment]
+
+    name = "gaussian"
+    nuisance = ("sigma",)
+    support = "real"
+    positive_limit = "the density is positive at a mean of 0, the limit of the link"
+    domain = -np.inf, np.inf
+    compiled_density = CompiledDensity(
+        evaluate_gaussian_row, settings=settings_of_scale
+    )
+    densities_of_links = {  # noqa: RUF012  a constant of the class
+        LOG: CompiledDensity(_evaluate_log_row, settings=settings_of_scale)
+    }
+
+    def __repr__(self) -> str:
+        return f"Gaussian(link={self.link!r})"
+
+    __str__ = __repr__
+
+    def check_response(self, values: Array) -> None:
+        check_variation(self.encode(values))
+
+    def encode(self, values: Array) -> Array:
+        return finite_response(values, "Gaussian")
+
+    def describe(self, response: str) -> str:
+        return f"the mean of {response} on the {self.link} scale, with Gaussian noise of standard deviation sigma"
+
+    def initial_eta(self, y: Array) -> Start:
+        # responses of the other sign than their mean, or near 0, have no link: a tenth of the root mean square in their place
+        sign = -1.0 if self.link is INVERSE and np.mean(y) < 0.0 else 1.0
+        least = 0.1 * float(np.sqrt(np.mean(np.square(y)))) or 1.0
+        eta = self.link_function.forward(sign * np.maximum(sign * y, least))
+        return eta[:, None], {"sigma": float(np.std(y)) or 1.0}
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        if self.link is LOG:  # the largest density of y <= 0 is at a mean of 0
+            y = np.maximum(y, 0.0)
+        return super().saturated_predictor(y, **aux)
+
+    def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # at a mean of y, which a mean by the log link has in the limit only if y > 0: the deviance is the sum of squares
+        return Gaussian().log_prob(y, y[..., None], **aux)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return Gaussian().log_prob(y, self.mean(eta)[..., None], **aux)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return ndtr((y - self.mean(eta)) / aux["sigma"])
+
+    def variance(self, mu: Array, **aux: Any) -> Array:
+        return np.square(aux["sigma"]) + np.zeros_like(mu)
+
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return np.zeros_like(mu)
+
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        return float(aux["sigma"]) ** 2
+
+    def aux_expansion(
+        self, y: Array, eta: Array, **aux: Any
+    ) -> tuple[Array, Array, Array]:
+        # the score is proportional to 1 / sigma^2
+        square = np.square((y - self.mean(eta)) / aux["sigma"])[:, None]
+        return square - 1.0, 2.0 * self.score(y, eta, **aux), 2.0 * square[..., None]
+
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
+        return rng.normal(*np.broadcast_arrays(self.mean(eta), aux["sigma"]))
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        mean = self.link_function.symbolic_inverse(eta[:, 0])
+        return pm.Normal, {"mu": mean, "sigma": aux["sigma"]}

@@ -11,7 +11,15 @@ from probreg.fits.prediction import parameter_draws
 from probreg.inference.base import log_names
 from probreg.likelihoods import SmoothLikelihood
 
-from .cases import LIKELIHOOD_CASES, Array, named, proper_aux, recipe_of, rows_for
+from .cases import (
+    LIKELIHOOD_CASES,
+    Array,
+    named,
+    proper_aux,
+    proper_prior,
+    recipe_of,
+    rows_for,
+)
 from .unregistered import GaussianOfLog
 
 CASES = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)]
@@ -112,7 +120,12 @@ def test_errors_of_a_posterior_are_the_spread_over_its_draws(likelihood: Any) ->
     if likelihood.least_squares:
         pytest.skip("its posterior has a closed form, which its draws only sample")
     few = pr.inference.METHODS["laplace"](draws=300)
-    fit = fitted(likelihood, few, prior=pr.Normal(1.0), aux=proper_aux(likelihood))
+    fit = fitted(
+        likelihood,
+        few,
+        prior=proper_prior(likelihood, pr.Normal(1.0)),
+        aux=proper_aux(likelihood),
+    )
     draws = parameter_draws(fit.model, fit.solution)
     beta = draws.pop("beta")
     met = errors(fit)

@@ -22,6 +22,7 @@ LIKELIHOODS: list[Any] = [
         pr.NegativeBinomial(variance="nb1"),
         pr.Gamma(),
         pr.InverseGaussian(),
+        pr.Gaussian(link="log"),
     )
     for _, link in declared_fields(type(likelihood))["link"].options
 ]

@@ -70,9 +70,10 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
 class GaussianOfLog(pr.likelihoods.Gaussian):
     """log of a positive number with normal noise: the mean exp(eta + sigma^2 / 2) of the number depends on sigma."""
 
+    link: Any = LOG
+
     name = "gaussian_of_log"
     least_squares = False
-    link = LOG
 
     def mean(self, eta: Array, **aux: Any) -> Array:
         return np.exp(eta[..., 0] + 0.5 * np.square(aux["sigma"]))
