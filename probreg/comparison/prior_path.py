@@ -199,11 +199,16 @@ class PriorPath:
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
+    def _parts(self, theta: Array) -> tuple[Array, dict[str, float]]:
+        """gamma and the nuisance parameters."""
+        k = len(self.columns)
+        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
+        return theta[:k].reshape(self.rows.shape), aux
+
     def priors_at(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
         """The terms of the priors of a and b."""
-        k = len(self.columns)
-        beta = (self.columns @ theta[:k]).reshape(self.rows.shape)
-        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
+        gamma, aux = self._parts(theta)
+        beta = (self.columns @ gamma.ravel()).reshape(self.rows.shape)
         return PriorTerms.of(self.a, beta, aux), PriorTerms.of(self.b, beta, aux)
 
     def over_theta(self, prior: PriorTerms) -> tuple[Array, Array]:
@@ -222,9 +227,7 @@ class PriorPath:
 
     def local(self, theta: Array, t: PathPoint) -> PathLocal:
         """log p_t at theta; the likelihood is from moments for a Gaussian model."""
-        k = len(self.columns)
-        gamma = theta[:k].reshape(self.rows.shape)
-        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
+        gamma, aux = self._parts(theta)
         if self.rows.likelihood.least_squares:
             fixed = {**self.rows.fixed, **aux}
             # 1 / sigma^2 may be inf
@@ -366,7 +369,7 @@ class PriorPath:
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # others have no path
             fn = partial(
-                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=local.theta[:k].reshape(self.rows.shape),
+                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=self._parts(local.theta)[0],
                 frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
             third = np.array(self.rows.design.sum_over_rows(fn)[0])

@@ -291,6 +291,19 @@ class Design(PrintsLines):
         return float(self.n if self.weights is None else self.weights.sum())
 
     @property
+    def row_of_observations(self) -> Array:
+        """The row of each observation, (total,)."""
+        counts = 1 if self.weights is None else self.weights.astype(int)
+        return np.repeat(np.arange(self.n), counts)
+
+    @property
+    def apart(self) -> Self:
+        """The design with a row for each observation."""
+        if self.weights is None:
+            return self
+        return replace(self.take(self.row_of_observations), weights=None)
+
+    @property
     def has_rows(self) -> bool:
         """Whether sums over the rows can be computed, because they are in memory or read in blocks."""
         return bool(self.n) or self.source is not None

@@ -154,17 +154,16 @@ def observation_rows(
     Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
     more than a million observations, multiply the log density of their row instead.
     """
-    w = model.design.weights
-    if w is None:
-        return np.arange(model.design.n), None
-    if (
+    design = model.design
+    w = design.weights
+    if w is None or (
         repeat
-        and model.design.weight_kind == "frequency"
+        and design.weight_kind == "frequency"
         and (w % 1 == 0).all()
         and w.sum() <= MAX_OBSERVATIONS
     ):
-        return np.repeat(np.arange(model.design.n), w.astype(int)), None
-    return np.arange(model.design.n), w
+        return design.row_of_observations, None
+    return np.arange(design.n), w
 
 
 def distinct_observations(model: Model, *, repeat: bool = True) -> tuple[Block, Array]:

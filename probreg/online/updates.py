@@ -174,9 +174,9 @@ class Geometry(ABC):
     def size(self) -> float:
         """Return the radius or norm of the set of weights; 1 for the simplex."""
 
-    @abstractmethod
     def start(self, p: int) -> Array:
         """Return theta before the first round."""
+        return np.zeros(p)
 
     @abstractmethod
     def weights(self, theta: Array) -> Array:
@@ -212,9 +212,6 @@ class Euclid(Geometry):
     def size(self) -> float:
         return self.radius
 
-    def start(self, p: int) -> Array:
-        return np.zeros(p)
-
     def weights(self, theta: Array) -> Array:
         return theta
 
@@ -237,9 +234,6 @@ class Simplex(Geometry):
     """
 
     size: ClassVar[float] = 1.0
-
-    def start(self, p: int) -> Array:
-        return np.zeros(p)
 
     def weights(self, theta: Array) -> Array:
         # w_j = exp(theta_j) / sum_k exp(theta_k): the mirror map of the relative entropy is theta = log w + constant.

@@ -29,7 +29,7 @@ from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.descriptions import prior_line
 from probreg.system.terminal import format_probability
 from probreg.tables import Column, Table
-from probreg.tables.render import format_p_value, format_rounded
+from probreg.tables.render import decimals, format_p_value, format_rounded
 
 Beneath = Literal["se", "interval", "p"]
 Cell = tuple[str, str]  # a number, and its error or interval
@@ -257,7 +257,7 @@ def _significant(value: float, digits: int) -> str:
     ('3.000', '122.7', '123457')
     """
     if value:
-        return format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value)))))
+        return format_rounded(value, decimals(np.abs([value])) + digits - 3)
     return "0"
 
 
@@ -332,10 +332,9 @@ def _coefficient_cells(
 def _decimal_places(rows: Sequence[Row], digits: int) -> int:
     sizes = [row["error"] for row in rows]
     sizes += [(row["upper"] - row["lower"]) / 4 for row in rows]
-    positive = [s for s in sizes if np.isfinite(s) and s > 0]
-    positive = positive or [abs(r["value"]) for r in rows if np.isfinite(r["value"])]
-    smallest = min((s for s in positive if s), default=1.0)
-    return digits - 1 - int(np.floor(np.log10(smallest)))
+    if not any(0.0 < size < np.inf for size in sizes):
+        sizes = [abs(row["value"]) for row in rows]
+    return decimals(np.array(sizes)) + digits - 3
 
 
 def _cell(row: Row, write: Callable[[float], str], beneath: str) -> Cell:

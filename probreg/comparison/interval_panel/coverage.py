@@ -162,12 +162,9 @@ def coverage(
     beta = _true_coefficients(known, model)
     design = model.design
     design.need_rows("a simulation of responses")
-    if design.weights is not None:
-        repeated = design.take(
-            np.repeat(np.arange(design.n), design.weights.astype(int))
-        )
-        design = replace(repeated, weights=None)
-    job = _Job(replace(model, design=design), beta, known.aux, names_of_kinds, prob, n)
+    job = _Job(
+        replace(model, design=design.apart), beta, known.aux, names_of_kinds, prob, n
+    )
     with one_blas_thread():
         ends = each_of(
             partial(_once, job),

@@ -42,12 +42,11 @@ class Partitions:
             delayed(_pickle_function(f), pure=False, traverse=False)
             for f in (fn, partial(_put_together, add))
         )
-        visit = delayed(_visit, pure=False)
-        join = delayed(_call_pickled, pure=False)
-        level = [visit(task, number, part) for number, part in enumerate(self.parts)]
+        call = delayed(_call_pickled, pure=False)
+        level = [call(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
             level = [
-                join(joint, *level[i : i + fan_in])
+                call(joint, *level[i : i + fan_in])
                 for i in range(0, len(level), fan_in)
             ]
         return self.result(level[0]) if level else None
@@ -103,14 +102,10 @@ def _pickle_function(fn: Any) -> bytes:
     return bytes(cloudpickle.dumps(fn))
 
 
-def _visit(packed: bytes, number: int, part: Any) -> Any:
-    """Call the function of a partition in one thread, because dask runs one partition per thread of a worker."""
-    with limit_threads(1), one_blas_thread():
-        return pickle.loads(packed)(number, part)
-
-
 def _call_pickled(packed: bytes, *values: Any) -> Any:
-    return pickle.loads(packed)(*values)
+    """Call a function in one thread, because dask runs one partition per thread of a worker."""
+    with limit_threads(1), one_blas_thread():
+        return pickle.loads(packed)(*values)
 
 
 def _put_together(add: Callable[[Any, Any], Any], *results: Any) -> Any:

@@ -73,17 +73,17 @@ class ResetDiagnostic(Diagnostic):
         return self.report_test(test, accepted, rejected, remedy)
 
 
-def reset(fit: Fit, power: int = 3) -> HypothesisTest | None:
-    """Test eta^2, ..., eta^power as added columns, for a softmax the powers of each predictor in that predictor.
+def reset(fit: Fit) -> HypothesisTest | None:
+    """Test eta^2 and eta^3 as added columns, for a softmax the powers of each predictor in that predictor.
 
     None if they are linear combinations of the columns."""
-    # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
+    # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2, 3   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 
     pieces = fit.once(arrays_of_fit)
 
     def test_powers(data_sets: FitArrays) -> tuple[Array, Array]:
-        columns = powers(data_sets.eta, data_sets.w, power, centred)
+        columns = powers(data_sets.eta, data_sets.w, 3, centred)
         return score_statistic(data_sets, columns)
 
     gains, ranks = test_powers(pieces)

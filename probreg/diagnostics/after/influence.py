@@ -6,7 +6,7 @@ from math import nan
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betainc, chdtr, fdtr, stdtr
+from scipy.special import chdtr, fdtr, stdtr
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
@@ -365,11 +365,8 @@ def surprise(fit: Fit) -> Array:
 
 def _of_counts(y: Array, p: Array) -> Array:
     """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the classes, each of which is binomial (Bonferroni)."""
+    from scipy.stats import binom
+
     n = y.sum(1, keepdims=True)
-    upto, below = (
-        betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, 1.0 - p)
-        for k in (y, y - 1.0)
-    )
-    upto = np.where(y >= n, 1.0, upto)
-    below = np.where(y <= 0, 0.0, below)
+    upto, below = (binom.cdf(k, n, p) for k in (y, y - 1.0))
     return np.minimum(2.0 * y.shape[1] * np.minimum(upto, 1.0 - below).min(1), 1.0)

@@ -66,11 +66,11 @@ def _is_constant(z: Array) -> bool:
 
 def _varies_within(codes: Array, z: Array) -> bool:
     """Return whether z takes several values in some group."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
-    low = np.minimum.reduceat(z[order], starts)
-    high = np.maximum.reduceat(z[order], starts)
-    return bool((high - low > _SAME * np.abs(z).max()).any())
+    import pandas as pd
+
+    by_group = pd.Series(z).groupby(codes)
+    ranges = by_group.max() - by_group.min()
+    return bool((ranges > _SAME * np.abs(z).max()).any())
 
 
 _REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(1.0)"

@@ -300,10 +300,8 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     )
     if design.weights is None:
         return design, ()
-    rows = np.repeat(np.arange(design.n), design.weights.astype(int))
-    labelled = replace(design, labels=design.row_names)
-    plain = replace(labelled.take(rows), weights=None)
-    return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
+    plain = replace(design, labels=design.row_names).apart
+    return plain, (f"a row of weight w counts as w rows: {plain.n} in all",)
 
 
 def exchangeable(fit: Fit, theirs: str) -> str:

@@ -361,7 +361,10 @@ def sbc(
     model = with_proper_correlations(model)[0]
     ready = unroll_rows(model)
     chosen = _posterior(method, model)
-    _check_bins(draws, bins)
+    if (draws + 1) % bins:
+        raise DataError(
+            f"bins={bins}: expected a divisor of draws + 1 = {draws + 1}; try draws={bins * -(-draws // bins) - 1}"
+        )
     work = partial(_replicate, ready, chosen, draws)
     ranked = in_processes(
         work,
@@ -427,13 +430,6 @@ def _posterior(method: str | Method, model: Model) -> Method:
     if reason is not None:
         raise Incompatible(reason)
     return chosen
-
-
-def _check_bins(draws: int, bins: int) -> None:
-    if (draws + 1) % bins:
-        raise DataError(
-            f"bins={bins}: expected a divisor of draws + 1 = {draws + 1}; try draws={bins * -(-draws // bins) - 1}"
-        )
 
 
 def _replicate(

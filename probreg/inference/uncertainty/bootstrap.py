@@ -43,18 +43,12 @@ class Source:
     @cached_property
     def row_of(self) -> Array:
         """The row of each observation, (total,)."""
-        d = self.model.design
-        return np.repeat(
-            np.arange(d.n), 1 if d.weights is None else d.weights.astype(int)
-        )
+        return self.model.design.row_of_observations
 
     @cached_property
     def apart(self) -> Design:
         """One row per observation."""
-        d = self.model.design
-        if d.weights is None:
-            return d
-        return replace(d.take(self.row_of), weights=None)
+        return self.model.design.apart
 
     @cached_property
     def fitted(self) -> Array:
