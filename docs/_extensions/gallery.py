@@ -11,7 +11,7 @@ from pathlib import Path
 # Only scripts that save a picture; the tests run the others too.
 SECTIONS = {
     "Curves and fields": ["seasons"],
-    "Forecasts": ["meteorologists", "online_kernel"],
+    "Forecasts": ["online_kernel"],
 }
 
 
