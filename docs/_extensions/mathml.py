@@ -1,4 +1,4 @@
-"""Formulas as MathML, written at build by the converter of docutils: no script, no network, a warning for what it cannot read."""
+"""Formulas as MathML, written at build by the converter of docutils: no script, no network, a warning for unknown commands."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -17,7 +17,7 @@ OPENING, CLOSING = set("([{|‖⟨⌊⌈"), set(")]}|‖⟩⌋⌉")
 
 
 def mathml(tex: str, block: bool = False) -> str:
-    """MathML of a formula; MathError for what cannot be read.
+    """MathML of a formula; MathError for unknown commands.
 
     Two things are mended so that they read as TeX has them: a fraction of two digits, and an accent above a letter with an
     index. Spaces around the names of functions are put in, which browsers leave to the author.

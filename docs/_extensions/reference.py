@@ -144,7 +144,7 @@ def names_of(room: str) -> list[str]:
 
 
 def registered() -> dict[str, list[str]]:
-    """The names under which the registries know their classes: what a person writes as text."""
+    """The names of the classes in the registries, as users write them."""
     found = {"likelihoods": pr.LIKELIHOODS, "priors": pr.PRIORS, "methods": pr.METHODS, "kernels": pr.kernels.KERNELS,
              "online": pr.online.LEARNERS, "scores": pr.scores.RULES}  # fmt: skip
     return {room: sorted(registry) for room, registry in found.items()}
