@@ -18,7 +18,7 @@ from .comparison.effects import (
     predictions as predictions,
     slopes as slopes,
 )
-from .comparison.hypotheses import hypothesis as hypothesis
+from .comparison.hypotheses import anova as anova, hypothesis as hypothesis
 from .comparison.interval_panel import interval_panel as interval_panel
 from .comparison.interval_panel.coverage import coverage as coverage
 from .comparison.prior_sensitivity import prior_sensitivity as prior_sensitivity

@@ -22,7 +22,8 @@ OF_FIT: Mapping[str, str] = (
     | dict.fromkeys(("VarCorr", "cov_re", "vcomp"), "fit.hyper")
     | dict.fromkeys(("scale", "sigma", "dispersion"), "fit.aux")
     | dict.fromkeys(("t_test", "wald_test", "f_test", "linear_hypothesis", "linearHypothesis", "glht"), "probreg.hypothesis(fit, 'a = b')")
-    | dict.fromkeys(("compare_lr_test", "compare_f_test", "anova"), "probreg.compare_models([fit, other], test='lr')")
+    | dict.fromkeys(("compare_lr_test", "compare_f_test"), "probreg.compare_models([fit, other], test='lr')")
+    | {"anova": "probreg.anova(fit)"}
     | dict.fromkeys(("get_margeff", "margins", "avg_slopes", "emmeans"), "probreg.slopes(fit) or probreg.comparisons(fit)")
     | dict.fromkeys(("get_influence", "cooks_distance", "hat_matrix_diag", "outlier_test", "leverage"), "probreg.influence_measures(fit)")
     | dict.fromkeys(("plot_diagnostics", "plot", "plot_trace"), "probreg.plot, such as probreg.plot.diagnose(fit)")
@@ -64,7 +65,8 @@ OF_PACKAGE: Mapping[str, str] = (
     | dict.fromkeys(("zeroinfl", "ZeroInflatedPoisson", "hurdle"), "likelihood=probreg.ZeroInflated(probreg.Poisson())")
     | dict.fromkeys(("SGDRegressor", "SGDClassifier"), "probreg.SGD, a method: probreg.fit(model, probreg.SGD())")
     | dict.fromkeys(("GLMGam", "s", "te"), "probreg.gam('y ~ s(x)', data)")
-    | dict.fromkeys(("anova", "anova_lm", "lrtest"), "probreg.compare_models([fit, other], test='lr')")
+    | dict.fromkeys(("Anova", "anova_lm", "drop1"), "probreg.anova(fit)")
+    | {"lrtest": "probreg.compare_models([fit, other], test='lr')"}
     | dict.fromkeys(("margins", "emmeans", "marginaleffects", "avg_slopes"), "probreg.slopes, probreg.comparisons and probreg.predictions")
     | dict.fromkeys(("sample", "mcmc", "Bambi"), "probreg.fit(model, 'nuts')")
     | dict.fromkeys(("summary", "loo"), "the methods fit.summary() and fit.loo()")

@@ -49,7 +49,7 @@ TOP = {
         {
             "Fits side by side": ["compare", "Comparison", "compare_models", "explain"],
             "Intervals": ["interval_panel", "coverage"],
-            "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis"],
+            "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis", "anova"],
             "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
             "For a reader": ["table", "report"],
         },

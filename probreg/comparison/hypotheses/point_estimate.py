@@ -14,6 +14,7 @@ from probreg.comparison.hypotheses.restricted import (
 )
 from probreg.comparison.hypotheses.result import (
     Hypothesis,
+    Test,
     describe_null,
     over_own,
     restriction_table,
@@ -58,6 +59,18 @@ class Combinations:
     ) -> "Combinations":
         """The left sides of restrictions, with the covariance of the fit unless another one is given as `covariance`."""
         L, r = matrix(read, len(fit.parameter_names))
+        return cls.at(fit, over_own(fit, L), r, covariance, read)
+
+    @classmethod
+    def at(
+        cls,
+        fit: Fit,
+        L: Array,
+        r: Array,
+        covariance: Spread | None,
+        read: list[Restriction],
+    ) -> "Combinations":
+        """The combinations L over vec(beta)."""
         scales = fit.solution.effect_scales
         degrees = None
         if (
@@ -67,7 +80,7 @@ class Combinations:
         ):
             degrees = satterthwaite(scales)
         spread = covariance or fit.spread()
-        return cls(fit, read, over_own(fit, L), r, spread, degrees)
+        return cls(fit, read, L, r, spread, degrees)
 
     @cached_property
     def value(self) -> Array:
@@ -98,6 +111,17 @@ class Combinations:
         informative = np.repeat(model.joint.informative, model.shape[1])
         return bool(self.L[:, informative].any())
 
+    def wald_tests(self) -> list[Test]:
+        """The joint tests of all combinations."""
+        restrictions = independent(self.L, self.r)
+        df = self.spread.df
+        if self.satterthwaite is not None:
+            df = self.satterthwaite.joint_df(
+                restrictions.L[:, self.fit.model.design.ungrouped]
+            )
+        beta = self.fit.solution.beta.ravel()
+        return wald(restrictions, beta, self.spread.matrix, df)
+
     def table(self, reach: float | Array) -> Any:
         """The combinations with intervals of `reach` standard errors to each side."""
         columns = {
@@ -120,7 +144,7 @@ def of_mode(
 ) -> Hypothesis:
     """The tests of restrictions on a maximum likelihood estimate, or on the mode of a posterior."""
     c = Combinations.of(fit, read, covariance)
-    _require_law(c, text)
+    require_law(c, text)
     estimates = c.table(quantile(prob, c.df))
     notes = () if fit.model.flat else _describe_scales(c)
     if covariance is not None:
@@ -131,17 +155,13 @@ def of_mode(
                 "adjust= is for equalities, each against both sides; an inequality is tested alone"
             )
         return replace(_test_inequality(c, text), estimates=estimates, notes=notes)
-    restrictions = independent(c.L, c.r)
-    df = c.spread.df
-    if c.satterthwaite is not None:
-        df = c.satterthwaite.joint_df(restrictions.L[:, fit.model.design.ungrouped])
-    test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread.matrix, df)
-    absent = _why_no_likelihood_tests(fit)
+    test_results = c.wald_tests()
+    absent = why_no_likelihood_tests(fit)
     if absent is not None:
         notes += (absent,)
     if covariance is None and not notes:
         try:
-            extra_tests = likelihood_tests(fit, restrictions)
+            extra_tests = likelihood_tests(fit, independent(c.L, c.r))
         except NotConverged as error:
             notes += (str(error),)
         else:
@@ -161,7 +181,7 @@ def of_mode(
     )
 
 
-def _require_law(c: Combinations, text: str) -> None:
+def require_law(c: Combinations, text: str) -> None:
     """Raise Incompatible unless the combinations have standard errors with a known null distribution."""
     fit = c.fit
     words = c.spread.words
@@ -201,7 +221,7 @@ def _test_inequality(c: Combinations, text: str) -> Hypothesis:
     return Hypothesis(text, null, None, {test.name: test})
 
 
-def _why_no_likelihood_tests(fit: Fit) -> str | None:
+def why_no_likelihood_tests(fit: Fit) -> str | None:
     """Return why the fit has no likelihood ratio and score test; None if it has both."""
     test_names = "likelihood ratio and score test"
     likelihood = fit.model.likelihood

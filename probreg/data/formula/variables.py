@@ -4,7 +4,7 @@ A file that was saved with its rows contains them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,20 +126,32 @@ def columns_by_term(design: Design) -> dict[str, tuple[int, ...]]:
     >>> columns_by_term(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
-    recipe = design.recipe
-    written = list[list[str]]()
-    if isinstance(recipe, Recipe):
-        for prefix, part in recipe.by_prefix.items():
-            parts = part.layout
-            for term in parts.terms:
-                first, *others = map(parts.factor_name, term)
-                written.append([f"{prefix}{first}", *others])
-    term_names = {c: term.name for term in recipe.terms for c in term.columns}
+    written = [
+        [f"{prefix}{first}", *others]
+        for prefix, (first, *others) in _factors_written(design)
+    ]
+    term_names = {c: term.name for term in design.recipe.terms for c in term.columns}
     places = dict[str, list[int]]()
     for j, column in enumerate(design.columns):
         name = term_names.get(column) or _term_of(column, written)
         places.setdefault(name, []).append(j)
     return {name: tuple(columns) for name, columns in places.items()}
+
+
+def factors_by_term(design: Design) -> dict[str, frozenset[str]]:
+    """Return the factors of each written term of the formula, each with the prefix of its parameter."""
+    return {
+        f"{prefix}{':'.join(factors)}": frozenset(prefix + name for name in factors)
+        for prefix, factors in _factors_written(design)
+    }
+
+
+def _factors_written(design: Design) -> Iterator[tuple[str, list[str]]]:
+    """Yield the prefix of the parameter and the names of the factors of each written term."""
+    if isinstance(design.recipe, Recipe):
+        for prefix, part in design.recipe.by_prefix.items():
+            for term in part.layout.terms:
+                yield prefix, list(map(part.layout.factor_name, term))
 
 
 def _term_of(column: str, written: Sequence[Sequence[str]]) -> str:

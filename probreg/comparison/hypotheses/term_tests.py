@@ -1,0 +1,178 @@
+"""A table of tests of each term of a formula given the others (type II)."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.special import chdtrc
+
+from probreg.arguments.scalars import Natural, check_arguments
+from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
+from probreg.comparison.hypotheses.point_estimate import (
+    PENALISED,
+    Combinations,
+    require_law,
+    why_no_likelihood_tests,
+)
+from probreg.comparison.hypotheses.restricted import independent, likelihood_tests
+from probreg.comparison.hypotheses.result import Test, over_own
+from probreg.data.formula.variables import columns_by_term, factors_by_term
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import require_predictive
+from probreg.inference.uncertainty.covariance import Spread
+from probreg.inference.uncertainty.multiplicity import NO_TESTS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Array = np.ndarray
+
+
+@check_arguments
+def anova(
+    fit: Fit,
+    test: Literal["wald", "lr"] = "wald",
+    *,
+    covariance: CovarianceLike | None = None,
+    groups: str | ArrayLike | tuple[str, str] | None = None,
+    lags: Natural | None = None,
+    data: TableLike | None = None,
+) -> "DataFrame":
+    """Test each term of the formula given all other terms, except the interactions that contain it (type II).
+
+    `a` in "y ~ a * b" is tested in the model without `a:b`, and `a:b` in the whole model. Contrasts of factors do not matter.
+    With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth
+    functions and random effects have no row: see `hypothesis` for "s(x) is linear" and "sd(x | g) = 0".
+
+    Parameters
+    ----------
+    fit : Fit
+        A point estimate without a prior on the coefficients of its terms.
+    test : {"wald", "lr"}
+        Wald's test, by F where the fit has degrees of freedom, or the likelihood ratio.
+    covariance : str or DataArray, optional
+        For Wald's test: the name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`.
+    groups : str or array (n,) or pair of these, optional
+        For covariance="cluster", as in `fit.covariance`.
+    lags : int, optional
+        For covariance="HAC", as in `fit.covariance`.
+    data : table, optional
+        The table that has the column named by `groups`.
+
+    Returns
+    -------
+    DataFrame
+        One row for each term: its number of coefficients `df`, the degrees of freedom `df_resid` of an F test (else nan),
+        `law` ("F" or "chi2"), `statistic` and `p_value`.
+
+    Raises
+    ------
+    Incompatible
+        For a posterior, for coefficients under a prior or not identified, and for a likelihood ratio of a loss that has none.
+    NotConverged
+        Without an estimate.
+
+    References
+    ----------
+    Langsrud 2003; Fox & Weisberg 2019, ch. 5.
+
+    Examples
+    --------
+    >>> from probreg import ols
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0, 6.0, 7.0], "x": [1.0, 2.0, 6.0, 0.0, 4.0, 5.0], "g": list("aabbcc")}
+    >>> anova(ols("y ~ x + g", data)).round(3)
+       df  df_resid law  statistic  p_value
+    x   1       2.0   F       2.56    0.251
+    g   2       2.0   F      20.19    0.047
+    """
+    import pandas as pd
+
+    require_predictive(fit.solution, fit.method)
+    if fit.target == "posterior":
+        raise Incompatible(NO_TESTS)
+    if test == "lr" and covariance is not None:
+        raise Incompatible("covariance= is for Wald's test, not for test='lr'")
+    spread = None
+    if covariance is not None:
+        spread = fit.spread(covariance, groups=groups, data=data, lags=lags)
+    rows = {}
+    for term, (L, containing) in _combinations_of_terms(fit).items():
+        if test == "wald":
+            result = _wald(fit, term, L, containing, spread)
+        else:
+            result = _likelihood_ratio(fit, L, containing)
+        df, *residual = result.df
+        rows[term] = {
+            "df": int(df),
+            "df_resid": residual[0] if residual else np.nan,
+            "law": result.law,
+            "statistic": result.statistic,
+            "p_value": result.p,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _combinations_of_terms(fit: Fit) -> dict[str, tuple[Array, Array]]:
+    """Return the coefficients of each term as combinations L (q, p m) over vec(beta), and those of the terms that contain it."""
+    design = fit.model.design
+    number = {int(j): i for i, j in enumerate(design.ungrouped)}
+    size = len(fit.parameter_names)
+    # by column of the design and outcome
+    unit = over_own(fit, np.eye(size)).reshape(len(number), -1, fit.solution.beta.size)
+    smooth = {term.name for term in design.recipe.terms}
+    factors = factors_by_term(design)
+    columns = {
+        name: [number[j] for j in places]
+        for name, places in columns_by_term(design).items()
+        if name not in smooth and not design.is_intercept[list(places)].all()
+    }
+
+    def combinations(names: list[str]) -> Array:
+        places = [j for name in names for j in columns[name]]
+        return unit[places].reshape(-1, unit.shape[-1])
+
+    def contains(other: str, name: str) -> bool:
+        one = factors.get(name, frozenset((name,)))
+        return one < factors.get(other, frozenset((other,)))
+
+    return {
+        name: (combinations([name]), combinations([k for k in columns if contains(k, name)]))
+        for name in columns
+    }  # fmt: skip
+
+
+def _wald(
+    fit: Fit, term: str, L: Array, containing: Array, spread: Spread | None
+) -> Test:
+    """Test L beta = 0 given that the coefficients of the containing terms are 0: (L - V_12 V_22^-1 L_2) beta = 0."""
+    V = (spread or fit.spread()).matrix
+    if len(containing):
+        B, B2 = V.half(L), V.half(containing)
+        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ containing
+    c = Combinations.at(fit, L, np.zeros(len(L)), spread, [])
+    require_law(c, term)
+    if c.has_prior:
+        raise Incompatible(f"no test of the term {term!r}: {PENALISED}")
+    tests = {t.name: t for t in c.wald_tests()}
+    return tests.get("F", tests["Wald"])
+
+
+def _likelihood_ratio(fit: Fit, L: Array, containing: Array) -> Test:
+    """Compare the models without the containing terms, with the term and without it."""
+    absent = why_no_likelihood_tests(fit)
+    if absent is not None or not fit.model.flat:
+        raise Incompatible(absent or PENALISED)
+    if not fit.model.design.has_rows:
+        raise Incompatible(f"no likelihood ratio: {fit.model.design.rows_absent}")
+
+    def ratio(restricted: Array) -> float:
+        tests = likelihood_tests(
+            fit, independent(restricted, np.zeros(len(restricted)))
+        )
+        return tests[0].statistic
+
+    q = len(L)
+    statistic = ratio(np.vstack([L, containing]))
+    if len(containing):
+        statistic = max(statistic - ratio(containing), 0.0)
+    return Test("LR", statistic, "chi2", (q,), float(chdtrc(q, statistic)))

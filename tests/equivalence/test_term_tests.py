@@ -1,0 +1,100 @@
+"""Tests of terms against statsmodels' analysis of variance, and against fits of the smaller models."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+
+PENGUINS = pr.load_dataset("penguins").dropna()
+PENGUINS["heavy"] = (PENGUINS["body_mass_g"] > 4200).astype(int)
+TERMS = ["flipper_length_mm", "sex", "species", "sex:species"]
+
+
+@pytest.mark.parametrize("covariance", [None, "HC3"])
+def test_least_squares_has_the_f_tests_of_statsmodels(covariance):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    from statsmodels.stats.anova import anova_lm
+
+    fit = pr.ols("body_mass_g ~ flipper_length_mm + sex * species", PENGUINS)
+    found = pr.anova(fit, covariance=covariance)
+    formula = "body_mass_g ~ flipper_length_mm + C(sex, Sum) * C(species, Sum)"
+    expected = anova_lm(
+        smf.ols(formula, PENGUINS).fit(),
+        typ=2,
+        robust=None if covariance is None else covariance.lower(),
+    )
+    expected = expected.iloc[[3, 0, 1, 2]]
+    assert list(found.index) == TERMS
+    np.testing.assert_allclose(found["statistic"], expected["F"], rtol=1e-8)
+    np.testing.assert_allclose(found["p_value"], expected["PR(>F)"], rtol=1e-6)
+    assert (found["df_resid"] == 326.0).all()
+    assert found["df"].tolist() == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
+def test_likelihood_ratios_are_those_of_two_fits(likelihood):
+    def fitted(right: str) -> pr.Fit:
+        return pr.fit(
+            pr.Model.from_formula(f"heavy ~ {right}", PENGUINS, likelihood=likelihood)
+        )
+
+    whole = fitted("flipper_length_mm + island * year")
+    found = pr.anova(whole, "lr")
+    additive = fitted("flipper_length_mm + island + year")
+    smaller = {
+        "flipper_length_mm": (whole, fitted("island * year")),
+        "island": (additive, fitted("flipper_length_mm + year")),
+        "year": (additive, fitted("flipper_length_mm + island")),
+        "island:year": (whole, additive),
+    }
+    for term, (large, small) in smaller.items():
+        ratio = 2.0 * (large.log_likelihood - small.log_likelihood)
+        assert found.loc[term, "statistic"] == pytest.approx(ratio, rel=1e-6)
+        assert found.loc[term, "df"] == large.n_parameters - small.n_parameters
+    assert found["df_resid"].isna().all()
+
+
+def test_the_contrasts_of_a_factor_change_nothing():
+    treatment = pr.ols("body_mass_g ~ sex * species", PENGUINS)
+    sums = pr.ols("body_mass_g ~ C(sex, contr.sum) * C(species, contr.sum)", PENGUINS)
+    names = ["df", "df_resid", "statistic", "p_value"]
+    found, expected = pr.anova(treatment)[names], pr.anova(sums)[names]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_mixed_model_has_satterthwaites_degrees_of_freedom():
+    """lmerTest: F(1, 17) = 45.853 for days in the study of sleep deprivation."""
+    table = pr.load_dataset("sleepstudy")
+    fit = pr.fit(pr.Model.from_formula("reaction ~ days + (days | subject)", table))
+    (row,) = pr.anova(fit).itertuples()
+    assert row.statistic == pytest.approx(45.853, abs=2e-3)
+    assert row.df_resid == pytest.approx(17.0, abs=1e-3)
+
+
+def test_terms_of_each_outcome_and_of_each_parameter():
+    fit = pr.softmax("species ~ flipper_length_mm + sex", PENGUINS)
+    assert pr.anova(fit)["df"].tolist() == [2, 2]
+    model = pr.Model.from_formula(
+        {"y": "body_mass_g ~ sex * species", "log sigma": "~ sex"}, PENGUINS
+    )
+    found = pr.anova(pr.fit(model))
+    assert list(found.index) == ["sex", "species", "sex:species", "log sigma: sex"]
+    # a term of sigma does not contain one of the mean
+    alone = pr.hypothesis(pr.fit(model), "sex:species")["Wald"]
+    assert found.loc["sex:species", "statistic"] == pytest.approx(alone.statistic)
+
+
+def test_what_has_no_tests_is_refused():
+    ridge = pr.ridge("body_mass_g ~ sex * species", PENGUINS, scale=100.0)
+    with pytest.raises(pr.Incompatible, match="no test of the term 'sex'"):
+        pr.anova(ridge)
+    with pytest.raises(pr.Incompatible, match="mode under a prior"):
+        pr.anova(ridge, "lr")
+    line = pr.Model.from_formula("body_mass_g ~ sex", PENGUINS)
+    with pytest.raises(pr.Incompatible, match="posterior"):
+        pr.anova(pr.fit(line, "conjugate"))
+    with pytest.raises(pr.Incompatible, match="covariance= is for Wald"):
+        pr.anova(pr.fit(line), "lr", covariance="HC3")
+    median = pr.quantile_regression("body_mass_g ~ sex", PENGUINS, tau=0.5)
+    with pytest.raises(pr.Incompatible, match="kinks"):
+        pr.anova(median, "lr")
