@@ -170,6 +170,8 @@ class Registry[T](Mapping[str, type[T]]):
         for part in self.parts or (self,):
             if name in part or name in {cls.__name__ for cls in part.values()}:
                 return part._from_node(node, word)
+        if word in ("None", "none"):
+            return None
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
         return finite_number(word, text)

@@ -860,7 +860,7 @@ class Fit(FitStatistics, NamesPeers):
         -------
         Dataset (obs) or DataFrame
             mean; mean_sd, its standard deviation in a posterior, or mean_std_error, the delta-method standard error of an
-            estimate; mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
+            estimate; mean_lower, mean_upper, new_lower, new_upper. Another quantity has its name in place of "mean": sigma, sigma_lower. For a softmax over (obs, level): the probabilities of
             the classes, their intervals and `likely`, the smallest set of classes with total probability at least `prob`.
 
         Raises
@@ -904,7 +904,10 @@ class Fit(FitStatistics, NamesPeers):
                 )
             attrs["groups"] = said_of
         error = "mean_std_error" if self.target == "mode" else "mean_sd"
-        arrays = {error if k == "error" else k: v for k, v in arrays.items()}
+        arrays = {
+            (error if k == "error" else k).replace("mean", what, 1): v
+            for k, v in arrays.items()
+        }
         dataset = xr.Dataset(
             {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
             coords,

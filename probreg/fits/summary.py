@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from probreg.data.checked_arrays import INTERCEPT
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.goodness import (
     effective_of_terms,
@@ -297,7 +298,7 @@ def printed_summary(
     """Return header, rows of coefficients, footer and notes; without `terms` the columns of a smooth function are one line."""
     body, lines = (table, []) if terms else without_terms(fit, table)
     body = body.iloc[: len(body) - (len(table) - len(fit.parameter_names))]
-    body = _without_reported_intercept(fit, body)
+    body = without_reported_intercept(fit, body)
     if exact_fit(fit):
         body = body[["estimate"]]
     foot = _foot(fit, table)
@@ -308,7 +309,7 @@ def printed_summary(
     )
 
 
-def _without_reported_intercept(fit: FitStatistics, body: pd.DataFrame) -> pd.DataFrame:
+def without_reported_intercept(fit: FitStatistics, body: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of coefficients without an intercept that the footer reports as a parameter, such as a threshold."""
     reported = fit.once(reported_parameters).estimate
     j = fit.model.design.intercept
@@ -389,6 +390,9 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
         text += (
             f"; {attrs['ratio'].replace('ratio', 'ratios')}, exp of the coefficients"
         )
+        shown = without_reported_intercept(fit, table).index
+        if INTERCEPT in shown.get_level_values(-1):
+            text += "; exp(Intercept) is not a ratio"
     tested = "statistic" in attrs and table["statistic"].notna().any()
     if tested and not is_saturated(fit):
         df = attrs.get("df")

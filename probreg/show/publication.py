@@ -193,6 +193,8 @@ def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
 def _fit_column(
     name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool
 ) -> _FitColumn:
+    from probreg.fits.summary import without_reported_intercept  # pandas
+
     if kind not in KINDS[fit.target] and any(kind in kinds for kinds in KINDS.values()):
         kind = None  # other fits have it
     summary = fit.summary(prob, kind, covariance=covariance, exp=exp)
@@ -201,7 +203,8 @@ def _fit_column(
     terms = {c for term in fit.model.design.recipe.terms for c in term.columns}
     size = len(fit.parameter_names)
     rows = {}
-    for index, row in zip(summary.index[:size], summary.to_dict("records")):
+    body = without_reported_intercept(fit, summary.iloc[:size])
+    for index, row in zip(body.index, body.to_dict("records")):
         outcome, coef = index if isinstance(index, tuple) else ("", index)
         if coef not in terms:
             value = next(row[c] for c in ("estimate", "mean", "median") if c in row)

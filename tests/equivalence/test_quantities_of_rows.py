@@ -24,12 +24,12 @@ def test_a_parameter_with_a_formula_has_the_delta_method_of_its_predictor(two_fo
     log_sigma = Z @ fit.coef.values
     error = np.sqrt(np.diagonal(Z @ fit.covariance().values @ Z.T))
     on_line = fit.predict(NEW, what="log sigma")
-    np.testing.assert_allclose(on_line["mean"], log_sigma, rtol=1e-12)
-    np.testing.assert_allclose(on_line["mean_std_error"], error, rtol=1e-9)
+    np.testing.assert_allclose(on_line["log sigma"], log_sigma, rtol=1e-12)
+    np.testing.assert_allclose(on_line["log sigma_std_error"], error, rtol=1e-9)
     sigma = fit.predict(NEW, what="sigma")
-    np.testing.assert_allclose(sigma["mean"], np.exp(log_sigma), rtol=1e-12)
+    np.testing.assert_allclose(sigma["sigma"], np.exp(log_sigma), rtol=1e-12)
     np.testing.assert_allclose(
-        sigma["mean_std_error"], np.exp(log_sigma) * error, rtol=1e-9
+        sigma["sigma_std_error"], np.exp(log_sigma) * error, rtol=1e-9
     )
     assert "new_lower" not in sigma
 
@@ -74,8 +74,8 @@ def test_draws_of_a_posterior_give_draws_of_the_parameter(two_formulas):
     beta = fit.tree["posterior"]["beta"].values.reshape(-1, 4)
     sigma = np.exp(beta[:, 2] + beta[:, 3] * 0.5)
     first = fit.predict(NEW, what="sigma").isel(obs=0)
-    np.testing.assert_allclose(first["mean"], sigma.mean(), rtol=1e-12)
-    np.testing.assert_allclose(first["mean_sd"], sigma.std(ddof=1), rtol=1e-9)
+    np.testing.assert_allclose(first["sigma"], sigma.mean(), rtol=1e-12)
+    np.testing.assert_allclose(first["sigma_sd"], sigma.std(ddof=1), rtol=1e-9)
 
 
 def test_the_median_of_a_weibull_response():
@@ -84,7 +84,9 @@ def test_the_median_of_a_weibull_response():
     median = fit.predict(NEW, what="median")
     # log median = eta + scale log log 2
     shift = fit.aux["scale"] * np.log(np.log(2.0))
-    np.testing.assert_allclose(median["mean"], np.exp(line["mean"] + shift), rtol=1e-10)
+    np.testing.assert_allclose(
+        median["median"], np.exp(line["link"] + shift), rtol=1e-10
+    )
 
 
 def test_survival_probabilities_have_the_delta_method_of_their_formula():
@@ -147,10 +149,10 @@ def test_a_saved_fit_keeps_the_errors_of_parameters_estimated_with_scales(tmp_pa
     new = {"x": [0.5], "g": ["1"]}
     for quantity in ("mean", "scale"):
         before = fit.predict(new, what=quantity)
-        assert np.isfinite(before["mean_std_error"]).all()
+        assert np.isfinite(before[f"{quantity}_std_error"]).all()
         after = pr.load_fit(tmp_path / "fit.nc").predict(new, what=quantity)
         np.testing.assert_allclose(
-            after["mean_std_error"], before["mean_std_error"], rtol=1e-12
+            after[f"{quantity}_std_error"], before[f"{quantity}_std_error"], rtol=1e-12
         )
 
 

@@ -141,6 +141,10 @@ def test_every_registered_likelihood_has_a_case():
     assert by_name == set(LIKELIHOODS.values()) - of_base
 
 
+def test_unknown_degrees_of_freedom_are_written_as_text():
+    assert LIKELIHOODS.resolve("student(nu=None)") == pr.StudentT(nu=None)
+
+
 @registered
 def test_a_likelihood_prints_the_call_that_returns_it(likelihood):
     classes = {cls.__name__: cls for cls in LIKELIHOODS.values()}

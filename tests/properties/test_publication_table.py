@@ -234,13 +234,21 @@ def test_every_likelihood_stands_in_a_table(likelihood):
     fit = pr.fit(model)
     found = pr.table({"a": fit, "b": pr.fit(model.with_prior(pr.Normal(1.0)))})
     frame = cells(found)
-    assert coefficients(found)[0] == fit.parameter_names[0]
-    assert set(coefficients(found)) == set(fit.parameter_names)
+    # the thresholds of ordered classes have the intercept among them
+    names = fit.parameter_names[isinstance(likelihood, pr.Ordinal) :]
+    assert coefficients(found)[0] == names[0]
+    assert set(coefficients(found)) == set(names)
     nuisance = {k: v for k, (v, _) in fit.once(reported_parameters).scalars.items()}
     for name, value in nuisance.items():
         shown = fit.residual_sd if name == likelihood.noise_scale else value
         assert float(frame[name, ""]["a"]) == pytest.approx(shown, rel=1e-3)
     assert len(repr(found).splitlines()) <= 40
+
+
+def test_thresholds_stand_in_place_of_the_intercept():
+    found = pr.table(pr.fit(model_for(pr.Ordinal())))
+    assert coefficients(found) == ["x1", "x2", "x3"]
+    assert "0|1" in repr(found)
 
 
 def test_outcomes_and_ratios():

@@ -21,6 +21,7 @@ from tests.properties.cases import (
     covering,
     model_for,
     named,
+    proper_prior,
     recipe_of,
     rows_for,
 )
@@ -152,7 +153,8 @@ def test_a_penalised_mode_and_a_posterior_have_no_p_and_no_aic(likelihood):
         with pytest.raises(pr.Incompatible, match="under a prior"):
             getattr(mode, name)
     if isinstance(likelihood, SmoothLikelihood):
-        draws = pr.fit(model, pr.LaplaceApproximation(draws=200))
+        proper = model.with_prior(proper_prior(likelihood, pr.Normal(1.0)))
+        draws = pr.fit(proper, pr.LaplaceApproximation(draws=200))
         with pytest.raises(pr.Incompatible, match="this is a posterior"):
             _ = draws.aic
         own = reported_estimate(draws.model, draws.solution)
@@ -587,6 +589,9 @@ def test_what_a_fit_explains_does_not_depend_on_the_unit_of_the_response(unit):
 def test_a_log_link_has_rate_ratios_for_counts_and_ratios_of_means_otherwise():
     model = pr.Model.from_arrays([0.0, 1.0, 2.0], [1, 2, 4], likelihood="poisson")
     assert "rate ratios, exp of" in repr(pr.fit(model).summary(exp=True))
+    assert "exp(Intercept) is not a ratio" in repr(pr.fit(model).summary(exp=True))
+    ordinal = pr.fit(model_for(pr.Ordinal()))
+    assert "Intercept" not in repr(ordinal.summary(exp=True))
     assert ratio_name(pr.Gamma()) == "ratio of means"
     assert ratio_name(pr.LogLogistic()) == "ratio of medians"
     assert ratio_name(with_predictors(pr.Gamma(), ["log phi"])) == "ratio"

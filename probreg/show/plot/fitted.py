@@ -297,7 +297,7 @@ def _draw_fit(
         message(ax, "no estimate to draw")
         return
     if what != "mean":
-        _draw_band(ax, path, prob, prediction, _axis_name(fit, what))
+        _draw_band(ax, path, prob, prediction, _axis_name(fit, what), what)
         return
     if not likelihood.has_scalar_mean:
         _draw_classes(ax, fit, path, prediction)
@@ -324,15 +324,17 @@ def _draw_fit(
     _draw_band(ax, path, prob, prediction, f"the {word}")
 
 
-def _draw_band(ax: Any, path: Sweep, prob: float, prediction: Any, name: str) -> None:
+def _draw_band(
+    ax: Any, path: Sweep, prob: float, prediction: Any, name: str, what: str = "mean"
+) -> None:
     """Draw a curve with its interval."""
     look = {"color": mark(0)["color"], "zorder": 2}
     words = f"{100 * prob:g} % interval of {name}"
-    ends = prediction["mean_lower"], prediction["mean_upper"]
+    ends = prediction[f"{what}_lower"], prediction[f"{what}_upper"]
     ax.fill_between(path.x, *ends, label=words, alpha=0.28, linewidth=0, **look)
     ax.plot(
         path.x,
-        prediction["mean"],
+        prediction[what],
         label=name.removeprefix("the "),
         linewidth=1.8,
         **look,
