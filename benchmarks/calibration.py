@@ -151,8 +151,8 @@ def coverage(name: str) -> None:
         start = process_time()
         tables = []
         for model, kind, reps in (
-            (case.model(), "wald", 1000),
-            (case.model(2.5), "eti", 500),
+            (case.model(), "wald", 500),
+            (case.model(2.5), "eti", 200),
         ):
             result = pr.coverage(model, truth, kinds=[kind], reps=reps, n=n, seed=1)
             tables.append(result)

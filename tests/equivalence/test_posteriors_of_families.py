@@ -1,4 +1,4 @@
-"""Posteriors of response distributions by NUTS on their compiled densities and by importance sampling on their NumPy code."""
+"""Posteriors of response distributions by NUTS on their compiled densities, by importance sampling on their NumPy code, and by PyMC."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 import probreg as pr
+from probreg.inference.sampling.nuts import PyMC
 
 N = 40
 FAR = 5.0  # Monte Carlo standard errors, for some 50 comparisons
@@ -72,11 +73,29 @@ def parameters(fit: pr.Fit) -> dict[str, np.ndarray]:
     return {f"beta {j}": beta[..., j] for j in range(beta.shape[2])} | logs
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
-def test_nuts_and_importance_sampling_have_the_same_means_and_sds(name: str) -> None:
+def variance_rates(fit: pr.Fit, draws: np.ndarray) -> np.ndarray:
+    """Return 1 / ess of the mean and of the mean square of the draws."""
     from arviz_stats.base import array_stats
 
+    if fit.method.name == "importance":
+        return np.full(2, 1.0 / fit.solution.stats["ess"])
+    squares = (draws - draws.mean()) ** 2
+    return np.array(
+        [1.0 / float(array_stats.ess(v, method="mean")) for v in (draws, squares)]
+    )
+
+
+# PyMC compiles for a minute on a busy machine; `benchmarks/README.md` has the other families
+BY_PYMC = ("gamma", PyMC(draws=500, tune=500, chains=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "method"), [*((name, "importance") for name in TABLES), BY_PYMC]
+)
+def test_nuts_and_another_method_have_the_same_means_and_sds(
+    name: str, method: Any
+) -> None:
     formula, likelihood, data = TABLES[name]
     # positive parameters of about 0.5 to 10
     aux = dict.fromkeys(
@@ -85,16 +104,13 @@ def test_nuts_and_importance_sampling_have_the_same_means_and_sds(name: str) -> 
     model = pr.Model.from_formula(
         formula, data, likelihood=likelihood, prior=pr.Normal(1.5), aux=aux
     )
-    by_nuts = parameters(pr.fit(model, pr.NUTS(draws=500, tune=200, chains=2), seed=1))
-    weighted = pr.fit(model, "importance", seed=2)
-    for parameter, exact in parameters(weighted).items():
-        draws = by_nuts[parameter]
+    by_nuts = pr.fit(model, pr.NUTS(draws=500, tune=200, chains=2), seed=1)
+    other = pr.fit(model, method, seed=2)
+    expected = parameters(other)
+    for parameter, draws in parameters(by_nuts).items():
+        exact = expected[parameter]
         sd = exact.std()
-        rates = [
-            1.0 / float(array_stats.ess(v, method="mean"))
-            for v in (draws, (draws - draws.mean()) ** 2)
-        ]
-        rates = np.array(rates) + 1.0 / weighted.solution.stats["ess"]
+        rates = variance_rates(by_nuts, draws) + variance_rates(other, exact)
         assert abs(draws.mean() - exact.mean()) < FAR * sd * np.sqrt(rates[0])
         # Var(s^2) = (kurtosis - 1) sd^4 / ess, and d s = d s^2 / (2 sd)
         kurtosis = np.mean(((exact - exact.mean()) / sd) ** 4)
