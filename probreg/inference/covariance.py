@@ -320,11 +320,13 @@ class ParameterCovariance(ABC):
             raise DataError("the covariance and its frame have different columns")
         frame = Frame(shift, scale, intercept, values.pop("mix", None), mixed)
         covariance = kind(frame, m, further, **values)
-        covariance._check()
+        try:
+            covariance.half(np.zeros((1, covariance.size)))
+        except (ValueError, IndexError):
+            raise DataError(
+                "the arrays of the covariance have different numbers of parameters"
+            ) from None
         return covariance
-
-    def _check(self) -> None:  # noqa: B027  nothing to check without arrays
-        """Raise DataError if the arrays have different sizes."""
 
     def diagonal(self) -> Array:
         """(p m,) variances of the coefficients."""
@@ -406,14 +408,6 @@ class DenseCovariance(ParameterCovariance):
         R = np.linalg.qr(covariance.root.T, mode="r")
         return replace(covariance, root=np.ascontiguousarray(R.T))
 
-    def _check(self) -> None:
-        if len(self.root) != self.size or (
-            self.missing is not None and len(self.missing) != self.size
-        ):
-            raise DataError(
-                "the root of the covariance has a different number of parameters"
-            )
-
     def _half(self, G: Array) -> Array:
         return np.asarray(G @ self.root)
 
@@ -492,14 +486,6 @@ class MatrixCovariance(ParameterCovariance):
         frame = Frame.of_raw(len(V) // m)
         return cls(frame, m, (), missing, columns=columns, given=complete)
 
-    def _check(self) -> None:
-        k = self.size
-        missing = self.missing
-        if self.given.shape != (k, k) or missing is None or len(missing) != k:
-            raise DataError(
-                "the matrix of the covariance has a different number of parameters"
-            )
-
     def _errors(self) -> Array:
         return np.sqrt(np.diagonal(self.given))
 
@@ -565,12 +551,6 @@ class FactoredCovariance(ParameterCovariance):
             axes=axes,
             inner=inner,
         )
-
-    def _check(self) -> None:
-        if len(self.inner) != self.axes.shape[1] + len(self.further):
-            raise DataError(
-                "the factors of the covariance have a different number of parameters"
-            )
 
     def _with_columns(self, root: Array) -> "FactoredCovariance":
         rounding = 1e-8  # relative size at which a remainder is rounding
@@ -679,12 +659,6 @@ class ArrowCovariance(ParameterCovariance):
     def condition_on(self, entries: Array) -> "ArrowCovariance":
         """The covariance given coefficients outside the groups."""
         return replace(self, low=self.low @ _null_space(self._raw_low()[entries]))
-
-    def _check(self) -> None:
-        if len(self.low) != self.size or not (self.places < self.coefficients).all():
-            raise DataError(
-                "the factors of the covariance have a different number of coefficients"
-            )
 
     @cached_property
     def _root(self) -> Any:

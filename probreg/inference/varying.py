@@ -273,9 +273,8 @@ def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
     ]
 
 
-def natural_of(model: Model, logs: Array) -> dict[str, Array]:
-    """Return reported hyperparameters at logs (..., d) in block order, followed by
-    nuisance parameters."""
+def hyper_at_logs(model: Model, logs: Array) -> dict[str, Array]:
+    """Return reported hyperparameters at logs (..., d) in block order."""
     reported: dict[str, Array] = {}
     start = 0
     for _, prior, names in hyper_of_blocks(model):
@@ -285,9 +284,17 @@ def natural_of(model: Model, logs: Array) -> dict[str, Array]:
             for name, v in prior.natural(dict(zip(prior.hyper, positive))).items()
         }
         start += len(names)
-    return reported | {
-        name: np.exp(logs[..., start + i]) for i, name in enumerate(model.unknown)
-    }
+    return reported
+
+
+def natural_of(model: Model, logs: Array) -> dict[str, Array]:
+    """Return reported hyperparameters at logs (..., d), and nuisance parameters, whose
+    logs follow."""
+    start = number_of_scales(model) - len(model.unknown)
+    aux = np.exp(logs[..., start : start + len(model.unknown)])
+    return hyper_at_logs(model, logs) | dict(
+        zip(model.unknown, np.moveaxis(aux, -1, 0))
+    )
 
 
 def number_of_scales(model: Model) -> int:

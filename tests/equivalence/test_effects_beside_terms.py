@@ -12,6 +12,7 @@ import pytest
 import probreg as pr
 from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
+from probreg.inference.varying import hyper_at_logs
 from probreg.model.model import Model
 from probreg.priors import (
     R2,
@@ -93,7 +94,10 @@ def by_hand(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Flat columns, and the covariance of what the terms give at the rows."""
     made, hyper = problem.model, np.exp(theta[: len(problem.groups.priors)])
-    values = {name: float(v) for name, v in problem.natural(hyper).items()}
+    values = {
+        name: float(v)
+        for name, v in hyper_at_logs(problem.model, np.log(hyper)).items()
+    }
     values = {name.split(" / ")[0]: v for name, v in values.items()}
     K, inside = covariance_of_effects(effects, values), set[int]()
     given = made.with_prior(problem.prior_at(hyper))
@@ -197,7 +201,7 @@ def test_coefficients_beside_a_process_are_those_of_dense_matrices():
     made = with_values(model("y", "process", "x"))
     problem = EvidenceProblem(made, False)
     theta = np.random.default_rng(1).normal(-0.3, 0.3, len(problem.surface.priors))
-    mean = problem.surface.conditional(theta).mean
+    mean = problem.surface.conditional(theta)[0]
     F, K = by_hand(problem, theta, "x")
     W = np.linalg.inv(K + np.exp(2 * theta[-1]) * np.eye(N))
     b = np.linalg.solve(F.T @ W @ F, F.T @ W @ DATA["y"])

@@ -25,9 +25,9 @@ from probreg.diagnostics.before import (
 )
 from probreg.diagnostics.before.columns import design_leverage
 from probreg.inference.uncertainty.information import (
+    RowDerivatives,
     estimate_of,
-    expected_part,
-    meat_part,
+    sum_of_parts,
 )
 from probreg.show import plot
 from tests.properties.cases import own
@@ -631,10 +631,9 @@ def test_sums_travel_to_where_the_rows_are() -> None:
     model = pr.Model.from_blocks(blocks("bernoulli"), likelihood="bernoulli")
     at = estimate_of(model, pr.fit(model).solution, "this").at
     root = np.ones((*model.shape, 3))
-    for fn in (
-        partial(expected_part, at=at),
-        partial(meat_part, at=at, root=0.1 * root, power=1.0),
-    ):
+    meat = partial(RowDerivatives.meat, root=0.1 * root, power=1.0)
+    for part in (RowDerivatives.information, meat):
+        fn = partial(sum_of_parts, at=at, part=part)
         agree(
             pickle.loads(pickle.dumps(fn))(model.design.source.sample)[0],
             fn(model.design.source.sample)[0],

@@ -153,13 +153,13 @@ def test_given_its_hyperparameters_a_process_is_the_one_of_a_stated_length(more)
     assert isinstance(surface, ProcessSurface)
     order = [n for g in surface.groups.groups for n in g.hyper]
     values = {"tau": 0.8, "amplitude": 1.2, "length": 0.7}
-    at = surface.conditional(np.log([values[n] for n in order]))
+    mean, root = surface.conditional(np.log([values[n] for n in order]))
     stated = {"gp(x, length=0.7)": Normal(1.2), "s(z, k=4)": Normal(0.8)}
     fit = pr.fit(model_of(formula=formula.format(", length=0.7"), prior=stated, **more))
     F, G = unknown.design.X, fit.model.design.X
-    np.testing.assert_allclose(F @ at.mean, (G @ fit.solution.beta)[:, 0], atol=1e-8)
+    np.testing.assert_allclose(F @ mean, (G @ fit.solution.beta)[:, 0], atol=1e-8)
     np.testing.assert_allclose(
-        F @ at.root @ at.root.T @ F.T, G @ fit.solution.scale.matrix() @ G.T, atol=1e-8
+        F @ root @ root.T @ F.T, G @ fit.solution.scale.matrix() @ G.T, atol=1e-8
     )
 
 

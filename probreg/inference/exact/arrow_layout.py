@@ -297,9 +297,9 @@ class ArrowLayout:
         frame, m = self.frame_of_all, self.model.shape[1]
         low = self.coefficients(*axes, in_frame=True)
         if not self.by_group:
-            return CoefficientEstimate(beta, DenseCovariance(frame, m, root=low))
+            return beta, DenseCovariance(frame, m, root=low)
         scale = ArrowCovariance(frame, m, places=self.places, blocks=blocks[0], low=low)
-        return CoefficientEstimate(beta, scale)
+        return beta, scale
 
     # ---- the roots --------------------------------------------------------------------------------------------------
 

@@ -309,22 +309,6 @@ class EvidenceProblem:
         labels = hyper_names(self.model.joint, self.model.design)
         return [labels[g.block][name] for g in self.unknown for name in g.hyper]
 
-    def natural(self, hyper: Array) -> dict[str, Array]:
-        """Return reported values by name at hyperparameters (..., d), in the order of
-        theta."""
-        labels = hyper_names(self.model.joint, self.model.design)
-        natural = dict[str, Array]()
-        for k, g in enumerate(self.unknown):
-            values = dict(
-                zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0))
-            )
-            if g.prior is None:
-                reported = values
-            else:
-                reported = g.prior.natural(values)
-            natural |= {labels[g.block][name]: reported[name] for name in g.hyper}
-        return natural
-
     def _search(
         self, max_steps: int, **options: Any
     ) -> Callable[[Array], EvidenceMaximum]:
@@ -566,15 +550,14 @@ class EvidenceProblem:
             aux={**self.model.aux, **outer_values},
             scales_compared=0,
         )
-        for g in self.unknown:
+        for g, place in self.groups.with_hyper:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # otherwise each predictor has its own scales of sines
-                of_group = self.groups.group_of == self.unknown.index(g)
-                values = dict(zip(g.hyper, hyper[of_group].tolist()))
+                values = dict(zip(g.hyper, hyper[place].tolist()))
                 held_at = None
                 if anchors is not None:
-                    held_at = dict(zip(g.hyper, anchors[of_group].tolist()))
+                    held_at = dict(zip(g.hyper, anchors[place].tolist()))
                 plain = Normal(g.prior.size_at(values))
                 model = with_kernel(model, self.model.design, g, values, plain, held_at)
         return model
@@ -663,10 +646,9 @@ class EvidenceProblem:
         scales = list[str]()
         pruned = list[str]()
         others = list[Note]()
-        for k, g in enumerate(self.unknown):
-            own = np.flatnonzero(self.groups.group_of == k)
-            vanished = top.vanished[own]
-            values = dict(zip(g.hyper, np.exp(top.theta[own]).tolist()))
+        for g, place in self.groups.with_hyper[: len(self.unknown)]:
+            vanished = top.vanished[place]
+            values = dict(zip(g.hyper, np.exp(top.theta[place]).tolist()))
             if isinstance(g.prior, VaryingEffects):
                 zero = [name for name, is_zero in zip(g.hyper, vanished) if is_zero]
                 others += [
@@ -763,6 +745,16 @@ class EvidenceProblem:
         if group.predictor is None:
             return ""
         return f"[{self.model.joint.blocks[group.block].outcome}]"
+
+
+def problem_of(scales: FoundScales) -> EvidenceProblem:
+    """Return the problem with a maximum at these scales."""
+    return EvidenceProblem(
+        scales.stated,
+        False,
+        criterion=scales.criterion,  # type: ignore[arg-type]
+        points=scales.points,
+    )
 
 
 @one_blas_thread()

@@ -205,7 +205,7 @@ class GaussianSurface(EvidenceSurface):
         sigma = float(np.exp(-0.5 * nodes.log_noise[0]))
         low = sums.coefficients(*axes, in_frame=True)
         scale = sums.covariance(blocks[0], low, sigma)
-        return CoefficientEstimate(self._means(nodes).T, scale)
+        return self._means(nodes).T, scale
 
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator

@@ -19,7 +19,7 @@ from probreg.data.rows import times_weights
 from probreg.errors import warn_caller
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import DIFFERENCE, LatentGroup
 from probreg.inference.varying import FoundScales
@@ -45,12 +45,7 @@ def joint_covariance(
                 "standard errors treat the scales as known, because the criterion is not concave at its maximum over the scales"
             )
         return conditional
-    problem = EvidenceProblem(
-        scales.stated,
-        False,
-        criterion=scales.criterion,  # type: ignore[arg-type]
-        points=scales.points,
-    )
+    problem = problem_of(scales)
     slopes = _gradient_slopes(problem, scales.theta, beta, model)
     conditional_of_flat = conditional
     of_flat = np.zeros((beta.size, 0))
@@ -190,16 +185,15 @@ def _process_derivatives(
     if not problem.moving:
         return derivatives
     score = _local_rows(model.design.block, model, beta)[0]
-    for k, g in enumerate(problem.unknown):
+    for g, hyper in problem.groups.with_hyper:
         if not isinstance(g.prior, UnknownLength):
             continue
-        places = np.flatnonzero(problem.groups.group_of == k)
-        values = dict(zip(g.hyper, np.exp(theta[places]).tolist()))
+        values = dict(zip(g.hyper, np.exp(theta[hyper]).tolist()))
         columns = _columns_in_fit(problem.model, model, g)
         moves = _derivatives_of_process(g.prior, model, columns, values, score)
         derivatives += [
-            (int(places[i]), columns, moves[name])
-            for i, name in enumerate(g.hyper)
+            (i, columns, moves[name])
+            for i, name in enumerate(g.hyper, hyper.start)
             if name in moves
         ]
     return derivatives

@@ -41,6 +41,8 @@ class NoMode(Incompatible):
 
 
 LikelihoodCriterion = Literal["REML", "ML"]
+# the mean (p, m) of the coefficients given the hyperparameters, and their covariance
+CoefficientEstimate = tuple[Array, ArrowCovariance | DenseCovariance]
 LOG_2PI = float(np.log(2.0 * np.pi))
 FIVE_POINTS = (1, 2, -1, -2)  # steps of `five_point_slope`
 DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
@@ -374,7 +376,7 @@ class EvidenceSurface(ABC):
         are none."""
         return False
 
-    def estimate(self, theta: Array) -> "CoefficientEstimate":
+    def estimate(self, theta: Array) -> CoefficientEstimate:
         """The coefficients given theta, without another search for them."""
         raise NotImplementedError
 
@@ -394,13 +396,6 @@ class EvidenceSurface(ABC):
         return points
 
 
-class CoefficientEstimate(NamedTuple):
-    """The mean of the coefficients given the hyperparameters, and their covariance."""
-
-    beta: Array  # (p, m)
-    scale: ArrowCovariance | DenseCovariance
-
-
 class NodeMixture(NamedTuple):
     """A mixture of normals of the coefficients over nodes: draws, and exact moments."""
 
@@ -410,13 +405,6 @@ class NodeMixture(NamedTuple):
     weight: Array  # (S,)
     node_mean: Array  # (S, p)
     node_sd: Array  # (S, p)
-
-
-class ConditionalNormal(NamedTuple):
-    """A normal distribution of (vec beta, log aux) given theta: mean + root z, z standard normal."""
-
-    mean: Array  # (k,)
-    root: Array  # (k, r)
 
 
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:

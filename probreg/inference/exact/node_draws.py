@@ -39,6 +39,7 @@ from probreg.inference.sampling.importance import (
     weighted_moments,
 )
 from probreg.inference.sampling.proposal import student_points
+from probreg.inference.varying import hyper_at_logs
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import FunctionValues
 
@@ -71,7 +72,7 @@ def solution_at_nodes(
     if not problem.exact:
         theta = scales_given_coefficients(problem, theta, beta[index], rng)
     values = {name: each[index] for name, each in {"beta": beta, **aux}.items()}
-    values |= problem.natural(np.exp(theta))
+    values |= hyper_at_logs(model, theta)
     stats = {
         "n": model.design.total,
         "k_hat": nodes.k_hat,

@@ -29,7 +29,6 @@ from probreg.inference.exact.latent_groups import (
     DIFFERENCE,
     FIVE_POINTS,
     LOG_2PI,
-    ConditionalNormal,
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
@@ -371,9 +370,9 @@ class ProcessSurface(EvidenceSurface):
             values.append(-np.inf if factor is None else factor.value)
         return np.array(values) + log_prior_of_logs(theta, self.priors)
 
-    def conditional(self, theta: Array) -> ConditionalNormal:
-        """Return the normal distribution of the coefficients given theta; those of a
-        process are values at the distinct rows."""
+    def conditional(self, theta: Array) -> tuple[Array, Array]:
+        """Return the mean (p,) and a root (p, r) of the covariance of the coefficients
+        given theta; those of a process are values at the distinct rows."""
         sigma = self._sigma(theta)
         p = self.model.shape[0]
         weight = np.sqrt(self._precision) / sigma
@@ -410,7 +409,7 @@ class ProcessSurface(EvidenceSurface):
         T = inverse_upper(R[:-1, :-1])
         mean = centre + B @ (T @ R[:-1, -1])
         root = np.roll(B @ T, -k, axis=1)
-        return ConditionalNormal(mean, root)
+        return mean, root
 
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
@@ -425,12 +424,12 @@ class ProcessSurface(EvidenceSurface):
             (weight > no_weight) | (np.bincount(chosen, minlength=len(theta)) > 0)
         )
         for s in relevant:
-            conditional = self.conditional(theta[s])
+            means[s], root = self.conditional(theta[s])
             mine = np.flatnonzero(chosen == s)
-            z = rng.standard_normal((len(mine), conditional.root.shape[1]))
-            beta[mine] = conditional.mean + z @ conditional.root.T
-            means[s], sd[s] = conditional.mean, np.linalg.norm(conditional.root, axis=1)
-            inner += weight[s] * (conditional.root @ conditional.root.T)
+            z = rng.standard_normal((len(mine), root.shape[1]))
+            beta[mine] = means[s] + z @ root.T
+            sd[s] = np.linalg.norm(root, axis=1)
+            inner += weight[s] * (root @ root.T)
         share = weight[relevant] / weight[relevant].sum()
         mean = share @ means[relevant]
         # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])

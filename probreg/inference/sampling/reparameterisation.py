@@ -370,15 +370,14 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     except (Incompatible, np.linalg.LinAlgError):
         return None
     hyper = np.exp(top.theta[: len(problem.groups.priors)])
-    group_of = problem.groups.group_of
     # gamma_k / n_k, the share of the block's coefficients determined by the data
     # (MacKay 1992).
     return [
         (
-            dict(zip(g.hyper, hyper[group_of == k].tolist())),
-            _share_settled(g, top.at.effective[group_of == k], g.width(model.shape[1])),
+            dict(zip(g.hyper, hyper[place].tolist())),
+            _share_settled(g, top.at.effective[place], g.width(model.shape[1])),
         )
-        for k, g in enumerate(problem.unknown)
+        for g, place in problem.groups.with_hyper[: len(problem.unknown)]
     ]
 
 

@@ -18,7 +18,7 @@ from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
-from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
 from probreg.inference.modes.closed_form import (
     PriorRows,
     posterior_given_sigma,
@@ -126,13 +126,7 @@ def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":
         raise Incompatible(
             f"a profile of {name} needs the rows: {scales.stated.design.rows_absent}"
         )
-    problem = EvidenceProblem(
-        scales.stated,
-        False,
-        criterion=scales.criterion,  # type: ignore[arg-type]
-        points=scales.points,
-    )
-    return ScaleProfile(problem, scales, k)
+    return ScaleProfile(problem_of(scales), scales, k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +318,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     """Return C(theta) with its slopes, by central differences."""
     d = len(scales.theta)
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
-    problem = EvidenceProblem(scales.stated, False, criterion="REML")
+    problem = problem_of(scales)
     frame, root = _root_given(problem, scales.theta)
     head = scales.stated.design.ungrouped
     entering = set(head)
@@ -361,8 +355,8 @@ def estimate_given(
 ) -> tuple[Array, ArrowCovariance | DenseCovariance]:
     """Return the coefficients (p,) for Gaussian noise given theta, and their covariance."""
     if problem.by_groups and not problem.moving:
-        estimate = problem.surface.estimate(theta)
-        return estimate.beta[:, 0], estimate.scale
+        beta, scale = problem.surface.estimate(theta)
+        return beta[:, 0], scale
     prior = problem.prior_at(np.exp(theta[: len(problem.groups.priors)]))
     model: Model = replace(problem.model, prior=prior)
     if problem.noise:
@@ -415,7 +409,7 @@ def profiled_coefficients(
     reason = why_no_profile(scales, kind)
     if reason:
         raise Incompatible(reason)
-    problem = EvidenceProblem(scales.stated, False, criterion="ML")
+    problem = problem_of(scales)
     ends = [
         [
             _end(scales, problem, j, side, z)

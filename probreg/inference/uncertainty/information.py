@@ -236,8 +236,7 @@ class Estimate:
     @cached_property
     def pearson(self) -> float:
         """Pearson's X^2 = sum_i w_i (y_i - mu_i)^2 / Var(y_i) of an exponential family."""
-        (x2,) = self.model.design.sum_over_rows(partial(pearson_part, at=self.at))
-        return float(x2)
+        return float(self._sum(RowDerivatives.pearson))
 
     @cached_property
     def data_information(self) -> Array:
@@ -280,10 +279,16 @@ class Estimate:
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
         root = None if power is None else self.root
-        (M,) = self.model.design.sum_over_rows(
-            partial(meat_part, at=self.at, root=root, power=power or 0.0)
+        square = partial(RowDerivatives.meat, root=root, power=power or 0.0)
+        return self.inside.T @ self._sum(square) @ self.inside
+
+    def _sum(self, part: Callable[["RowDerivatives"], Array]) -> Array:
+        """Return the sum over blocks of rows of an array."""
+        return np.asarray(
+            self.model.design.sum_over_rows(
+                partial(sum_of_parts, at=self.at, part=part)
+            )[0]
         )
-        return self.inside.T @ M @ self.inside
 
     @cached_property
     def score_rows(self) -> Array:
@@ -307,13 +312,12 @@ class Estimate:
         raw = with_aux(D, len(self.model.unknown)) @ self.of_root(self.bread).raw_root()
         V = self.inside @ self.bread @ raw.T
 
-        def part(block: Block) -> tuple[Array, Array]:
-            rows = RowDerivatives(self.at, block)
+        def part(rows: RowDerivatives) -> Array:
             influence = rows.score_rows(rows.scores) @ V
             square = influence**2
-            return rows.weights @ square, rows.weights @ (square * influence)
+            return rows.weights @ np.stack([square, square * influence])
 
-        square, cube = self.model.design.block.sweep(part, width=self.size)
+        square, cube = self._sum(part)
         return square, cube
 
     def _by_blocks(
@@ -424,6 +428,30 @@ class RowDerivatives:
             self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)
         )
 
+    def information(self) -> Array:
+        """The expected information over vec(gamma)."""
+        return weighted_gram(self.U, self.curves * self.weights[:, None, None])
+
+    def pearson(self) -> Array:
+        """The weighted sum of squared residuals over their variances."""
+        likelihood, y = self.at.likelihood, self.block.y
+        known = {**self.aux_values, **likelihood.given(y)}
+        residual = likelihood.response(y) - likelihood.mean(self.eta, **known)
+        variance = likelihood.response_variance(self.eta, **known)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            squares = np.nan_to_num(residual**2 / variance)  # nan without trials
+        return np.asarray(self.weights @ squares)
+
+    def meat(self, root: Array | None, power: float) -> Array:
+        """The sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for
+        sampling weights."""
+        m = self.at.likelihood.width
+        scores = self.scores if root is None else self.less_leverage(root, power)
+        scores = np.hstack([scores[:, :m] * self.mean_of_squares, scores[:, m:]])
+        root_of_w = self.weights if self.at.sampled else np.sqrt(self.weights)
+        u = self.score_rows(scores * root_of_w[:, None])
+        return u.T @ u
+
     def spread(self, root: Array) -> Array:
         """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
         products = self.U @ root.reshape(len(root), -1)
@@ -493,8 +521,8 @@ def standardised_information(
     assert isinstance(model.likelihood, DifferentiableLikelihood)
     values = {**model.fixed, **aux}
     at = BlockEstimate(model.likelihood, model.design.frame, beta, values, ())
-    (information,) = model.design.sum_over_rows(partial(expected_part, at=at))
-    return np.asarray(information)
+    part = partial(sum_of_parts, at=at, part=RowDerivatives.information)
+    return np.asarray(model.design.sum_over_rows(part)[0])
 
 
 def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
@@ -504,54 +532,13 @@ def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Arra
     return T.T @ model.joint.curvature(beta, noise) @ T
 
 
-def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
-    """Return the expected information over vec(gamma) of the rows of a block."""
-
-    def part(block: Block) -> tuple[Array]:
-        rows = RowDerivatives(at, block)
-        return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
-
-    return block.sweep(part, width=at.beta.size)
-
-
-def pearson_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
-    """Return the weighted sum of squared residuals over their variances of the rows of a block."""
-    likelihood = at.likelihood
-
-    def part(block: Block) -> tuple[Array]:
-        rows = RowDerivatives(at, block)
-        known = {**rows.aux_values, **likelihood.given(rows.block.y)}
-        residual = likelihood.response(rows.block.y) - likelihood.mean(
-            rows.eta, **known
-        )
-        variance = likelihood.response_variance(rows.eta, **known)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            squares = np.nan_to_num(residual**2 / variance)  # nan without trials
-        return (np.asarray(rows.weights @ squares),)
-
-    return block.sweep(part, width=at.beta.size)
-
-
-def meat_part(
-    block: Block, *, at: BlockEstimate, root: Array | None, power: float
+def sum_of_parts(
+    block: Block, *, at: BlockEstimate, part: Callable[[RowDerivatives], Array]
 ) -> tuple[Array, ...]:
-    """Return the sum of squares of the scores over (vec gamma, log aux) of the rows of
-    a block.
-
-    It is sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for sampling
-    weights.
-    """
-    m = at.likelihood.width
-
-    def part(block: Block) -> tuple[Array]:
-        rows = RowDerivatives(at, block)
-        scores = rows.scores if root is None else rows.less_leverage(root, power)
-        scores = np.hstack([scores[:, :m] * rows.mean_of_squares, scores[:, m:]])
-        root_of_w = rows.weights if at.sampled else np.sqrt(rows.weights)
-        u = rows.score_rows(scores * root_of_w[:, None])
-        return (u.T @ u,)
-
-    return block.sweep(part, width=at.beta.size)
+    """Return the sum of an array over parts of the rows of a block."""
+    return block.sweep(
+        lambda rows: (part(RowDerivatives(at, rows)),), width=at.beta.size
+    )
 
 
 def estimate_of(

@@ -198,6 +198,8 @@ def end(
     `unit` is the first distance of the search, a standard error if there is one. A
     divergent estimate is arbitrarily far out, so the search then starts from 0.
     """
+    if not 0.0 < unit < np.inf:
+        unit = float(np.linalg.norm(path.c))
 
     def excess(psi: float) -> float:
         # out of reach is beyond the end
@@ -300,7 +302,8 @@ def invert_test(
     A side is -inf or inf if the likelihood never decreases enough. Incompatible for a
     model without derivatives; NotConverged if the maximum was not reached.
     """
-    model, surface_, theta, local = _top_of(model, solution, kind)
+    surface_, top = _top_of(model, solution, kind)
+    model = surface_.model
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
     head = model.design.ungrouped
@@ -311,13 +314,11 @@ def invert_test(
     with progress_bar(f"{kind} intervals", len(head) * len(D)) as bar:
         for j, d in bar.over(product(head.tolist(), range(len(D)))):
             c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-            path = ConstrainedPath(surface_, c, (theta, local))
-            unit = float(errors[j, d])
+            path = ConstrainedPath(surface_, c, top)
             missing = solution.not_estimable is not None and bool(
                 solution.not_estimable[j, d]
             )
-            if missing or not 0.0 < unit < np.inf:
-                unit = float(np.linalg.norm(c))
+            unit = np.nan if missing else float(errors[j, d])
             for side, s in enumerate((-1, 1)):
                 if open_ends[side, j, d]:
                     ends[side, j, d] = s * np.inf
@@ -333,10 +334,10 @@ def invert_test_of_aux(
 ) -> tuple[float, float]:
     """Return the interval of an estimated nuisance parameter, computed on its log
     scale."""
-    model, surface_, theta, local = _top_of(model, solution, kind)
-    c = np.zeros(len(theta))
-    c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
-    path = ConstrainedPath(surface_, c, (theta, local))
+    surface_, top = _top_of(model, solution, kind)
+    c = np.zeros(len(top[0]))
+    c[solution.beta.size + surface_.model.unknown.index(name)] = 1.0
+    path = ConstrainedPath(surface_, c, top)
     # psi = log aux has the standard deviation sd(aux) / aux; the ends of aux are
     # exp(psi).
     unit = solution.aux_sd[name] / solution.aux[name]
@@ -379,20 +380,19 @@ def invert_test_of_reported(
     beta = solution.beta.copy()
     beta[j] = -value
     model = replace(model, likelihood=model.likelihood.with_intercept_at(name))
-    model, surface_, theta, local = _top_of(model, replace(solution, beta=beta), kind)
-    c = np.concatenate([model.design.frame.T[j], np.zeros(len(model.unknown))])
-    path = ConstrainedPath(surface_, c, (theta, local))
-    if not 0.0 < unit < np.inf:
-        unit = float(np.linalg.norm(c))
+    surface_, top = _top_of(model, replace(solution, beta=beta), kind)
+    c = np.zeros(len(top[0]))
+    c[: len(beta)] = model.design.frame.T[j]
+    path = ConstrainedPath(surface_, c, top)
     lower, upper = (-end(path, STATISTICS[kind], z, side, unit) for side in (1, -1))
     return lower, upper
 
 
 def _top_of(
     model: Model, solution: Solution, kind: str
-) -> tuple[Model, Surface, Array, LocalModel]:
-    """Return the model, the log posterior, its maximum and its derivatives there, or
-    raise an error if there is none."""
+) -> tuple[Surface, tuple[Array, LocalModel]]:
+    """Return the log posterior, and its maximum with its derivatives there, or raise an
+    error if there is none."""
     reason = Newton().obstacle(model)
     if reason:
         raise Incompatible(
@@ -401,8 +401,8 @@ def _top_of(
     model.design.need_rows(f"a {kind} interval")
     if solution.status.is_unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
-    model = held_at_limits(model, solution)
-    return model, *surface(model, solution)
+    surface_, theta, local = surface(held_at_limits(model, solution), solution)
+    return surface_, (theta, local)
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:

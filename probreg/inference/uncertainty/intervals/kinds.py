@@ -399,17 +399,15 @@ class PosteriorInterval(IntervalKind):
         return lower.reshape(estimate.beta.shape), upper.reshape(estimate.beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        s = self.of.solution
         exact = self._sigma_marginal(name)
-        if exact is not None:
-            if self.name == "hdi":
-                return exact.highest_density(prob)
-            return exact.equal_tail(prob)
-        lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
-        return float(lower), float(upper)
+        if exact is None:
+            return self.reported_ends(name, prob)
+        if self.name == "hdi":
+            return exact.highest_density(prob)
+        return exact.equal_tail(prob)
 
     def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
-        lower, upper = self._of_draws(self.of.reported.draws[name].ravel(), prob)
+        lower, upper = self._of_draws(self.of.reported.draws_of(name).ravel(), prob)
         return float(lower), float(upper)
 
     def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
