@@ -147,6 +147,20 @@ class Frame:
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed
         )
 
+    def among_raw(self, p: int, columns: Array) -> "Frame":
+        """Return the frame of p columns that are unchanged except `columns`, which have this frame."""
+        shift, scale = np.zeros(p), np.ones(p)
+        shift[columns], scale[columns] = self.shift, self.scale
+        intercept = self.intercept
+        if isinstance(intercept, np.ndarray):
+            places = np.full(p, -1)
+            places[columns] = np.where(intercept < 0, -1, columns[intercept])
+            intercept = places
+        elif intercept is not None:
+            intercept = int(columns[intercept])
+        mixed = None if self.mixed is None else columns[self.mixed]
+        return Frame(shift, scale, intercept, self.mix, mixed)
+
     @property
     def intercepts(self) -> frozenset[int]:
         """The places of the intercepts."""

@@ -148,8 +148,8 @@ def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
     """
     scale = norms(R)
     S = R / scale
-    retained = list(range(R.shape[1]))
-    dropped = []
+    retained = np.arange(R.shape[1])
+    dropped = list[int]()
     T = S
     while (j := _first_dependent(T, tol)) is not None:
         # b = R_11^-1 R_12: the residual of a column given the first j has the length of its lower part.
@@ -159,20 +159,15 @@ def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
             share = np.zeros(len(retained))
         is_dependent = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
         is_dependent[0] = True
-        dropped += [
-            c for c, drop in zip(retained[j:], is_dependent, strict=True) if drop
-        ]
-        retained = retained[:j] + [
-            c for c, drop in zip(retained[j:], is_dependent, strict=True) if not drop
-        ]
-        T = factor_of(S[:, retained]) if retained else S[:0, :0]
+        dropped += retained[j:][is_dependent].tolist()
+        retained = np.delete(retained, j + np.flatnonzero(is_dependent))
+        T = factor_of(S[:, retained]) if len(retained) else S[:0, :0]
     dropped.sort()
+    kept = tuple(retained.tolist())
     if not dropped:
-        return ColumnRank(
-            len(retained), tuple(retained), (), np.zeros((0, len(retained)))
-        )
+        return ColumnRank(len(kept), kept, (), np.zeros((0, len(kept))))
     b = (_combination(S, retained, dropped) / scale[retained, None] * scale[dropped]).T
-    return ColumnRank(len(retained), tuple(retained), tuple(dropped), b.astype(float))
+    return ColumnRank(len(kept), kept, tuple(dropped), b.astype(float))
 
 
 def _first_dependent(S: Array, tol: float) -> int | None:
@@ -189,7 +184,7 @@ def _first_dependent(S: Array, tol: float) -> int | None:
     return None
 
 
-def _combination(S: Array, retained: list[int], dropped: list[int]) -> Array:
+def _combination(S: Array, retained: Array, dropped: list[int]) -> Array:
     """Coefficients of the unit-norm dropped columns; shares below 1e-9 are rounding, and are zero."""
     F = factor_of(np.hstack([S[:, retained], S[:, dropped]]))
     k = len(retained)

@@ -105,15 +105,12 @@ def reduce_rows(
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
     q = X.shape[1] + Y.shape[1]
     F = np.zeros((0, q))
-    with (
-        one_blas_thread()
-    ):  # more threads than that only wait for each other in factors as small as these
-        for rows in row_blocks(len(X), q):
-            A = np.hstack([X[rows], Y[rows]])
-            if w is not None:
-                A = A * np.sqrt(w[rows])[:, None]
-            # The factor of the rows so far and the next block: F'F <- F'F + A'A (TSQR).
-            F = np.linalg.qr(np.vstack([F, A]), mode="r")
+    for rows in row_blocks(len(X), q):
+        A = np.hstack([X[rows], Y[rows]])
+        if w is not None:
+            A = A * np.sqrt(w[rows])[:, None]
+        # The factor of the rows so far and the next block: F'F <- F'F + A'A (TSQR).
+        F = np.linalg.qr(np.vstack([F, A]), mode="r")
     return positive_diagonal(np.vstack([F, np.zeros((q - len(F), q))]))
 
 
@@ -131,7 +128,6 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | No
         return None
     # X = Q R with R'R = X'X: Z = Q'Y = R'^-1 X'Y, and Y'Y - Z'Z of the part outside the span of X.
     Z = solve_upper(R, C, transpose=True)
-    residual = np.zeros_like(S)
     if condition > WELL:
         second_pass = _second_pass(X, Y, w, R, Z)
         if second_pass is None:

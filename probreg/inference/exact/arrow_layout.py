@@ -8,7 +8,6 @@ are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every
 predictor has its own u: effect k of predictor a is number k m + a.
 """
 
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice, product
 from typing import Any
@@ -256,22 +255,7 @@ class ArrowLayout:
     def frame_of_all(self) -> Frame:
         """The frame of all columns: columns that are not flat are raw."""
         flat = np.array(self.flat, dtype=np.intp)
-        flat_frame = self.frame
-        frame = Frame.of_raw(self.model.shape[0])
-        frame.shift[flat], frame.scale[flat] = flat_frame.shift, flat_frame.scale
-        intercept: int | Array | None = None
-        if isinstance(flat_frame.intercept, np.ndarray):
-            places = flat_frame.intercept
-            intercept = np.full(len(frame.scale), -1)
-            intercept[flat] = np.where(places < 0, -1, flat[places])
-        elif flat_frame.intercept is not None:
-            intercept = int(flat[flat_frame.intercept])
-        return replace(
-            frame,
-            intercept=intercept,
-            mix=flat_frame.mix,
-            mixed=None if flat_frame.mixed is None else flat[flat_frame.mixed],
-        )
+        return self.frame.among_raw(self.model.shape[0], flat)
 
     def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
         """Return columns a (G, K m, s) and c (r m, s) as vec beta (p m, s), without

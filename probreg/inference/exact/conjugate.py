@@ -21,15 +21,13 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.modes.closed_form import (
-    Conditional,
     PriorRows,
-    log_marginal,
     posterior_given_sigma,
     refine_solution,
     require_full_rank,
     unscaled_covariance,
 )
-from probreg.inference.modes.wide import rotate_to_rows
+from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.notes import Topic, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -104,19 +102,7 @@ class Conjugate(Method):
         rounding = (2 * np.finfo(float).eps) ** 2
         wide = rotate_to_rows(model)
         if wide is not None:
-            solution = self.solve(wide.model, rng)
-            draws = solution.posterior
-            if wide.relative:
-                unit = solution.stats["sigma2_scale"] ** 0.5
-                sigma: Any = draws[model.noise_scale]
-            else:
-                unit = 1.0
-                sigma = 1.0
-            values = {**draws.values, "beta": wide.draws(solution, sigma, rng)[0]}
-            return replace(
-                wide.back(solution, unit),
-                draws=replace(draws, values=values),
-            )
+            return self._solve_wide(wide, rng)
         moments = model.design.moments
         prior = PriorRows.of(model.joint)
         sigma_held = model.noise()
@@ -127,94 +113,80 @@ class Conjugate(Method):
             sigma_held,
         )
         require_full_rank(given, model, self.name)
-        root = np.asarray(given.root, dtype=float)
-        if not model.unknown:
-            draws = self._draw(model, given.mean, root, rng)
-            return self._given_sigma(model, given, prior, draws)
-        a0, b0 = _require_value(_inverse_gamma(model.noise_prior))
-        # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
-        # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
-        a = a0 + power / 2
-        b = b0 + given.rss / 2
-        if prior.size or given.exact is None:
-            rss = moments.rss
-        else:
-            rss = given.rss
-        if a <= 0 or b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
-            raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
-        proper = model.joint.informative.all() and model.noise_prior.proper
-        stats = {"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
-        if proper:
-            # p(y) = b0^a0 / Gamma(a0) (2 pi)^(-(n + q - p)/2) |P|^(1/2) |X'X + P|^(-1/2) Gamma(a) b^(-a), with prod
-            # w_i^(1/2) before it for rows of precision w.
-            stats["log_evidence"] = float(
-                a0 * np.log(b0)
-                - gammaln(a0)
-                + 0.5 * moments.log_precision
-                - 0.5 * power * np.log(2 * np.pi)
-                + prior.log_det(1.0)
-                - given.log_det_R
-                + gammaln(a)
-                - a * np.log(b)
-            )
-        return Solution(
-            beta=given.mean[:, None],
-            # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
-            scale=unscaled_covariance(given, model.design).scale_by(b / a),
-            aux={model.noise_scale: _moments_of_sigma(a, b)[0]},
-            df=2 * a,
-            draws=self._draw(model, given.mean, root, rng, (a, b)),
-            stats=stats,
-            notes=sigma_note(
-                model,
-                routine_note(
-                    Topic.SIGMA,
-                    "sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta",
-                    a=a,
-                    b=b,
-                ),
-            ),
+        # log p(y | sigma) is this - power log sigma - RSS_P / (2 sigma^2)
+        log_evidence = (
+            0.5 * moments.log_precision
+            - 0.5 * power * np.log(2 * np.pi)
+            + prior.log_det(sigma_held)
+            - given.log_det_R
         )
-
-    def _draw(
-        self,
-        model: Model,
-        mean: np.ndarray,
-        root: np.ndarray,
-        rng: np.random.Generator,
-        gamma: tuple[float, float] = (np.nan, np.nan),
-    ) -> Draws:
-        """Draw beta from its mean and R^-1 (p, p), and an unknown sigma from sigma^2 ~ InvGamma(a, b), `gamma` = (a, b)."""
-        z = rng.standard_normal((self.chains * self.draws, len(mean)))
-        if model.unknown:
-            # sigma^2 = b / G with G ~ Gamma(a, 1).
-            a, b = gamma
-            sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
-            aux_sd = {model.noise_scale: _moments_of_sigma(a, b)[1]}
+        stats = {"n": moments.weight, "rss": moments.rss}
+        aux = dict[str, float]()
+        df = note = None
+        proper = model.joint.informative.all()
+        z = rng.standard_normal((self.chains * self.draws, moments.p))
+        if not model.unknown:
+            square = sigma_held**2
+            sigma = np.full(len(z), sigma_held)
+            log_evidence -= power * np.log(sigma_held) + given.rss / (2 * square)
         else:
-            sigma = np.full(len(z), model.fixed[model.noise_scale])
-            aux_sd = {}
+            prior_of_sigma = _inverse_gamma(model.noise_prior)
+            assert prior_of_sigma is not None  # checked in `obstacle`
+            a0, b0 = prior_of_sigma
+            # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
+            # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
+            a = a0 + power / 2
+            b = b0 + given.rss / 2
+            if a <= 0 or b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
+                raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
+            square = float(b / a)
+            # sigma^2 = b / G with G ~ Gamma(a, 1).
+            sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
+            # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
+            df = 2 * a
+            aux[model.noise_scale], aux_sd = _moments_of_sigma(a, b)
+            stats["sigma2_scale"] = square
+            if not prior.size and given.exact is not None:
+                stats["rss"] = given.rss
+            proper = proper and model.noise_prior.proper
+            if proper:
+                log_evidence += a0 * np.log(b0) - gammaln(a0) + gammaln(a)
+                log_evidence -= a * np.log(b)
+            note = routine_note(
+                Topic.SIGMA,
+                "sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta",
+                a=a,
+                b=b,
+            )
+        if proper:
+            stats["log_evidence"] = float(log_evidence)
         # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
-        beta = mean + sigma[:, None] * times_root(z, root)
+        root = np.asarray(given.root, dtype=float)
+        beta = given.mean + sigma[:, None] * times_root(z, root)
         values = {"beta": chains_of(beta[..., None], self.chains)}
         values |= {name: chains_of(sigma, self.chains) for name in model.unknown}
-        return Draws(values, elliptical=True, aux_sd=aux_sd)
-
-    def _given_sigma(
-        self, model: Model, given: Conditional, prior: PriorRows, draws: Draws
-    ) -> Solution:
-        sigma = model.fixed[model.noise_scale]
-        moments = model.design.moments
-        evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
-            scale=unscaled_covariance(given, model.design).scale_by(sigma**2),
-            draws=draws,
-            stats={"n": moments.weight, "rss": moments.rss}
-            | ({"log_evidence": evidence} if model.joint.informative.all() else {}),
-            notes=sigma_note(model, None),
+            scale=unscaled_covariance(given, model.design).scale_by(square),
+            aux=aux,
+            df=df,
+            draws=Draws(values, elliptical=True, aux_sd=dict.fromkeys(aux, aux_sd)),
+            stats=stats,
+            notes=sigma_note(model, note),
         )
+
+    def _solve_wide(self, wide: Rotated, rng: np.random.Generator) -> Solution:
+        """Return the posterior of a model with more columns than rows."""
+        solution = self.solve(wide.model, rng)
+        draws = solution.posterior
+        unit = 1.0
+        sigma: Any = 1.0
+        if wide.relative:
+            unit = solution.stats["sigma2_scale"] ** 0.5
+            sigma = draws[wide.model.noise_scale]
+        values = {**draws.values, "beta": wide.draws(solution, sigma, rng)[0]}
+        return replace(wide.back(solution, unit), draws=replace(draws, values=values))
 
 
 def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:
@@ -226,11 +198,6 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:
     if isinstance(prior, Uniform) and prior.low == 0 and not prior.proper:
         return -0.5, 0.0
     return None
-
-
-def _require_value[T](value: T | None) -> T:
-    assert value is not None  # checked in `obstacle`
-    return value
 
 
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:

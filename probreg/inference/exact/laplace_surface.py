@@ -19,7 +19,7 @@ otherwise all columns are dense, and form its border.
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.newton import bfgs_passes, rough_start, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import Arrow, inverse_upper
+from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 from probreg.priors import (
     BlockPrior,
@@ -534,12 +535,31 @@ class LaplaceSurface(EvidenceSurface):
                 values[i] = np.nan_to_num(sampled.values(point[None])[0], nan=-np.inf)
         return [points[int(np.argmax(values))]]
 
-    def _information_at(self, roots: ArrowRoots) -> Array:
+    def _information_at(self, roots: ArrowRoots) -> Array | float:
         """The information of the rows at scales of 1, on average over the coordinates
-        of each hyperparameter."""
-        x = np.zeros((*self.layout.shape[:2], 1)), self._of_response()
-        rows = self._at(np.zeros(0), roots, x).rows
-        return roots.weights_of(rows.concave_gram())
+        of each hyperparameter, or of all dense columns."""
+        if self.layout.by_group:
+            x = np.zeros((*self.layout.shape[:2], 1)), self._of_response()
+            rows = self._at(np.zeros(0), roots, x).rows
+            assert isinstance(rows, GroupedSums)
+            return roots.weights_of(rows.rows.gram(np.maximum(rows.local.W, 0.0)))
+        q = self._latent
+        model = self.dense_rows.model
+        assert isinstance(model.likelihood, SmoothLikelihood)
+        information = partial(
+            expected_information,
+            likelihood=model.likelihood,
+            beta=np.zeros(model.shape),
+            aux_values={**model.fixed, **dict.fromkeys(model.unknown, 1.0)},
+        )
+        (J,) = model.design.sum_over_rows(information)
+        A = self.dense_rows.to_raw[: len(J), :q]
+        D = np.zeros(q)
+        for root in roots.rest:
+            D[root.block.place] = root.value[0, :, 0, 0]
+        return (
+            float(np.einsum("ij,ik,kj,j->", A, J, A, D * D, optimize=True)) / q or 1.0
+        )
 
 
 def _one(parts: Parts) -> Parts:

@@ -231,26 +231,6 @@ def _power(A: Array) -> Array:
     return np.frexp(np.abs(A).max(axis=0))[1]
 
 
-def log_marginal(
-    given: Conditional, moments: Moments, prior: PriorRows, sigma: float
-) -> float:
-    """log p(y | sigma) with beta integrated out; flat columns count with density 1.
-
-    prod_i w_i^(1/2) (2 pi sigma^2)^(-(N + q - p)/2) |P|^(1/2) / |R| exp(-rss / (2 sigma^2)), N the number of observations,
-    q the informative columns, w the precisions of the rows.
-    """
-    # The integral of (2 pi sigma^2)^(-N/2) exp(-|y - X beta|^2 / (2 sigma^2)) against the prior: each of p coefficients
-    # gives sigma (2 pi)^(1/2), each of q prior rows takes one.
-    power = moments.weight + prior.size - moments.p
-    return (
-        0.5 * moments.log_precision
-        - 0.5 * power * np.log(2.0 * np.pi * sigma**2)
-        + prior.log_det(sigma)
-        - given.log_det_R
-        - given.rss / (2.0 * sigma**2)
-    )
-
-
 def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
     """Return the linear dependencies of the columns in words."""
     equations = []

@@ -19,7 +19,7 @@ has the covariance 1 / (d_g + l_g) + m_g (R'R)^-1 m_g'.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -163,14 +163,6 @@ def level_rows(model: Model) -> LevelRows | None:
         else int(np.searchsorted(head, design.intercept)),
     )
     head_frame = head_frame.with_mix(X.head)
-    frame = Frame.of_raw(len(design.columns))
-    frame.shift[head], frame.scale[head] = head_frame.shift, head_frame.scale
-    frame = replace(
-        frame,
-        intercept=design.intercept,
-        mix=head_frame.mix,
-        mixed=None if head_frame.mixed is None else head[head_frame.mixed],
-    )
     other_factors = [k for k in range(len(X.tail)) if k != first]
     q = sum(X.tail[k].groups for k in other_factors)
     S = np.eye(q + len(head))
@@ -184,7 +176,7 @@ def level_rows(model: Model) -> LevelRows | None:
         lead,
         border,
         S,
-        frame,
+        head_frame.among_raw(len(design.columns), head),
         prior,
     )
 
