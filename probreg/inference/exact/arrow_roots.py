@@ -69,11 +69,6 @@ class ArrowRoots:
             if root.block.leads:
                 self.lead[:, root.block.place, root.block.place] = root.value[:, 0]
 
-    def at(self, nodes: Array) -> "ArrowRoots":
-        """The roots at some nodes."""
-        roots = [root._replace(value=root.value[nodes]) for root in self.roots]
-        return ArrowRoots(roots, self.shape, self.d)
-
     def arrow(self, gram: ArrowGram, noise: Array) -> Arrow:
         """The factor of H at each node, with the curvature W times noise (S,); at one
         node if the border of the Gram matrix is sparse."""

@@ -123,6 +123,7 @@ class Conjugate(Method):
         )
         stats = {"n": moments.weight, "rss": moments.rss}
         aux = dict[str, float]()
+        aux_sd = dict[str, float]()
         df = note = None
         proper = model.joint.informative.all()
         z = rng.standard_normal((self.chains * self.draws, moments.p))
@@ -145,7 +146,8 @@ class Conjugate(Method):
             sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
             df = 2 * a
-            aux[model.noise_scale], aux_sd = _moments_of_sigma(a, b)
+            mean, sd = _moments_of_sigma(a, b)
+            aux[model.noise_scale], aux_sd[model.noise_scale] = mean, sd
             stats["sigma2_scale"] = square
             if not prior.size and given.exact is not None:
                 stats["rss"] = given.rss
@@ -171,7 +173,7 @@ class Conjugate(Method):
             scale=unscaled_covariance(given, model.design).scale_by(square),
             aux=aux,
             df=df,
-            draws=Draws(values, elliptical=True, aux_sd=dict.fromkeys(aux, aux_sd)),
+            draws=Draws(values, elliptical=True, aux_sd=aux_sd),
             stats=stats,
             notes=sigma_note(model, note),
         )

@@ -22,7 +22,6 @@ from probreg.inference.covariance import (
     ParameterCovariance,
 )
 from probreg.linalg import inverse_upper
-from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import (
     AuxPrior,
@@ -64,13 +63,6 @@ class LatentGroup:
     def width(self, m: int) -> int:
         """The number of linear predictors, of m."""
         return m if self.predictor is None else 1
-
-    def entries(self, m: int) -> Array:
-        """The positions of its coefficients in vec(beta), by column."""
-        entries = vec_entries(self.columns, m)
-        if self.predictor is None:
-            return entries
-        return entries[self.predictor :: m]
 
     @cached_property
     def root(self) -> Any:
@@ -225,12 +217,6 @@ class LatentGroups:
             scales = g.log_scales(logs[hyper])
             value[rows], slopes[rows, hyper], curvature[rows, hyper, hyper] = scales
         return LogScales(value, slopes, curvature)
-
-    def values(self, logs: Array) -> Array:
-        """log D (S, q) at each of logs (S, d)."""
-        return np.hstack(
-            [g.log_scales_at(logs[:, hyper]) for g, hyper in self.with_hyper]
-        )
 
 
 class EvidencePoint(NamedTuple):
