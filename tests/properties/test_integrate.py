@@ -139,8 +139,8 @@ def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
     surface = EvidenceProblem(model, per_column=False).surface
     assert isinstance(surface, GaussianSurface)
     tau, sigma = np.array([0.6, 1.7]), 1.3
-    estimate = surface.estimate(np.log([*tau, sigma]))
-    mean, covariance = estimate.beta[:, 0], estimate.scale.matrix()
+    beta, scale = surface.estimate(np.log([*tau, sigma]))
+    mean, covariance = beta[:, 0], scale.matrix()
     plain = {
         ("x0", "x1"): pr.Normal(tau[0]),
         ("x3", "x4"): pr.Normal(tau[1], sigma_units=True),

@@ -125,7 +125,7 @@ class Conjugate(Method):
         aux = dict[str, float]()
         aux_sd = dict[str, float]()
         df = note = None
-        proper = model.joint.informative.all()
+        proper = bool(model.joint.informative.all())
         z = rng.standard_normal((self.chains * self.draws, moments.p))
         if not model.unknown:
             square = sigma_held**2

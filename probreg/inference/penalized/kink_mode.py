@@ -258,12 +258,8 @@ def _solve_by_sides(problem: KinkProblem, tol: float, max_steps: int) -> Solved 
         return (np.zeros(0),)
 
     map_blocks(lengths_of_rows, row_blocks(n, p))
-    from_kink = np.minimum(
-        np.abs(r - loss.epsilon), np.abs(r + loss.epsilon)
-    ) / np.where(reach > 0, reach, 1.0)
-    a = np.where(
-        r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
-    )
+    from_kink = loss.from_kink(r) / np.where(reach > 0, reach, 1.0)
+    a = loss.slopes(r)
     near_rows = nearest_rows(from_kink, n_close)
     steps = 0
     while 2 * len(near_rows) <= n:

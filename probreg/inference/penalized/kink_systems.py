@@ -300,7 +300,7 @@ def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     up, down, eps = problem.loss
     r = problem.y - problem.X @ b
     width = up + down
-    kinks = np.minimum(np.abs(r - eps), np.abs(r + eps))
+    kinks = problem.loss.from_kink(r)
     # Residuals are relative to their mean; if all are zero up to rounding, every row is
     # on its kink.
     unit = float(kinks.mean()) + SLIGHT * problem.size or 1.0

@@ -50,6 +50,15 @@ class PiecewiseLinear(NamedTuple):
         excess = np.maximum(np.abs(r) - self.epsilon, 0.0)
         return np.where(r > 0, self.up, self.down) * excess
 
+    def from_kink(self, r: Array) -> Array:
+        """The distance of each residual from the nearest kink."""
+        return np.minimum(np.abs(r - self.epsilon), np.abs(r + self.epsilon))
+
+    def slopes(self, r: Array) -> Array:
+        """The slope of the loss at each residual; 0 within the tube."""
+        below = np.where(r < -self.epsilon, -self.down, 0.0)
+        return np.where(r > self.epsilon, self.up, below)
+
     def gaps(self, r: Array, a: Array) -> Array:
         """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero if a_i is a slope of the loss at
         r_i and positive otherwise."""
@@ -232,11 +241,9 @@ class KinkProblem:
         outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
         # The smaller of two relative distances: of a from its value on the side of r,
         # of r from the kink.
-        target = np.where(
-            r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
+        misplaced = np.minimum(
+            np.abs(a - loss.slopes(r)) / width, loss.from_kink(r) / unit
         )
-        from_kink = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
-        misplaced = np.minimum(np.abs(a - target) / width, from_kink / unit)
         worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, misplaced))
         return Certificate(
             primal, gap, worst, EPS * float(steepest @ unit + length @ stiff)
