@@ -85,7 +85,7 @@ def variance_rates(fit: pr.Fit, draws: np.ndarray) -> np.ndarray:
     )
 
 
-# PyMC compiles for a minute on a busy machine; `benchmarks/README.md` has the other families
+# PyMC compiles for a minute on a busy machine; `benchmarks/calibration.md` has the other families
 BY_PYMC = ("gamma", PyMC(draws=500, tune=500, chains=2))
 
 
