@@ -757,7 +757,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     d log p / d eta = (y - n mu) theta', theta' = mu' / V the slope of the natural parameter, so that the expected information is
     n mu' theta' and the observed one n mu' theta' - (y - n mu) theta''. A `canonical` link has theta = eta. n is 1 unless y
-    counts trials. `aux_expansion` gives the derivatives over a nuisance parameter.
+    counts trials. A family with a nuisance parameter adds the derivatives over it.
     """
 
     canonical: ClassVar[bool] = False
@@ -853,29 +853,8 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         if not self.canonical:  # a residual may be infinite
             h = h - residual * second
         g = np.multiply(residual, first, out=residual)
-        if not self.nuisance:
-            return ValueGradHessian(
-                self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
-            )
-        aux_derivatives, cross, curvature = self.aux_expansion(y, eta, **aux)
-        # Over (eta, log aux): [h, cross; cross', curvature].
-        rows = [
-            np.concatenate([h[:, None], cross], -1)[:, None],
-            np.concatenate([cross[..., None], curvature], -1),
-        ]
         return ValueGradHessian(
-            self.log_prob(y, eta, **aux),
-            np.concatenate([g[:, None], aux_derivatives], -1),
-            np.concatenate(rows, -2),
-        )
-
-    def aux_expansion(
-        self, y: Array, eta: Array, **aux: Any
-    ) -> tuple[Array, Array, Array]:
-        """The slopes (n, a) of log p over the log of each nuisance parameter, with the negative second derivatives over it
-        and eta (n, a), and over two of them (n, a, a)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has {', '.join(self.nuisance)}, and no derivatives over it"
+            self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
         )
 
     def _natural(self, eta: Array, aux: Values) -> tuple[Any, Any]:

@@ -170,12 +170,6 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         e = eta[..., 0]
         return self.link_function.inverse(e) * self.tails.q(e) / (1.0 + aux["phi"])
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        # d/d mu = phi (logit y - psi(a) + psi(b))
-        a, b = self._shapes(eta, aux)
-        slope = np.log(y) - np.log1p(-y) - digamma(a) + digamma(b)
-        return (aux["phi"] * self.link_function.slope(eta[..., 0]) * slope)[..., None]
-
     def information(self, eta: Array, **aux: Any) -> Array:
         # phi^2 mu'^2 (psi'(a) + psi'(b))
         a, b = self._shapes(eta, aux)

@@ -10,6 +10,8 @@ from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
     Start,
+    ValueGradHessian,
+    symmetric_pairs,
 )
 from probreg.likelihoods.response import check_variation, positive_response
 
@@ -44,9 +46,9 @@ class PositiveLikelihood(ExponentialFamily):
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
         """d log p / d log phi and the negative second derivative."""
 
-    def aux_expansion(
-        self, y: Array, eta: Array, **aux: Any
-    ) -> tuple[Array, Array, Array]:
-        slope, curvature = self.slopes_over_log_phi(y, self.mean(eta), aux["phi"])
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        log_p, g, h = super().value_grad_hessian(y, eta, **aux)
+        slope, second = self.slopes_over_log_phi(y, self.mean(eta), aux["phi"])
         # the score is proportional to 1 / phi: -d2 log p / (d eta d log phi) is the score
-        return slope[:, None], self.score(y, eta, **aux), curvature[:, None, None]
+        H = symmetric_pairs(h[:, 0, 0], g[:, 0], second)
+        return ValueGradHessian(log_p, np.column_stack([g, slope]), H)

@@ -208,8 +208,7 @@ class Predictive(PrintsTable):
                 over="ignore", invalid="ignore"
             ):  # a quantile above 1e308 is inf
                 return self._bisect(prob, *self._integers(prob, start))
-        low, high = few._bracket(prob)
-        start = (low + high) / 2
+        start = few.mean()
         if thins:
             start = few._newton_quantile(prob, start, 1e-5)
         return self._newton_quantile(prob, start, tol)
@@ -339,22 +338,6 @@ class Predictive(PrintsTable):
                 upto if below is ends else upto - (1.0 - u) * (upto - self.cdf(below))
             )
         return upto - (1.0 - u) * np.exp(self.log_prob(y))
-
-    def _bracket(self, prob: float) -> tuple[Array, Array]:
-        """Points below and above the quantile, widened geometrically from the centre."""
-        centre = self.mean()
-        width = np.ones_like(centre) + self.means().std(0)
-        low = centre - width
-        high = centre + width
-        for _ in range(1100):
-            short_low = self.cdf(low) >= prob
-            short_high = self.cdf(high) < prob
-            if not (short_low.any() or short_high.any()):
-                break
-            width = 2.0 * width
-            low = np.where(short_low, centre - width, low)
-            high = np.where(short_high, centre + width, high)
-        return low, high
 
     def _require_order(self) -> Likelihood:
         if not self.likelihood.has_cdf:
