@@ -11,13 +11,16 @@ from probreg.compiled.density import (
     CompiledDensity,
     Row,
 )
+from probreg.compiled.standard_densities import StandardNormal
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     ExponentialFamily,
     Generator,
-    Shape,
+    PymcVariable,
     Start,
+    ValueGradHessian,
+    symmetric_pairs,
 )
 from probreg.likelihoods.links import IDENTITY, INVERSE, LOG, PROBIT
 from probreg.likelihoods.location_scale import (
@@ -38,27 +41,17 @@ def evaluate_gaussian_row(y: float, eta: float, t: Array) -> Row:
     return t[1] - 0.5 * (r * r + LOG_2PI), r / t[0], r * r - 1.0
 
 
-class StandardNormal(StandardDensity):
+class NormalNoise(StandardNormal, StandardDensity):
     """The standard normal density of a location-scale family."""
 
     concave = True
     standard_information = 1.0
     link_of_noise = PROBIT
 
-    def standard_log_prob(self, r: Array) -> Array:
-        # log f = -r^2 / 2 - log(2 pi) / 2, so g = r and h = 1.
-        return -0.5 * r * r - 0.5 * LOG_2PI
-
-    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
-        return r, np.ones_like(r)
-
-    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
-        return rng.standard_normal(shape)
-
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Gaussian(StandardNormal, LocationScaleLikelihood):
+class Gaussian(NormalNoise, LocationScaleLikelihood):
     """Normal noise, y ~ N(mu, sigma^2), with sigma in units of y; mu is eta by the identity link.
 
     log p = -log(sigma) - log(2 pi)/2 - (y - mu)^2 / (2 sigma^2).
@@ -175,17 +168,17 @@ class GaussianByLink(ExponentialFamily):
     def dispersion(self, aux: Mapping[str, float]) -> float:
         return float(aux["sigma"]) ** 2
 
-    def aux_expansion(
-        self, y: Array, eta: Array, **aux: Any
-    ) -> tuple[Array, Array, Array]:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        log_p, g, h = super().value_grad_hessian(y, eta, **aux)
         # the score is proportional to 1 / sigma^2
-        square = np.square((y - self.mean(eta)) / aux["sigma"])[:, None]
-        return square - 1.0, 2.0 * self.score(y, eta, **aux), 2.0 * square[..., None]
+        square = np.square((y - self.mean(eta)) / aux["sigma"])
+        H = symmetric_pairs(h[:, 0, 0], 2.0 * g[:, 0], 2.0 * square)
+        return ValueGradHessian(log_p, np.column_stack([g, square - 1.0]), H)
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return rng.normal(*np.broadcast_arrays(self.mean(eta), aux["sigma"]))
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
         mean = self.link_function.symbolic_inverse(eta[:, 0])

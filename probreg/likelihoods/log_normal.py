@@ -15,7 +15,7 @@ from probreg.likelihoods.base import (
     Array,
     PymcVariable,
 )
-from probreg.likelihoods.gaussian import StandardNormal, evaluate_gaussian_row
+from probreg.likelihoods.gaussian import NormalNoise, evaluate_gaussian_row
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
     settings_of_scale,
@@ -28,7 +28,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class LogNormal(StandardNormal, LogLocationScaleLikelihood):
+class LogNormal(NormalNoise, LogLocationScaleLikelihood):
     """Positive responses with log y ~ N(eta, sigma^2): a Gaussian regression of log y with the density of y.
 
     exp(eta) is the median, and the mean is exp(eta + sigma^2 / 2). exp(coefficient) multiplies the mean and every quantile. For

@@ -12,12 +12,11 @@ from probreg.compiled.density import (
     CompiledDensity,
     Row,
 )
+from probreg.compiled.standard_densities import StandardStudent
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     PymcVariable,
-    Shape,
     Start,
     ValueGradHessian,
     Values,
@@ -27,7 +26,7 @@ from probreg.likelihoods.location_scale import (
     settings_of_shape,
 )
 from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
-from probreg.special import LOG_2PI, log_student_constant, stdtr
+from probreg.special import LOG_2PI, log_student_constant
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> Row:
@@ -63,7 +62,7 @@ def _settings_with_nu(values: Any, constants: Any) -> tuple[Any, Any, Any, Any]:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class StudentT(LocationScaleLikelihood):
+class StudentT(StandardStudent, LocationScaleLikelihood):
     """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
     sigma is a scale; the standard deviation is sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
@@ -140,17 +139,11 @@ class StudentT(LocationScaleLikelihood):
         nu: Any = self.nu
         return (nu + 1.0) / (nu + 3.0)
 
-    def standard_log_prob(self, r: Array) -> Array:
-        nu: Any = self.nu
-        is_array = isinstance(nu, np.ndarray)
-        peak = _log_peak(nu)[0] if is_array else log_student_constant(nu)
-        return peak - (nu + 1) / 2 * np.log1p(r * r / nu)
-
-    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
-        # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
-        nu: Any = self.nu
-        d = nu + r * r
-        return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
+    @property
+    def log_peak(self) -> Any:
+        # accurate at any nu of an array
+        is_array = isinstance(self.nu, np.ndarray)
+        return _log_peak(self.nu)[0] if is_array else super().log_peak
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         local = super().value_grad_hessian(y, eta, **aux)
@@ -170,13 +163,6 @@ class StudentT(LocationScaleLikelihood):
         H[:, :, 2] = H[:, 2]
         gradient = [local.gradient, slope + 0.5 * local.gradient[:, 1]]
         return ValueGradHessian(local.log_prob, np.column_stack(gradient), H)
-
-    def standard_cdf(self, r: Array) -> Array:
-        return stdtr(self.nu, r)
-
-    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
-        nu: Any = self.nu
-        return rng.standard_t(nu, shape)
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]

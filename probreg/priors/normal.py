@@ -8,6 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Matrix
 from probreg.compiled.density import CompiledDensity, Row
+from probreg.compiled.standard_densities import StandardNormal
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
@@ -32,7 +33,7 @@ def _evaluate_row(y: float, r: float, t: Array) -> Row:
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Normal(LocationScale, GaussianPrior):
+class Normal(StandardNormal, LocationScale, GaussianPrior):
     """The normal prior beta_j ~ N(location_j, scale_j^2), or beta ~ N(location, precision_matrix^-1).
 
     Its mode is ridge regression: -log p = sum_j (beta_j - location_j)^2 / (2 scale_j^2) + constant, on the raw columns.
@@ -113,13 +114,6 @@ class Normal(LocationScale, GaussianPrior):
                 f"a Normal prior has {common_size(self.location)} locations and a precision matrix of size {q}"
             )
         return q
-
-    def standard_log_prob(self, r: Array) -> Array:
-        # log p(r) = -r^2/2 - log(2 pi)/2
-        return -0.5 * r * r - 0.5 * LOG_2PI
-
-    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
-        return rng.standard_normal(shape)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         if self.precision_matrix is None:

@@ -20,9 +20,10 @@ from probreg.arguments.scalars import (
     Positive,
     Real,
 )
+from probreg.compiled.standard_densities import StandardNormal, StandardStudent
 from probreg.errors import DataError
 from probreg.registry import Registry
-from probreg.special import LOG_2PI, gammaln, log_student_constant
+from probreg.special import LOG_2PI, gammaln
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
@@ -143,9 +144,32 @@ class Reference(AuxPrior):
         return v
 
 
+class HalfPrior(AuxPrior):
+    """v = scale |r|, r of a standard density f that is symmetric about 0."""
+
+    scale: float
+    standard_log_prob: Any
+    standard_slopes: Any
+    standard_sample: Any
+
+    def log_prob(self, v: Array) -> Array:
+        # twice f on v > 0
+        log_density = self.standard_log_prob(v / self.scale)
+        return np.log(2.0) - np.log(self.scale) + log_density
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        # over u = log v, dr/du = r: 1 - r g, and minus r g + r^2 h
+        r = v / self.scale
+        g, h = self.standard_slopes(r)
+        return 1.0 - r * g, -r * (g + r * h)
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        return self.scale * np.abs(self.standard_sample(rng, (size,)))
+
+
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfNormal(AuxPrior):
+class HalfNormal(StandardNormal, HalfPrior):
     """The distribution of |N(0, scale^2)|: p(v) ∝ exp(-v^2 / (2 scale^2)), v > 0.
 
     Parameters
@@ -163,55 +187,10 @@ class HalfNormal(AuxPrior):
     name = "half_normal"
     in_pymc = "HalfNormal", MappingProxyType({"sigma": "scale"})
 
-    def log_prob(self, v: Array) -> Array:
-        # log p(v) = log(2/pi)/2 - log s - v^2 / (2 s^2)
-        return (
-            0.5 * np.log(2.0 / np.pi)
-            - np.log(self.scale)
-            - 0.5 * np.square(v / self.scale)
-        )
-
-    def slopes(self, v: float) -> tuple[float, float]:
-        r = (v / self.scale) ** 2
-        # Over u = log v: d/du [log p + u] = 1 - v^2/s^2.
-        return 1.0 - r, -2.0 * r
-
-    def sample(self, rng: Generator, size: int) -> Array:
-        return np.abs(rng.normal(0.0, self.scale, size))
-
-
-class _HalfT(AuxPrior):
-    """v = scale |t|, t Student-t on nu degrees of freedom."""
-
-    in_pymc = "HalfStudentT", MappingProxyType({"nu": "nu", "sigma": "scale"})
-
-    scale: float
-    nu: float
-
-    def log_prob(self, v: Array) -> Array:
-        nu = self.nu
-        # Twice the Student-t density on v > 0.
-        return (
-            np.log(2.0)
-            + log_student_constant(nu)
-            - np.log(self.scale)
-            - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
-        )
-
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v, q = v^2 / (nu s^2) and dq/du = 2 q: 1 - (nu + 1) q/(1 + q).
-        q = (v / self.scale) ** 2 / self.nu
-        return 1.0 - (self.nu + 1) * q / (1 + q), -2.0 * (self.nu + 1) * q / (
-            1 + q
-        ) ** 2
-
-    def sample(self, rng: Generator, size: int) -> Array:
-        return self.scale * np.abs(rng.standard_t(self.nu, size))
-
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfStudentT(_HalfT):
+class HalfStudentT(StandardStudent, HalfPrior):
     """The half-t prior v = scale |t| with t Student-t on nu degrees of freedom.
 
     Parameters
@@ -235,11 +214,12 @@ class HalfStudentT(_HalfT):
     _: KW_ONLY
     nu: Positive = 3.0
     name = "half_student"
+    in_pymc = "HalfStudentT", MappingProxyType({"nu": "nu", "sigma": "scale"})
 
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfCauchy(_HalfT):
+class HalfCauchy(StandardStudent, HalfPrior):
     """The half-Cauchy prior v = scale |Cauchy|, the half-t with one degree of freedom.
 
     Parameters

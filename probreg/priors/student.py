@@ -8,17 +8,15 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
 from probreg.compiled.density import CompiledDensity, Row
+from probreg.compiled.standard_densities import StandardStudent
 from probreg.priors.base import (
     PRIORS,
     Array,
-    Generator,
     PerColumn,
     PymcVariable,
     Scale,
-    Shape,
 )
 from probreg.priors.location_scale import SmoothLocationScale
-from probreg.special import log_student_constant, stdtr
 
 
 def _evaluate_row(y: float, r: float, t: Array) -> Row:
@@ -31,8 +29,7 @@ def _evaluate_row(y: float, r: float, t: Array) -> Row:
     )
 
 
-class _Student(SmoothLocationScale):
-    nu: float
+class _Student(StandardStudent, SmoothLocationScale):
     compiled_density = CompiledDensity(_evaluate_row)
 
     @property
@@ -41,25 +38,14 @@ class _Student(SmoothLocationScale):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        return self.nu, log_student_constant(self.nu)
-
-    def standard_log_prob(self, r: Array) -> Array:
-        nu, constant = self.settings
-        # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu)
-        return constant - (nu + 1) / 2 * np.log1p(r * r / nu)
+        return self.nu, self.log_peak
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
-        nu = self.nu
-        # d/dr = -(nu + 1) r / (nu + r^2), d^2/dr^2 = -(nu + 1)(nu - r^2) / (nu + r^2)^2, positive beyond r^2 = nu.
-        return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (
-            nu + r * r
-        ) ** 2
+        g, h = super().standard_slopes(r)
+        return -g, -h
 
     def standard_tail(self, r: float) -> float:
-        return stdtr(self.nu, -r)
-
-    def standard_sample(self, rng: Generator, shape: Shape) -> Array:
-        return rng.standard_t(self.nu, shape)
+        return self.standard_cdf(-r)
 
     def penalty_weight(self, q: int, unit: float = 1.0) -> Array | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
