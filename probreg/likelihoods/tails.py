@@ -19,7 +19,7 @@ from probreg.likelihoods.links import (
     PROBIT,
     Elementwise,
 )
-from probreg.special import LOG_2PI, erfcx, expit, log1mexp, log_ndtr, ndtr
+from probreg.special import LOG_2PI, erfcx, expit, log1mexp, log_ndtr
 
 Array = np.ndarray
 
@@ -112,7 +112,6 @@ class Tails(NamedTuple):
 
     log_p: Elementwise
     log_q: Elementwise  # q = 1 - p
-    q: Elementwise
     rate_p: Elementwise  # p' / p
     rate_q: Elementwise  # p' / q
     bend: Elementwise  # p'' / p'
@@ -120,6 +119,11 @@ class Tails(NamedTuple):
 
     # log p, p' / p, log q and p' / q of a number, for compiled code
     compiled: Callable[[float], Four] | None = None
+
+    def q(self, e: Array) -> Array:
+        """1 - p."""
+        with np.errstate(divide="ignore"):  # at ends of the domain
+            return np.exp(self.log_q(e))
 
     def rates(self, e: Array) -> tuple[Array, Array, Array]:
         """p' / p, p' / q and p'' / p'."""
@@ -187,7 +191,6 @@ TAILS: dict[str, Tails] = {
         _log_expit,
         lambda e: _log_expit(-e),
         lambda e: expit(-e),
-        lambda e: expit(-e),
         expit,
         lambda e: -np.tanh(e / 2.0),
         lambda d: -d / 2.0,
@@ -196,7 +199,6 @@ TAILS: dict[str, Tails] = {
     PROBIT: Tails(
         log_ndtr,
         lambda e: log_ndtr(-e),
-        lambda e: ndtr(-e),
         _normal_rate,
         lambda e: _normal_rate(-e),
         lambda e: -e,
@@ -206,7 +208,6 @@ TAILS: dict[str, Tails] = {
     CLOGLOG: Tails(
         _cloglog_log_p,
         lambda e: -_exp(e),
-        lambda e: np.exp(-_exp(e)),
         _cloglog_rate_p,
         _exp,
         lambda e: 1.0 - _exp(e),
@@ -217,7 +218,6 @@ TAILS: dict[str, Tails] = {
     CAUCHIT: Tails(
         _cauchit_log_p,
         lambda e: _cauchit_log_p(-e),
-        lambda e: CAUCHIT.inverse(-e),
         lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(e),
         lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(-e),
         lambda e: -2.0 * e / (1.0 + e * e),
@@ -227,7 +227,6 @@ TAILS: dict[str, Tails] = {
     LOG: Tails(
         lambda e: e,
         lambda e: log1mexp(-np.minimum(e, 0.0)),
-        lambda e: -np.expm1(np.minimum(e, 0.0)),
         np.ones_like,
         lambda e: 1.0 / np.expm1(-e),
         np.ones_like,
@@ -237,7 +236,6 @@ TAILS: dict[str, Tails] = {
     IDENTITY: Tails(
         lambda e: np.log(np.clip(e, 0.0, 1.0)),
         lambda e: np.log1p(-np.clip(e, 0.0, 1.0)),
-        lambda e: 1.0 - e,
         lambda e: 1.0 / e,
         lambda e: 1.0 / (1.0 - e),
         np.zeros_like,

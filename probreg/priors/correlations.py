@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import NamedSettings, Positive
-from probreg.priors.positive import AuxPrior
+from probreg.priors.positive import BetaPrimeDensity
 from probreg.registry import Registry
-from probreg.special import betaln
 
 Array = np.ndarray
 CORRELATION_PRIORS: Registry["LKJ"] = Registry("prior of correlations")
 
 
 @dataclass(frozen=True)
-class PartialCorrelation(AuxPrior):
+class PartialCorrelation(BetaPrimeDensity):
     """r on (-1, 1) with (1 + r) / 2 ~ Beta(shape, shape), as the positive number v = ((1 + r) / (1 - r))^(1/2).
 
     Parameters
@@ -41,21 +41,15 @@ class PartialCorrelation(AuxPrior):
     shape: Positive = 1.0
     name = "partial_correlation"
 
-    def log_prob(self, v: Array) -> Array:
-        # with t = atanh r = log v: p(v) = sech(t)^(2 b) / (2^(2 b - 1) B(b, b) v)
-        t = np.log(v)
-        b = self.shape
-        log_cosh = np.logaddexp(t, -t) - np.log(2.0)
-        return -2.0 * b * log_cosh - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b) - t
+    scale = 1.0
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # d/dt [-2 b log cosh t] = -2 b tanh t
-        t = float(np.log(v))
-        return -2.0 * self.shape * float(np.tanh(t)), -2.0 * self.shape * float(
-            np.cosh(t)
-        ) ** -2
+    @property
+    def a(self) -> float:  # type: ignore[override]
+        return self.shape
 
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
+    b = a
+
+    def sample(self, rng: Generator, size: int) -> Array:
         x = rng.beta(self.shape, self.shape, size)
         return np.sqrt(x / (1.0 - x))
 

@@ -23,7 +23,7 @@ from probreg.arguments.scalars import (
 from probreg.compiled.standard_densities import StandardNormal, StandardStudent
 from probreg.errors import DataError
 from probreg.registry import Registry
-from probreg.special import LOG_2PI, gammaln
+from probreg.special import LOG_2PI, betaln, gammaln
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
@@ -375,6 +375,26 @@ class Uniform(AuxPrior):
         raise DataError(
             f"PyMC has no uniform prior on ({self.low}, inf); give a finite upper bound"
         )
+
+
+class BetaPrimeDensity(AuxPrior):
+    """v^2 = scale^2 R / (1 - R) with R ~ Beta(a, b)."""
+
+    a: float
+    b: float
+    scale: float
+
+    def log_prob(self, v: Array) -> Array:
+        # w = (v/s)^2 ~ BetaPrime(a, b): p(v) = p(w) dw/dv, dw/dv = 2 w / v.
+        log_w = 2.0 * np.log(np.asarray(v, dtype=float) / self.scale)
+        tail = (self.a + self.b) * np.logaddexp(0.0, log_w)
+        return np.log(2.0) - np.log(v) + self.a * log_w - tail - betaln(self.a, self.b)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v, with R = w/(1 + w) and dR/du = 2 R (1 - R): 2 a - 2 (a + b) R.
+        share = 1.0 / (1.0 + (self.scale / v) ** 2)  # R
+        total = self.a + self.b
+        return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
 
 
 @AUX_PRIORS.register

@@ -16,8 +16,7 @@ from probreg.priors.base import (
 )
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture
-from probreg.priors.positive import AUX_PRIORS, AuxPrior
-from probreg.special import betaln
+from probreg.priors.positive import AUX_PRIORS, BetaPrimeDensity
 
 # Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
 Shape = Annotated[float, Number(0.01, 1e4, (0.01, 1e4), "a number from 0.01 to 10000")]
@@ -25,7 +24,7 @@ Shape = Annotated[float, Number(0.01, 1e4, (0.01, 1e4), "a number from 0.01 to 1
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class BetaPrime(AuxPrior):
+class BetaPrime(BetaPrimeDensity):
     """The scale v of a signal that explains the share R of a variance: v^2 = scale^2 R / (1 - R) with R ~ Beta(a, b).
 
     With w = (v / scale)^2, log p(v) = log 2 - log v + a log w - (a + b) log(1 + w) - log B(a, b).
@@ -50,18 +49,6 @@ class BetaPrime(AuxPrior):
     _: KW_ONLY
     scale: Positive = 1.0
     name = "beta_prime"
-
-    def log_prob(self, v: Array) -> Array:
-        # w = (v/s)^2 ~ BetaPrime(a, b): p(v) = p(w) dw/dv, dw/dv = 2 w / v.
-        log_w = 2.0 * np.log(np.asarray(v, dtype=float) / self.scale)
-        tail = (self.a + self.b) * np.logaddexp(0.0, log_w)
-        return np.log(2.0) - np.log(v) + self.a * log_w - tail - betaln(self.a, self.b)
-
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v, with R = w/(1 + w) and dR/du = 2 R (1 - R): 2 a - 2 (a + b) R.
-        share = 1.0 / (1.0 + (self.scale / v) ** 2)  # R
-        total = self.a + self.b
-        return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.scale * np.sqrt(
