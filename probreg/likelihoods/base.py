@@ -77,6 +77,9 @@ Values = Mapping[str, Any]  # of nuisance parameters, by name
 Level = str | int | float | bool
 Levels = tuple[Level, ...]
 Start = tuple[Array, dict[str, float]]  # eta (n, m) and nuisance parameters
+LineAndSlopes = tuple[
+    Array, Array, Array
+]  # link(mean), and its slopes over eta and the log of each nuisance parameter
 PymcVariable = tuple[Any, dict[str, Any]]  # PyMC's distribution and its parameters
 Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
@@ -337,7 +340,7 @@ class Likelihood(ABC):
         return None
 
     @abstractmethod
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         """link(mean) (..., n, D), its derivative over eta (..., n, D, m), and over the log of each nuisance parameter (..., n, D, a)."""
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -413,7 +416,7 @@ class UnivariateLikelihood(Likelihood):
     contrast_matrix = np.ones((1, 1))
     has_cdf = has_scalar_mean = True
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         return eta, np.ones((*eta.shape, 1)), self.no_aux_slopes(eta)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
@@ -567,7 +570,7 @@ def line_and_slopes(
     eta: Array,
     aux: Values,
     nuisance: tuple[str, ...],
-) -> tuple[Array, Array, Array]:
+) -> LineAndSlopes:
     """Return line(eta, **aux) (..., n, 1), and its slopes over eta and the log of each nuisance parameter, as `link_mean_and_slope`.
 
     The slopes are five-point differences; 0 where the line is infinite.

@@ -15,6 +15,7 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import (
     Array,
     Likelihood,
+    LineAndSlopes,
     OfTrials,
     PymcVariable,
     ResponseOfBase,
@@ -177,7 +178,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     sample_like = _at_predictors("sample_like")
     response_variance = _at_predictors("response_variance")
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         first, values = self.split_predictors(eta, aux)
         line, J, over_aux = self.base.link_mean_and_slope(first, **values)
         over_predictors, over_nuisance = (

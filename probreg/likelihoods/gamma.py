@@ -91,6 +91,7 @@ class Gamma(PositiveLikelihood):
     link: Literal["log", "inverse", "identity"] = LOG  # type: ignore[assignment]
 
     name = "gamma"
+    power = 2
     wider = (
         "fit an InverseGaussian likelihood, whose variance grows faster with the mean"
     )
@@ -116,12 +117,6 @@ class Gamma(PositiveLikelihood):
 
     def base_measure(self, y: Array) -> Array:
         return -np.log(y)
-
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return aux["phi"] * mu**2
-
-    def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 2.0 * aux["phi"] * mu
 
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
         # with d = r - 1 - log r: d/du = a (d - log a + psi(a)), -d2/du2 = d/du + a^2 psi'(a) - a

@@ -65,6 +65,7 @@ class InverseGaussian(PositiveLikelihood):
     link: Literal["log", "inverse_squared", "inverse", "identity"] = LOG  # type: ignore[assignment]
 
     name = "inverse_gaussian"
+    power = 3
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, settings=_terms_of_phi
     )
@@ -86,12 +87,6 @@ class InverseGaussian(PositiveLikelihood):
 
     def base_measure(self, y: Array) -> Array:
         return -1.5 * np.log(y)
-
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return aux["phi"] * mu**3
-
-    def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 3.0 * aux["phi"] * mu**2
 
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
         half = 0.5 * (y / mu - 1.0) ** 2 / (y * phi)

@@ -12,6 +12,7 @@ from probreg.likelihoods.base import (
     Array,
     Generator,
     IntervalLikelihood,
+    LineAndSlopes,
     PymcVariable,
     Shape,
     Start,
@@ -304,7 +305,7 @@ class LogLocationScaleLikelihood(StandardDensity):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return self.link.inverse(eta[..., 0] + self.log_moment(self.scale(aux))[0])
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         s = np.asarray(self.scale(aux))[..., None]
         log_moment, slope = self.log_moment(s)
         line = eta + log_moment

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from probreg.likelihoods.response import check_variation, positive_response
 class PositiveLikelihood(ExponentialFamily):
     """y > 0 with mean mu and variance phi V(mu): encoding, a start, and the deviance in units of phi.
 
-    A family defines its density, distribution function and draws, and its `variance` with the slope over the mean.
+    A family defines its density, distribution function and draws, and the power of the mean in its variance.
     """
 
     nuisance = ("phi",)
     support = "positive"
     mean_range = 0.0, np.inf
+    # k of V(mu) = mu^k
+    power: ClassVar[int]
 
     def encode(self, values: Array) -> Array:
         remedy = "model zeros with a separate Bernoulli model, or use Gaussian for numbers of both signs"
@@ -41,6 +43,12 @@ class PositiveLikelihood(ExponentialFamily):
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         return float(aux["phi"])
+
+    def variance(self, mu: Array, **aux: Any) -> Array:
+        return aux["phi"] * mu**self.power
+
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return self.power * aux["phi"] * mu ** (self.power - 1)
 
     @abstractmethod
     def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.likelihoods.base import Array, Likelihood, OfTrials, line_and_slopes
+from probreg.likelihoods.base import (
+    Array,
+    Likelihood,
+    LineAndSlopes,
+    OfTrials,
+    line_and_slopes,
+)
 from probreg.likelihoods.links import CLOGLOG, Link
 
 
@@ -34,7 +40,7 @@ class RowQuantity(ABC):
         """Return the quantity (..., n)."""
         return self.link.inverse(self.line(eta, **aux))
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         """As in `Likelihood`, by five-point differences."""
         return line_and_slopes(self.line, eta, aux, self.likelihood.nuisance)
 

@@ -13,6 +13,7 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Levels,
+    LineAndSlopes,
     MayDiverge,
     OfClasses,
     Recession,
@@ -221,7 +222,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         p = self.mean(eta)
         return p * (1.0 - p)
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         f = self.scores(eta)
         k = len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.

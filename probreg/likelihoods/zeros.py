@@ -19,6 +19,7 @@ from probreg.likelihoods.base import (
     Generator,
     IntervalLikelihood,
     Likelihood,
+    LineAndSlopes,
     MayDiverge,
     PymcVariable,
     Recession,
@@ -245,7 +246,7 @@ class ZeroMixture(OfBase, MayDiverge):
         scale = np.logaddexp(0.0, u) + self.log_kept(eta, values)
         return self.family.log_mean(eta) - scale
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         return line_and_slopes(self.log_mean, eta, aux, self.nuisance)
 
     @abstractmethod
