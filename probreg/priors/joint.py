@@ -197,12 +197,6 @@ class JointPrior:
                 total = total + prior.log_prob(inside, unit)
         return total
 
-    def sample(
-        self, rng: Generator, shape: tuple[int, ...], sigma: float = 1.0
-    ) -> Array:
-        """Draws (..., p, m). DataError names the columns with an improper prior."""
-        return self.sample_with_hyper(rng, shape, sigma)[0]
-
     def sample_with_hyper(
         self,
         rng: Generator,

@@ -161,7 +161,7 @@ def test_it_is_one_prior_of_all_columns():
             prior={"x": pr.priors.Jeffreys()},
         )
     with pytest.raises(pr.DataError, match="has no draws"):
-        three(pr.Bernoulli()).joint.sample(np.random.default_rng(0), (3, 1))
+        three(pr.Bernoulli()).joint.sample_with_hyper(np.random.default_rng(0), (3, 1))
 
 
 def test_columns_that_are_combinations_are_named():

@@ -210,7 +210,9 @@ class Blind(Conjugate):
     def solve(self, model, rng):
         found = Conjugate.solve(self, model, rng)
         sigma = model.aux_prior("sigma").sample(rng, 99)
-        beta = np.array([model.joint.sample(rng, model.shape, s) for s in sigma])
+        beta = np.array(
+            [model.joint.sample_with_hyper(rng, model.shape, s)[0] for s in sigma]
+        )
         return replace(found, draws=Draws({"beta": beta[None], "sigma": sigma[None]}))
 
 
