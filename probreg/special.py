@@ -13,12 +13,15 @@ import scipy
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-@cache
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     """Return the function of this name of `scipy.special`, which the first call imports."""
     if name.startswith("_"):
         raise AttributeError(name)
+    return _on_use(name)
 
+
+@cache
+def _on_use(name: str) -> Callable[..., Any]:
     def function(*args: Any, **named: Any) -> Any:
         return getattr(scipy.special, name)(*args, **named)
 
