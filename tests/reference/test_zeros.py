@@ -162,3 +162,38 @@ def test_compiled_slopes_over_parameters_with_and_without_columns(kind, with_for
         for h in (1e-5, -1e-5)
     ]
     assert slopes[4] == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6)
+
+
+def test_the_mode_beside_a_saddle_is_that_of_the_likelihood_of_scales():
+    """glmmTMB 1.1.5, y ~ x + (x | g), ziformula = ~ 1, Poisson, at a correlation of -1 + 1e-7, polished by Newton's method.
+
+    The data are simulated. From the usual start Newton's method ended at a saddle of the joint density.
+    """
+    y = """
+        0 0 5 4 9 0 2 6 8 0 0 0 1 1 0 0 0 0 0 0 1 0 0 0 0 18 0 16 10 0 14 13 4 1 0 0 0 1 0 0 1 3 1 2 0 0 1 0
+        0 0 0 0 0 2 0 1 0 6 0 2 0 0 0 0 1 4 0 0 3 5 2 0 0 0 0 0 0 0 0 0
+            """
+    x = """
+        -0.94 -0.53 -0.01 0.64 -0.16 0.72 -0.75 1.32 2.11 0.37 -2.15 0.47 1.04 -1.24 -0.19 -0.95 0.66 -0.27
+        -0.49 0.48 0.71 0.11 -0.09 -0.5 -1.25 1.15 0.8 -0.28 -0.53 0.04 -1.76 -0.42 0.34 0.02 -0.56 -0.5
+        -0.54 0.8 -0.82 -1.01 -0.41 -0.8 0.44 0.99 0.02 -0.74 0.54 0.96 0.17 0.52 -1.67 1.37 0.15 0.78 -0.92
+        0.16 -0.38 1.94 0.78 1.16 1.38 -0.21 -1.66 -0.67 -0.69 0.38 1.45 0.08 -0.23 0.22 0.39 -1.52 0.67 2.2
+        0.53 0.26 0.53 -2 -0.1 0.54
+            """
+    groups = np.repeat([f"g{i:02d}" for i in range(10)], 8)
+    table = {
+        "y": np.array(y.split(), float),
+        "x": np.array(x.split(), float),
+        "g": groups,
+    }
+    formulas = {"y": "y ~ x + (x | g)", "logit zero": "~ 1"}
+    model = pr.Model.from_formula(formulas, table, likelihood="zero_inflated(poisson)")
+    fit = pr.fit(model, pr.Evidence(criterion="ML"))
+    errors = [0.584357243993, 0.280080495532, 0.371213118369]
+    estimates = [-0.188491963524, 1.06269904068, -0.610828143269]
+    # the distance of the correlation from -1 is about 1e-7
+    np.testing.assert_allclose((fit.coef.values - estimates) / errors, 0.0, atol=1e-5)
+    np.testing.assert_allclose(fit.std_error, errors, rtol=1e-4)
+    assert 0.0 < fit.log_likelihood + 109.976580052 < 1e-5
+    restricted = pr.fit(model)
+    assert restricted.hyper["cor(Intercept, x | g)"] == pytest.approx(-1.0)

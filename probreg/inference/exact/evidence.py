@@ -27,6 +27,7 @@ from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.latent_groups import LikelihoodCriterion, NoMode
 from probreg.inference.exact.quadrature_surface import points_obstacle
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
@@ -245,10 +246,19 @@ class Evidence(Method):
             solver = METHODS.resolve("closed_form" if problem.exact else "newton")
             return Resolved(model, solver, solution=solution)
         inner = self._inner.resolve(model, rng)
-        if inner.method.target != "mode" or self.criterion == "REML" or problem.exact:
+        is_restricted = self.criterion == "REML"
+        if inner.method.target != "mode" or problem.exact:
+            return inner
+        if is_restricted and (inner.method != Newton() or problem.moving):
             return inner
         # flat coefficients maximise the likelihood of scales
         beta, scale = problem.surface.estimate(theta)
+        if inner.method == Newton():
+            # from another start it may find another mode than that of the evidence
+            near = Newton(start=beta)  # type: ignore[arg-type]
+            inner = inner._replace(solution=near.solve(inner.model, rng))
+        if is_restricted:
+            return inner
         unit = _column_units(problem.model, model)
         if (unit != 1.0).any():
             entries = np.repeat(unit, model.shape[1])[:, None]
