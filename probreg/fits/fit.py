@@ -839,8 +839,7 @@ class Fit(FitStatistics, NamesPeers):
             Probability of both intervals, between 0 and 1; None returns only the mean and its error, which is faster.
         what : str
             "mean"; "link" for its linear predictor; another parameter, such as "sigma", or its linear predictor, such as "log sigma";
-            "median" of a continuous response. Quantities other than the mean have no interval of a new observation, and the columns
-            keep their names, such as `mean_lower`.
+            "median" of a continuous response. Quantities other than the mean have no interval of a new observation.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         weights : RowWeights, optional
