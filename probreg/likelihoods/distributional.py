@@ -16,6 +16,7 @@ from probreg.likelihoods.base import (
     Array,
     Likelihood,
     LineAndSlopes,
+    OfClasses,
     OfTrials,
     PymcVariable,
     ResponseOfBase,
@@ -25,6 +26,7 @@ from probreg.likelihoods.base import (
     Values,
     from_base,
 )
+from probreg.likelihoods.ordinal import Ordinal
 
 # facts of the response, which are those of the likelihood without further predictors
 _FACTS = (
@@ -66,6 +68,8 @@ def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributi
     >>> float(wide.log_prob(np.array(0.0), np.array([0.0, np.log(2.0)])).round(4))
     -1.6121
     """
+    if isinstance(likelihood, Ordinal) and tuple(names) == ("log scale",):
+        return OrdinalOfScale(likelihood, ("scale",))
     nuisance = dict(zip(likelihood.parameters[1:], likelihood.nuisance))
     unknown = [name for name in names if name not in nuisance]
     if unknown or not isinstance(likelihood, SmoothLikelihood) or likelihood.width > 1:
@@ -239,6 +243,85 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
             a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)
         }
         return self.base.pymc(eta[:, :1], **aux, **values)
+
+
+class OrdinalOfScale(Distributional, OfClasses):
+    """Ordered classes with P(y <= k) = F((c_k - eta) / s), and a predictor without intercept for log s.
+
+    It is the likelihood without s at the predictor eta / s, with the gaps between thresholds divided by s.
+
+    References
+    ----------
+    McCullagh 1980, section 6.
+    """
+
+    classes = from_base()
+    tally = from_base()
+    report_parameters = from_base()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        mean, *gaps = self.base.parameters
+        return (mean, "log scale", *gaps)
+
+    @property
+    def compiled_density(self) -> None:  # type: ignore[override]
+        return None
+
+    def split_predictors(self, eta: Array, aux: Values) -> tuple[Array, dict[str, Any]]:
+        with np.errstate(over="ignore"):
+            precision = np.exp(-eta[..., 1])
+        gaps = {a: aux[a] * precision for a in self.nuisance}
+        return eta[..., :1] * precision[..., None], gaps
+
+    def initial_eta(self, y: Array) -> Start:
+        eta, aux = self.base.initial_eta(y)
+        return np.hstack([eta, np.zeros_like(eta)]), aux
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        eta = self.base.saturated_predictor(y, **aux)
+        return np.hstack([eta, np.zeros_like(eta)])
+
+    def _jacobian(self, first: Array, eta: Array) -> Array:
+        """d(eta / s, log(gap / s)) / d(eta, log s, log gap), (..., 1 + a, 2 + a)."""
+        a = len(self.nuisance)
+        J = np.zeros((*first.shape[:-1], 1 + a, 2 + a))
+        J[..., 0, 0] = np.exp(-eta[..., 1])
+        J[..., 0, 1] = -first[..., 0]
+        J[..., 1:, 1] = -1.0
+        J[..., 1:, 2:] = np.eye(a)
+        return J
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
+        first, values = self.split_predictors(eta, aux)
+        line, over_eta, over_gaps = self.base.link_mean_and_slope(first, **values)
+        slopes = np.concatenate([over_eta, over_gaps], -1) @ self._jacobian(first, eta)
+        return line, slopes[..., :2], slopes[..., 2:]
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        first, values = self.split_predictors(eta, aux)
+        local = self.base.value_grad_hessian(y, first, **values)
+        J = self._jacobian(first, eta)
+        H = np.swapaxes(J, -1, -2) @ local.curvature @ J
+        # less the slope over eta / s times its second derivatives: -1 / s over eta and log s, eta / s over log s twice
+        slope = local.gradient[:, 0]
+        H[:, 0, 1] += slope * J[:, 0, 0]
+        H[:, 1, 0] += slope * J[:, 0, 0]
+        H[:, 1, 1] -= slope * first[:, 0]
+        gradient = (local.gradient[:, None] @ J)[:, 0]
+        return ValueGradHessian(local.log_prob, gradient, H)
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        information = super().information(eta, **known)
+        information[..., 0, 0] *= np.exp(-2.0 * eta[..., 1])
+        return information
+
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
+        import pymc as pm
+
+        precision = pm.math.exp(-eta[:, 1])
+        gaps = {a: aux[a] * precision for a in self.nuisance}
+        return self.base.pymc(eta[:, :1] * precision[:, None], **gaps)
 
 
 class OfTrialsDistributional(Distributional, OfTrials):

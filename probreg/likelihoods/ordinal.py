@@ -322,7 +322,7 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         import pymc as pm
         import pytensor.tensor as pt
 
-        cuts = pt.stack([pt.as_tensor_variable(c) for c in self.thresholds(aux)])
+        cuts = pt.stack(pt.broadcast_arrays(*self.thresholds(aux)), axis=-1)
         if self.link is LOGIT:
             parameters = {"eta": eta[:, 0], "cutpoints": cuts, "compute_p": False}
             return pm.OrderedLogistic, parameters

@@ -39,7 +39,7 @@ from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
-from probreg.likelihoods.distributional import with_predictors
+from probreg.likelihoods.distributional import OrdinalOfScale, with_predictors
 from probreg.model.compatibility import (
     Choices,
     of_rows,
@@ -617,4 +617,20 @@ def in_memory(
         y = bound.encode(values)
     if isinstance(design.recipe, ParameterRecipe):
         bound = with_predictors(bound, tuple(design.recipe.parameters))
+        if isinstance(bound, OrdinalOfScale):
+            _refuse_constant_scale(design)
     return replace(design, y=y), bound
+
+
+def _refuse_constant_scale(design: Design) -> None:
+    """Raise DataError if columns of the log scale of ordered classes add up to an intercept, which the thresholds contain."""
+    columns = [
+        j for j in design.ungrouped if design.columns[j].startswith("log scale: ")
+    ]
+    X = np.asarray(design.X[:, columns])
+    ones = np.ones(len(X))
+    if len(X) and np.allclose(X @ np.linalg.lstsq(X, ones)[0], ones, atol=1e-8):
+        raise DataError(
+            "'log scale' of ordered classes has no intercept, which the thresholds contain: write '~ 0 + z', and "
+            "code categories as columns of 0 and 1 without the first one"
+        )

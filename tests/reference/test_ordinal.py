@@ -133,3 +133,131 @@ def test_the_printed_summary_has_the_first_threshold_and_no_intercept(fit):
     printed = str(table)
     assert "Intercept" not in printed
     assert "1|2" in printed
+
+
+# clm(rating ~ temp + contact, scale = ~ temp), gradTol = 1e-12
+OF_SCALE = {
+    "logit": (
+        -86.4394628794,
+        [2.6294184311347, 1.5878437552511, 0.0953591671523],
+        [0.685970636837, 0.530137955450, 0.294142465518],
+        [-1.3520417699466, 1.2730017573575, 3.6170230550445, 5.2982362874273],
+        [0.522331643648, 0.453346508555, 0.777394457765, 1.202657837249],
+    ),
+    "probit": (
+        -85.6731119729,
+        [1.586686042467, 0.911389293168, 0.111082663241],
+        [0.376872047187, 0.299069330189, 0.263898126222],
+        [-0.778782623685, 0.745251225977, 2.143401396129, 3.142019893133],
+        [0.285479519385, 0.256296815087, 0.410003315498, 0.641430609044],
+    ),
+    "cloglog": (
+        -86.4849029459,
+        [1.491088447546, 0.763133816027, -0.155878619313],
+        [0.356494850931, 0.308395472778, 0.285701914995],
+        [-1.712654324798, 0.289426254939, 1.614847377098, 2.362699192215],
+        [0.458459732976, 0.240424246238, 0.353192709736, 0.532307713655],
+    ),
+}
+
+
+def model_of_scale(link="logit", mean="temp + contact"):
+    formulas = {"rating": f"rating ~ {mean}", "log scale": "~ 0 + warm"}
+    table = wine()
+    table["warm"] = 1.0 * (table["temp"] == "warm")
+    table["judge"] = table["judge"].astype(str)
+    return pr.Model.from_formula(formulas, table, likelihood=pr.Ordinal(link=link))
+
+
+@pytest.mark.parametrize("link", OF_SCALE)
+def test_a_formula_of_the_scale_is_that_of_clm(link):
+    log_likelihood, coefficients, errors, thresholds, threshold_errors = OF_SCALE[link]
+    fit = pr.fit(model_of_scale(link))
+    assert fit.log_likelihood == pytest.approx(log_likelihood, abs=1e-8)
+    table = fit.summary()
+    names = ["temp[T.warm]", "contact[T.yes]", "log scale: warm"]
+    for rows, values, of_r in (
+        (names, coefficients, errors),
+        (["1|2", "2|3", "3|4", "4|5"], thresholds, threshold_errors),
+    ):
+        gap = (table.loc[rows, "estimate"] - values) / of_r
+        np.testing.assert_allclose(gap, 0.0, atol=1e-6)
+        np.testing.assert_allclose(table.loc[rows, "std_error"], of_r, rtol=1e-5)
+
+
+def test_the_scale_multiplies_the_distance_to_the_thresholds(tmp_path):
+    fit = pr.fit(model_of_scale())
+    b, scale = fit.coef.values.ravel(), np.exp(fit.coef.values.ravel()[-1])
+    cuts = [fit.summary().loc[k, "estimate"] for k in ("1|2", "2|3", "3|4", "4|5")]
+    new = {"temp": ["warm"], "contact": ["yes"], "warm": [1.0]}
+    F = 1.0 / (1.0 + np.exp(-(np.array(cuts) - b[1] - b[2]) / scale))
+    classes = np.diff(np.r_[0.0, F, 1.0])
+    np.testing.assert_allclose(fit.predict(new)["mean"][0], classes, rtol=1e-10)
+    fit.save(tmp_path / "fit.nc")
+    again = pr.load_fit(tmp_path / "fit.nc")
+    np.testing.assert_array_equal(again.predict(new)["mean"], fit.predict(new)["mean"])
+
+
+@pytest.mark.parametrize("link", OF_SCALE)
+def test_derivatives_by_the_scale_are_differences(link):
+    model = model_of_scale(link)
+    likelihood = model.likelihood
+    y = np.arange(5.0)
+    rng = np.random.default_rng(1)
+    point = rng.normal(size=5) * 0.5  # eta, log scale and the log of three gaps
+
+    def at(x):
+        eta = np.tile(x[:2], (5, 1))
+        return eta, dict(zip(likelihood.nuisance, np.exp(x[2:])))
+
+    eta, aux = at(point)
+    local = likelihood.value_grad_hessian(y, eta, **aux)
+    _, over_eta, over_aux = likelihood.link_mean_and_slope(eta, **aux)
+    slopes = np.concatenate([over_eta, over_aux], -1)
+    h = 1e-5
+    for k, step in enumerate(h * np.eye(5)):
+        (up, a), (down, b) = at(point + step), at(point - step)
+        ends = [
+            likelihood.value_grad_hessian(y, e, **v) for e, v in ((up, a), (down, b))
+        ]
+        slope = (ends[0].log_prob - ends[1].log_prob) / (2 * h)
+        np.testing.assert_allclose(local.gradient[:, k], slope, atol=1e-8)
+        bend = -(ends[0].gradient - ends[1].gradient) / (2 * h)
+        np.testing.assert_allclose(local.curvature[:, k], bend, atol=1e-8)
+        lines = [
+            likelihood.link_mean_and_slope(e, **v)[0] for e, v in ((up, a), (down, b))
+        ]
+        change = (lines[0] - lines[1]) / (2 * h)
+        np.testing.assert_allclose(slopes[..., k], change, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("link", OF_SCALE)
+def test_pymc_has_the_density_of_a_model_of_scale(link):
+    pytest.importorskip("pymc")
+    from tests.pymc_density import density_of
+
+    model = model_of_scale(link)
+    graph = density_of(model.to_pymc())
+    rng = np.random.default_rng(2)
+    gaps = []
+    for _ in range(3):
+        x = 0.5 * rng.normal(size=graph.size)
+        named = graph.expand(x)
+        aux = {a: float(named[a]) for a in model.likelihood.nuisance}
+        own = model.log_posterior(named["beta"].reshape(model.shape), **aux)
+        gaps.append(graph.log_prob(x) - own - np.log(list(aux.values())).sum())
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-8)
+
+
+def test_a_random_intercept_with_a_formula_of_the_scale():
+    with_judges = pr.fit(
+        model_of_scale(mean="temp + contact + (1 | judge)"), pr.Evidence(criterion="ML")
+    )
+    assert with_judges.log_likelihood > OF_SCALE["logit"][0] + 2.0
+
+
+@pytest.mark.parametrize("right", ["~ 1", "~ temp", "~ 0 + temp"])
+def test_the_scale_has_no_intercept(right):
+    formulas = {"rating": "rating ~ temp", "log scale": right}
+    with pytest.raises(pr.DataError, match="no intercept"):
+        pr.Model.from_formula(formulas, wine(), likelihood="ordinal")
