@@ -224,7 +224,10 @@ class NegativeBinomial(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
-        soft = _soft(self.log_mean(eta), r)
+        # log(1 + mu / r), of which r is bounded
+        soft = np.log1p(aux["alpha"])
+        if not self.is_linear:
+            soft = _soft(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
 
