@@ -113,9 +113,8 @@ def density_of_base(
     """The compiled density of a row that calls the row of a base, and perhaps `interval`."""
     parts: dict[str, Any] = {"row": base.row, "transform": transform}
     if link_of_noise is not None:
-        tails = {"tails": TAILS[link_of_noise].compiled}
-        of_family = with_functions(interval, tails)
-        ends = with_functions(_slopes_of_ends, {"interval": of_family})
+        of_family = {"interval": TAILS[link_of_noise].compiled_interval}
+        ends = with_functions(_slopes_of_ends, of_family)
         parts["_slopes_of_ends"] = ends
     density_row = with_functions(template, parts)
     return CompiledDensity(density_row, settings=base.settings)

@@ -54,14 +54,14 @@ def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float,
     return log_p, at_lower - at_upper
 
 
-def _density_of(tails: Any) -> CompiledDensity:
-    of_link = with_functions(interval, {"tails": tails})
-    row = with_functions(_evaluate_row, {"interval": of_link})
+def _density_of(interval: Any) -> CompiledDensity:
+    row = with_functions(_evaluate_row, {"interval": interval})
     return CompiledDensity(row, settings=keep_values)
 
 
 _DENSITIES: dict[str, CompiledDensity] = {
-    link: _density_of(TAILS[link].compiled) for link in (LOGIT, PROBIT, CLOGLOG)
+    link: _density_of(TAILS[link].compiled_interval)
+    for link in (LOGIT, PROBIT, CLOGLOG)
 }
 
 

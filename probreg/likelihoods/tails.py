@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.compiled.density import with_functions
 from probreg.likelihoods.links import (
     CAUCHIT,
     CLOGLOG,
@@ -94,6 +95,19 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
     )
 
 
+def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
+    """`interval` of the logistic distribution: F(b) - F(a) = F(b) (1 - F(a)) (1 - exp(a - b)), with one logarithm."""
+    below, above = exp(-abs(a)), exp(-abs(b))
+    gap = -expm1(a - b)
+    log_p = min(b, 0.0) - max(a, 0.0) + log(gap / ((1.0 + below) * (1.0 + above)))
+    share = (1.0 + above) / (1.0 + below)
+    return (
+        log_p,
+        exp(min(a, 0.0) - min(b, 0.0)) * share / gap,
+        exp(max(a, 0.0) - max(b, 0.0)) / (share * gap),
+    )
+
+
 def log_change(
     log_p: Elementwise, log_q: Elementwise, upper: Array, lower: Array
 ) -> Array:
@@ -119,6 +133,13 @@ class Tails(NamedTuple):
 
     # log p, p' / p, log q and p' / q of a number, for compiled code
     compiled: Callable[[float], Four] | None = None
+    # `interval` in closed form
+    closed: Callable[[float, float], tuple[float, float, float]] | None = None
+
+    @property
+    def compiled_interval(self) -> Callable[..., Any]:
+        """The function `interval` of this distribution, for compiled code."""
+        return self.closed or with_functions(interval, {"tails": self.compiled})
 
     def q(self, e: Array) -> Array:
         """1 - p."""
@@ -195,6 +216,7 @@ TAILS: dict[str, Tails] = {
         lambda e: -np.tanh(e / 2.0),
         lambda d: -d / 2.0,
         logistic_tails,
+        logistic_interval,
     ),
     PROBIT: Tails(
         log_ndtr,

@@ -6,12 +6,12 @@ Both are mixtures of a point mass at 0 with a distribution of the other counts, 
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
-from math import exp, log, log1p
+from math import exp, log
 from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, Row, with_functions
+from probreg.compiled.density import CompiledDensity, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -36,49 +36,43 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.poisson import Poisson
 from probreg.special import expit
 
-# replaced by functions of the base and of the mixture: `_bind`
+# replaced by functions of the base: `_bind`
 base_row: Any = None
 base_settings: Any = None
-mix: Any = None
 
 
-def _inflate_row(
-    y: float, count: Row, zero: Row, w: float, slopes: Array
-) -> tuple[float, float]:
-    """log p and its slope over eta from `Row`s of the base, at y and at 0: log p, its slopes over eta and log alpha."""
-    slopes[0] = -w / (1.0 + w)
+def _inflated_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+    """log p and its slope over eta; t has the settings of the base, log(1 + w) and w."""
+    w = t[-1]
+    log_p, over_eta, over_aux = base_row(y, eta, t)
     q = 1.0
-    log_p = count[0]
     if y == 0.0:
-        p = exp(zero[0])
+        p = exp(log_p)
         q = p / (w + p)
         log_p = log(w + p)
-        slopes[0] += 1.0 - q
+    slopes[0] = 1.0 / (1.0 + w) - q
     if slopes.size > 1:
-        slopes[1] = q * count[2]
-    return log_p - log1p(w), q * count[1]
+        slopes[1] = q * over_aux
+    return log_p - t[-2], q * over_eta
 
 
-def _hurdle_row(
-    y: float, count: Row, zero: Row, w: float, slopes: Array
-) -> tuple[float, float]:
+def _hurdle_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+    w = t[-1]
     slopes[:] = 0.0
     if y == 0.0:
         slopes[0] = 1.0 / (1.0 + w)
-        return log(w) - log1p(w), 0.0
-    log_p, over_eta, over_aux = truncate_at_zero(count, zero)
+        return log(w) - t[-2], 0.0
+    log_p, over_eta, over_aux = truncate_at_zero(
+        base_row(y, eta, t), base_row(0.0, eta, t)
+    )
     slopes[0] = -w / (1.0 + w)
     if slopes.size > 1:
         slopes[1] = over_aux
-    return log_p - log1p(w), over_eta
-
-
-def _mixed_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
-    return mix(y, base_row(y, eta, t), base_row(0.0, eta, t), t[-1], slopes)
+    return log_p - t[-2], over_eta
 
 
 def _mixed_settings(values: Any, constants: Any) -> tuple[Any, ...]:
-    return (*base_settings(values[1:], constants), values[0])
+    return (*base_settings(values[1:], constants), np.log1p(values[0]), values[0])
 
 
 def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
@@ -86,12 +80,13 @@ def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
 
 
 @cache
-def _bind(base: CompiledDensity, mix: Any) -> CompiledDensity:
+def _bind(base: CompiledDensity, row: Any) -> CompiledDensity:
     """Return the density of a mixture with a base of at most one nuisance parameter."""
-    row = with_functions(_mixed_row, {"base_row": base.row, "mix": mix})
-    base_settings = {"base_settings": base.settings or _no_settings}
-    settings = with_functions(_mixed_settings, base_settings)
-    return CompiledDensity(row, settings=settings)
+    settings = {"base_settings": base.settings or _no_settings}
+    return CompiledDensity(
+        with_functions(row, {"base_row": base.row}),
+        settings=with_functions(_mixed_settings, settings),
+    )
 
 
 class ZeroMixture(OfBase, MayDiverge):
@@ -106,8 +101,8 @@ class ZeroMixture(OfBase, MayDiverge):
     exact_information = is_count = True
     # the smallest count of `part`
     first: ClassVar[float]
-    # the compiled row
-    mix: ClassVar[Any]
+    # the compiled row of a base
+    row: ClassVar[Any]
     reported_zero: ClassVar[str]
     # the prefix of PyMC's classes
     prefix: ClassVar[str]
@@ -147,7 +142,7 @@ class ZeroMixture(OfBase, MayDiverge):
         density = self.family.compiled_density
         if density is None or density.row is None or density.fills_slopes:
             return None
-        return _bind(density, self.mix)
+        return _bind(density, self.row)
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -311,7 +306,7 @@ class ZeroInflated(ZeroMixture):
 
     name = "zero_inflated"
     first = 0.0
-    mix = staticmethod(_inflate_row)
+    row = staticmethod(_inflated_row)
     reported_zero = "p_extra_zero"
     prefix = "ZeroInflated"
     without_zeros = "the {} model"
@@ -352,7 +347,7 @@ class Hurdle(ZeroMixture):
 
     name = "hurdle"
     first = 1.0
-    mix = staticmethod(_hurdle_row)
+    row = staticmethod(_hurdle_row)
     reported_zero = "p_zero"
     prefix = "Hurdle"
     without_zeros = "the {} model truncated at 0"
