@@ -47,7 +47,7 @@ def loops_of(density: CompiledDensity) -> Loops:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
     name = _digest(density)
-    if density.tile is not None:
+    if density.tile is not None and not density.by_predictors:
         tile = values_of_tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
     else:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}

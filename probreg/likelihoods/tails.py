@@ -97,14 +97,20 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
 
 def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
     """`interval` of the logistic distribution: F(b) - F(a) = F(b) (1 - F(a)) (1 - exp(a - b)), with one logarithm."""
-    below, above = exp(-abs(a)), exp(-abs(b))
+    below = exp(-abs(a))
+    above = exp(-abs(b))
     gap = -expm1(a - b)
-    log_p = min(b, 0.0) - max(a, 0.0) + log(gap / ((1.0 + below) * (1.0 + above)))
+    # min and max of a number and 0
+    lower_a = a if a < 0.0 else 0.0
+    lower_b = b if b < 0.0 else 0.0
+    upper_a = a if a > 0.0 else 0.0
+    upper_b = b if b > 0.0 else 0.0
+    log_p = lower_b - upper_a + log(gap / ((1.0 + below) * (1.0 + above)))
     share = (1.0 + above) / (1.0 + below)
     return (
         log_p,
-        exp(min(a, 0.0) - min(b, 0.0)) * share / gap,
-        exp(max(a, 0.0) - max(b, 0.0)) / (share * gap),
+        exp(lower_a - lower_b) * share / gap,
+        exp(upper_a - upper_b) / (share * gap),
     )
 
 

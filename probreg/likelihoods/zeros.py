@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, with_functions
+from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -36,39 +36,47 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.poisson import Poisson
 from probreg.special import expit
 
-# replaced by functions of the base: `_bind`
+# replaced by functions of the base and of the mixture: `_bind`
 base_row: Any = None
 base_settings: Any = None
+mix: Any = None
+
+# log p and its slopes over eta, log w and log alpha
+MixedRow = tuple[float, float, float, float]
 
 
-def _inflated_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
-    """log p and its slope over eta; t has the settings of the base, log(1 + w) and w."""
+def _inflate(y: float, eta: float, t: Array) -> MixedRow:
+    """The row of a zero-inflated count, without branches; t has the settings of the base, log(1 + w) and w."""
     w = t[-1]
     log_p, over_eta, over_aux = base_row(y, eta, t)
-    q = 1.0
-    if y == 0.0:
-        p = exp(log_p)
-        q = p / (w + p)
-        log_p = log(w + p)
-    slopes[0] = 1.0 / (1.0 + w) - q
-    if slopes.size > 1:
-        slopes[1] = q * over_aux
-    return log_p - t[-2], q * over_eta
+    p = exp(log_p)
+    log_zero = log(w + p)
+    q = p / (w + p)
+    log_p = log_zero if y == 0.0 else log_p
+    q = q if y == 0.0 else 1.0
+    return log_p - t[-2], q * over_eta, 1.0 / (1.0 + w) - q, q * over_aux
 
 
-def _hurdle_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
+def _hurdle(y: float, eta: float, t: Array) -> MixedRow:
     w = t[-1]
-    slopes[:] = 0.0
     if y == 0.0:
-        slopes[0] = 1.0 / (1.0 + w)
-        return log(w) - t[-2], 0.0
+        return log(w) - t[-2], 0.0, 1.0 / (1.0 + w), 0.0
     log_p, over_eta, over_aux = truncate_at_zero(
         base_row(y, eta, t), base_row(0.0, eta, t)
     )
-    slopes[0] = -w / (1.0 + w)
-    if slopes.size > 1:
-        slopes[1] = over_aux
-    return log_p - t[-2], over_eta
+    return log_p - t[-2], over_eta, -w / (1.0 + w), over_aux
+
+
+def _mixed_row(y: float, eta: float, t: Array) -> Row:
+    log_p, over_eta, over_odds, _ = mix(y, eta, t)
+    return log_p, over_eta, over_odds
+
+
+def _mixed_row_with_aux(
+    y: float, eta: float, t: Array, slopes: Array
+) -> tuple[float, float]:
+    log_p, over_eta, slopes[0], slopes[1] = mix(y, eta, t)
+    return log_p, over_eta
 
 
 def _mixed_settings(values: Any, constants: Any) -> tuple[Any, ...]:
@@ -80,11 +88,12 @@ def _no_settings(values: Any, constants: Any) -> tuple[Any, ...]:
 
 
 @cache
-def _bind(base: CompiledDensity, row: Any) -> CompiledDensity:
+def _bind(base: CompiledDensity, mix: Any, has_aux: bool) -> CompiledDensity:
     """Return the density of a mixture with a base of at most one nuisance parameter."""
+    of_base = {"mix": with_functions(mix, {"base_row": base.row})}
     settings = {"base_settings": base.settings or _no_settings}
     return CompiledDensity(
-        with_functions(row, {"base_row": base.row}),
+        with_functions(_mixed_row_with_aux if has_aux else _mixed_row, of_base),
         settings=with_functions(_mixed_settings, settings),
     )
 
@@ -101,8 +110,8 @@ class ZeroMixture(OfBase, MayDiverge):
     exact_information = is_count = True
     # the smallest count of `part`
     first: ClassVar[float]
-    # the compiled row of a base
-    row: ClassVar[Any]
+    # for compiled code
+    mix: ClassVar[Any]
     reported_zero: ClassVar[str]
     # the prefix of PyMC's classes
     prefix: ClassVar[str]
@@ -142,7 +151,7 @@ class ZeroMixture(OfBase, MayDiverge):
         density = self.family.compiled_density
         if density is None or density.row is None or density.fills_slopes:
             return None
-        return _bind(density, self.row)
+        return _bind(density, self.mix, bool(self.base.nuisance))
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -306,7 +315,7 @@ class ZeroInflated(ZeroMixture):
 
     name = "zero_inflated"
     first = 0.0
-    row = staticmethod(_inflated_row)
+    mix = staticmethod(_inflate)
     reported_zero = "p_extra_zero"
     prefix = "ZeroInflated"
     without_zeros = "the {} model"
@@ -347,7 +356,7 @@ class Hurdle(ZeroMixture):
 
     name = "hurdle"
     first = 1.0
-    row = staticmethod(_hurdle_row)
+    mix = staticmethod(_hurdle)
     reported_zero = "p_zero"
     prefix = "Hurdle"
     without_zeros = "the {} model truncated at 0"
