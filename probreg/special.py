@@ -15,7 +15,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 def __getattr__(name: str) -> Any:
     """Return the function of this name of `scipy.special`, which the first call imports."""
-    if name.startswith("_"):
+    if name.startswith(("_", "pytest_")):  # what interpreters and pytest ask for
         raise AttributeError(name)
     return _on_use(name)
 

@@ -1,7 +1,7 @@
 """Gaussian noise about a mean: least squares, and means by a log or an inverse link."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any, Literal
 
@@ -67,7 +67,7 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
     -1.737086
     """
 
-    link: GaussianLinkName = IDENTITY  # type: ignore[assignment]
+    link: GaussianLinkName = field(default=IDENTITY, repr=False)  # type: ignore[assignment]
 
     name = "gaussian"
     least_squares = True

@@ -13,7 +13,6 @@ from probreg.comparison.tuning.criteria import estimated_aux_at, laplace_evidenc
 from probreg.fits.leave_out.modes import modes_without_rows
 from probreg.inference.modes.closed_form import (
     PriorRows,
-    log_marginal,
     posterior_given_sigma,
 )
 from probreg.inference.penalized.degrees import degrees_of_freedom
@@ -90,7 +89,15 @@ def evidence(model: pr.Model) -> float:
     moments, prior = model.design.moments, PriorRows.of(model.joint)
     sigma = model.noise_held
     given = posterior_given_sigma(moments, prior, sigma or 1.0)
-    at = float(log_marginal(given, moments, prior, sigma or 1.0))
+    power = moments.weight + prior.size - moments.p
+    unit = sigma or 1.0
+    at = float(
+        0.5 * moments.log_precision
+        - 0.5 * power * np.log(2.0 * np.pi * unit**2)
+        + prior.log_det(unit)
+        - given.log_det_R
+        - given.rss / (2.0 * unit**2)
+    )
     if sigma is not None:
         return at
     # p(y | sigma) = c sigma^-k exp(-r / sigma^2), k the observations less the flat columns: int p(y | sigma) d log sigma

@@ -278,6 +278,7 @@ ROOMS: dict[str, Answer] = {
         if line.bound
     ],
     "hypothesis": lambda a: numbers(pr.hypothesis(a.mode, "x = z").table),
+    "anova": lambda a: numbers(pr.anova(a.mode).drop(columns="law")),
     "hypothesis of a posterior": lambda a: numbers(
         pr.hypothesis(a.post, "x > 0").table
     ),

@@ -305,8 +305,8 @@ def test_posterior_draws_add_the_sampling_of_rows():
 
 @pytest.mark.slow
 def test_intervals_cover_the_average_of_the_population():
-    """95 % intervals of 1,000 samples: 2 standard errors of a share are 1.4 %."""
-    rng, runs = np.random.default_rng(7), 1000
+    """95 % intervals of 2,000 samples: 2 standard errors of a share are 1 %."""
+    rng, runs = np.random.default_rng(7), 2000
     big = rng.normal(size=400_000)
 
     def logistic(x, t):

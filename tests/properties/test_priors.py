@@ -522,7 +522,7 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
         "c": Normal(0.01, location=5.0),
         ("a", "b", "Intercept"): Normal((0.01, 0.01, 0.02), location=(1.0, 2.0, 3.0)),
     }
-    draws = joint(spec, COLUMNS, FREE).sample(rng, (4, 2), 9.0)
+    draws, _ = joint(spec, COLUMNS, FREE).sample_with_hyper(rng, (4, 2), 9.0)
     np.testing.assert_allclose(
         draws, np.array([[3.0, 1.0, 2.0, 5.0]] * 2).T, atol=0.15
     )  # seven standard deviations
@@ -532,7 +532,7 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
     }
     spread = np.array(
         [
-            joint(inside, COLUMNS, FREE).sample(rng, (4, 1), 50.0)[:, 0]
+            joint(inside, COLUMNS, FREE).sample_with_hyper(rng, (4, 1), 50.0)[0][:, 0]
             for _ in range(400)
         ]
     ).std(0)

@@ -100,7 +100,7 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
     for y, eta in zip(drawn.y, drawn.eta):
         again = replace(model, design=replace(model.design, y=y))
         there = again.eta(pr.fit(again).solution.beta)
-        limit = 1e-8 if likelihood.name == "gaussian" else error / 2
+        limit = 1e-8 if likelihood.least_squares else error / 2
         assert np.abs(eta - there).max() < limit
 
 

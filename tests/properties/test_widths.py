@@ -26,6 +26,7 @@ WORDS = {
     "PrintsLines",
     "Note",
     "Likelihood",
+    "GaussianByLink",
 }  # sentences, which others print
 LINES = 40  # of a print
 RNG = np.random.default_rng(0)
