@@ -4,7 +4,6 @@ the first of them is called. Least squares and logistic regression call none.
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,35 @@ import scipy
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-def __getattr__(name: str) -> Any:
-    """Return the function of this name of `scipy.special`, which the first call imports."""
-    if name.startswith(("_", "pytest_")):  # what interpreters and pytest ask for
-        raise AttributeError(name)
-    return _on_use(name)
-
-
-@cache
 def _on_use(name: str) -> Callable[..., Any]:
     def function(*args: Any, **named: Any) -> Any:
         return getattr(scipy.special, name)(*args, **named)
 
     function.__name__ = function.__qualname__ = name
     return function
+
+
+betainc = _on_use("betainc")
+betaln = _on_use("betaln")
+digamma = _on_use("digamma")
+erfcx = _on_use("erfcx")
+expit = _on_use("expit")
+fdtrc = _on_use("fdtrc")
+gammainc = _on_use("gammainc")
+gammaincc = _on_use("gammaincc")
+gammaln = _on_use("gammaln")
+log_ndtr = _on_use("log_ndtr")
+log_softmax = _on_use("log_softmax")
+logit = _on_use("logit")
+logsumexp = _on_use("logsumexp")
+ndtr = _on_use("ndtr")
+ndtri = _on_use("ndtri")
+ndtri_exp = _on_use("ndtri_exp")
+pdtr = _on_use("pdtr")
+polygamma = _on_use("polygamma")
+softmax = _on_use("softmax")
+stdtr = _on_use("stdtr")
+stdtrit = _on_use("stdtrit")
 
 
 def log1mexp(x: Any) -> Any:
@@ -45,5 +59,4 @@ def differentiate(f: Callable[[float], Any], step: float) -> Any:
 
 def log_student_constant(nu: float) -> float:
     """log p(0) of Student's t, log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2."""
-    gammaln = scipy.special.gammaln
     return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * math.log(nu * math.pi))

@@ -315,7 +315,8 @@ class Estimate:
         def part(rows: RowDerivatives) -> Array:
             influence = rows.score_rows(rows.scores) @ V
             square = influence**2
-            return rows.weights @ np.stack([square, square * influence])
+            w = rows.weights
+            return np.stack([w @ square, w @ (square * influence)])
 
         square, cube = self._sum(part)
         return square, cube
