@@ -67,7 +67,7 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
     -1.737086
     """
 
-    link: GaussianLinkName = field(default=IDENTITY, repr=False)  # type: ignore[assignment]
+    link: GaussianLinkName = field(default=IDENTITY, repr=False)  # type: ignore[arg-type, assignment]
 
     name = "gaussian"
     least_squares = True
