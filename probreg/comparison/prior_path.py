@@ -199,15 +199,15 @@ class PriorPath:
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
-    def _parts(self, theta: Array) -> tuple[Array, dict[str, float]]:
-        """gamma and the nuisance parameters."""
+    def _unpack(self, theta: Array) -> tuple[Array, dict[str, float]]:
+        """Return gamma (k, m) and the nuisance parameters."""
         k = len(self.columns)
         aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
         return theta[:k].reshape(self.rows.shape), aux
 
     def priors_at(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
         """The terms of the priors of a and b."""
-        gamma, aux = self._parts(theta)
+        gamma, aux = self._unpack(theta)
         beta = (self.columns @ gamma.ravel()).reshape(self.rows.shape)
         return PriorTerms.of(self.a, beta, aux), PriorTerms.of(self.b, beta, aux)
 
@@ -227,7 +227,7 @@ class PriorPath:
 
     def local(self, theta: Array, t: PathPoint) -> PathLocal:
         """log p_t at theta; the likelihood is from moments for a Gaussian model."""
-        gamma, aux = self._parts(theta)
+        gamma, aux = self._unpack(theta)
         if self.rows.likelihood.least_squares:
             fixed = {**self.rows.fixed, **aux}
             # 1 / sigma^2 may be inf
@@ -361,15 +361,14 @@ class PriorPath:
     def _third_derivatives(
         self, local: PathLocal, directions: Array, onto: Array
     ) -> Array:
-        """(K, J): how a'H a changes along each direction, a the columns of `onto`; of priors that are not quadratic by differences of
-        sixth order, f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
+        """Return the derivatives (K, J) of a'H a along each direction, a the columns of `onto`; the part of the priors is by differences."""
         k = len(self.columns)
         third = np.zeros((directions.shape[1], onto.shape[1]))
         likelihood = self.rows.likelihood
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # others have no path
             fn = partial(
-                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=self._parts(local.theta)[0],
+                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=self._unpack(local.theta)[0],
                 frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
             third = np.array(self.rows.design.sum_over_rows(fn)[0])
@@ -387,9 +386,10 @@ class PriorPath:
         size = np.sqrt(np.abs(np.diagonal(local.H)))
         for row, v in enumerate(directions.T):
             largest = float(np.abs(v * size).max())
-            if largest > 0.0:  # steps of 0.005 standard errors
+            if largest > 0.0:
                 square = partial(self._prior_square, local, onto, v)
-                third[row] += differentiate(square, 0.005 / largest)
+                step = 0.005 / largest  # 0.005 standard errors
+                third[row] += differentiate(square, step)
         return third
 
     def _prior_square(

@@ -292,13 +292,12 @@ class Design(PrintsLines):
 
     @property
     def row_of_observations(self) -> Array:
-        """The row of each observation, (total,)."""
+        """The row of each observation (total,), w times a row of frequency weight w."""
         counts = 1 if self.weights is None else self.weights.astype(int)
         return np.repeat(np.arange(self.n), counts)
 
-    @property
-    def apart(self) -> Self:
-        """The design with a row for each observation."""
+    def repeat_rows(self) -> Self:
+        """Return the design without frequency weights, with one row for each observation."""
         if self.weights is None:
             return self
         return replace(self.take(self.row_of_observations), weights=None)

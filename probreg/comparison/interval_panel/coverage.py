@@ -164,7 +164,12 @@ def coverage(
     design = model.design
     design.need_rows("a simulation of responses")
     job = _Job(
-        replace(model, design=design.apart), beta, known.aux, names_of_kinds, prob, n
+        replace(model, design=design.repeat_rows()),
+        beta,
+        known.aux,
+        names_of_kinds,
+        prob,
+        n,
     )
     with one_blas_thread():
         ends = each_of(

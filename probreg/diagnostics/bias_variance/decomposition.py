@@ -331,7 +331,7 @@ def simulate_predictions(
     rows, weight = observation_rows(models[0])
     if weight is not None:
         raise DataError("responses can be simulated for whole-number weights only")
-    design = replace(models[0].design.take(rows), weights=None)
+    design = models[0].design.repeat_rows()
     methods = [_check_method(method, m) for m in models]
     noise = likelihood.at_rows(aux, design.precision)
 

@@ -300,7 +300,7 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     )
     if design.weights is None:
         return design, ()
-    plain = replace(design, labels=design.row_names).apart
+    plain = replace(design, labels=design.row_names).repeat_rows()
     return plain, (f"a row of weight w counts as w rows: {plain.n} in all",)
 
 

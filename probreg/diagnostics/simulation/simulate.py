@@ -70,15 +70,12 @@ def unroll_rows(model: Model) -> Model:
         )
     refuse_sampling(model.design.weight_kind, "a simulation of responses")
     model.design.need_rows("a simulation of responses")
-    rows, weight = observation_rows(model)
+    _, weight = observation_rows(model)
     if weight is not None:
         raise Incompatible(
             "weights of more than a million rows in all are too many to simulate: leave the weights out"
         )
-    if model.design.weights is None:
-        design = model.design
-    else:
-        design = replace(model.design.take(rows), weights=None)
+    design = model.design.repeat_rows()
     return replace(model, design=design, prior=model.with_prior_frozen.prior)
 
 

@@ -48,7 +48,7 @@ class Source:
     @cached_property
     def apart(self) -> Design:
         """One row per observation."""
-        return self.model.design.apart
+        return self.model.design.repeat_rows()
 
     @cached_property
     def fitted(self) -> Array:
