@@ -475,6 +475,26 @@ def test_rows_and_working_sets_end_at_the_certificate(n, p, prior):
     assert (b == 0).sum() > 0.1 * p
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_weak_lasso_of_more_columns_than_rows_is_exact(seed):
+    """The Hessian over the coefficients off zero is singular on the way to the mode, which is unique and has at most n of them."""
+    rng = np.random.default_rng(seed)
+    n, scale = 30, 50.0
+    X = rng.normal(size=(n, 100))
+    y = X[:, :4] @ [3.0, -2.0, 1.0, 1.0] + rng.normal(size=n)
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, prior=pr.priors.Laplace(scale), aux={"sigma": 1.0})
+    )
+    beta = fit.solution.beta[:, 0]
+    slope = X.T @ (y - beta[0] - X @ beta[1:])
+    is_zero = beta[1:] == 0.0
+    assert np.count_nonzero(~is_zero) < n
+    np.testing.assert_allclose(
+        slope[~is_zero], np.sign(beta[1:][~is_zero]) / scale, rtol=1e-9
+    )
+    assert np.abs(slope[is_zero]).max() <= 1.0 / scale
+
+
 def test_moments_alone_give_the_mode(tmp_path):
     X, y = wide(80, 40)
     model = pr.Model.from_arrays(X, y, prior=Laplace(0.05))

@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from probreg.inference.base import Array
-from probreg.inference.modes.maximise import newton_step
-from probreg.model.model import LocalModel
 from probreg.priors.group_laplace import least_with_norm
 
 
@@ -252,14 +251,19 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
             H = H + curvature
         if not np.isfinite(H).all():  # close to a cusp
             return x
-        step, is_convex = newton_step(LocalModel(np.nan, -gradient, H))
-        if not is_convex:
+        step = _solve_scaled(H, -gradient)
+        reach = 1.0
+        if step is None:
+            step, reach = _degenerate(H, -gradient)
+        if step is None:
             return x
         room = np.where(corners[free], (center - x)[free], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             # x_j + t step_j meets its kink at t = (center_j - x_j) / step_j.
             until = np.where(room * step > 0, room / step, np.inf)
-        longest = min(1.0, float(until.min(initial=np.inf)))
+        longest = min(reach, float(until.min(initial=np.inf)))
+        if not np.isfinite(longest):
+            return x
         # a step to the first corner always decreases the objective, except under norms of groups
         halvings = 20 if penalty.groups else 1
         for t in longest * 0.5 ** np.arange(halvings):
@@ -284,3 +288,39 @@ def _lower(G: Array, c: Array, penalty: KinkedPenalty, x: Array, new: Array) -> 
     # difference of large numbers.
     rise = step @ (G @ (x + 0.5 * step) - c) + penalty.value(new) - penalty.value(x)
     return bool(rise <= 1e-12 * (1.0 + abs(penalty.value(x)) + abs(c @ x)))
+
+
+def _solve_scaled(H: Array, b: Array) -> Array | None:
+    """Return H^-1 b with rows scaled to unit diagonal, or None if H is not safely
+    positive definite."""
+    diagonal = np.diagonal(H)
+    if not len(H) or not (diagonal > 0).all():
+        return None
+    d = np.sqrt(diagonal)
+    try:
+        factor = cho_factor(H / np.outer(d, d), check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    if np.diagonal(factor[0]).min() < 1e-7:
+        return None
+    return cho_solve(factor, b / d, check_finite=False) / d
+
+
+def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
+    """Return a step for a singular H, and its maximal length.
+
+    The step is a direction in the null space of H along which the objective decreases
+    up to the next kink, or leads to the nearest minimiser. None for an indefinite H.
+    """
+    # eigenvectors of more than 600 coordinates take longer than descent
+    if not 0 < len(H) <= 600 or not (np.diagonal(H) > 0).all():
+        return None, 0.0
+    d = np.sqrt(np.diagonal(H))
+    value, vector = np.linalg.eigh(H / np.outer(d, d))
+    if value[0] < -1e-10 * value[-1]:
+        return None, 0.0
+    resolved = value > 1e-11 * value[-1]
+    components = vector.T @ (b / d)
+    if np.abs(components[~resolved]).max(initial=0.0) > 1e-9 * np.abs(b / d).max():
+        return vector[:, ~resolved] @ components[~resolved] / d, np.inf
+    return vector[:, resolved] @ (components[resolved] / value[resolved]) / d, 1.0
