@@ -152,7 +152,7 @@ class Registry[T](Mapping[str, type[T]]):
             ) from None
 
     def _setting(self, node: ast.expr, options: Any, text: str) -> Any:
-        """Return the value of a field with these options; the class checks words that are none of them."""
+        """Return the value of a field with these options. Other words stay text if an option is text, for the check of the class."""
         word = ast.unparse(node).strip("'\"")
         if (str, word) in options:
             return word

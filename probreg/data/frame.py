@@ -147,8 +147,8 @@ class Frame:
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed
         )
 
-    def among_raw(self, p: int, columns: Array) -> "Frame":
-        """Return the frame of p columns that are unchanged except `columns`, which have this frame."""
+    def embed(self, p: int, columns: Array) -> "Frame":
+        """Return the frame of p columns in which `columns` have this frame and the others are unchanged."""
         shift, scale = np.zeros(p), np.ones(p)
         shift[columns], scale[columns] = self.shift, self.scale
         intercept = self.intercept

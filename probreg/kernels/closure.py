@@ -67,7 +67,7 @@ class Combination(Composite):
         return np.asarray(reduce(self.operation, values))
 
     def __repr__(self) -> str:
-        return self.symbol.join(map(_in_brackets, self.parts))
+        return self.symbol.join(map(_format_part, self.parts))
 
 
 @KERNELS.register
@@ -199,7 +199,7 @@ class Scaled(Composite):
         return None if densities is None else self.variance * densities
 
     def __repr__(self) -> str:
-        return f"{self.variance:g} * {_in_brackets(self.parts[0])}"
+        return f"{self.variance:g} * {_format_part(self.parts[0])}"
 
 
 @KERNELS.register
@@ -285,6 +285,6 @@ class OnColumns(Composite):
         return f"{inner}.on({', '.join(map(repr, self.columns))})"
 
 
-def _in_brackets(part: CovarianceFunction) -> str:
-    """Return a factor as text: a sum in brackets."""
+def _format_part(part: CovarianceFunction) -> str:
+    """Return a part of a product or sum as text, a sum in brackets."""
     return f"({part})" if isinstance(part, Sum) else repr(part)

@@ -113,8 +113,8 @@ def coverage(
     truth : Fit, array (p,) or (p, m), or Truth
         A Fit (its estimate), or coefficients, with nuisance parameters as in `Truth([0.0, 1.0], {"sigma": 0.5})`.
     kinds : iterable of str, optional
-        As in `interval_panel`; by default t (or wald), HC3, profile and score. eti and hdi are of the method
-        `posterior`.
+        As in `interval_panel`; by default t (or wald), HC3, profile and score. Fits for eti and hdi use the
+        method `posterior`.
     reps : int
         Number of data sets.
     n : int, optional

@@ -126,14 +126,14 @@ def columns_by_term(design: Design) -> dict[str, tuple[int, ...]]:
     >>> columns_by_term(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
-    written = [
+    written_terms = [
         [f"{prefix}{first}", *others]
-        for prefix, (first, *others) in _factors_written(design)
+        for prefix, (first, *others) in _written_terms(design)
     ]
     term_names = {c: term.name for term in design.recipe.terms for c in term.columns}
     places = dict[str, list[int]]()
     for j, column in enumerate(design.columns):
-        name = term_names.get(column) or _term_of(column, written)
+        name = term_names.get(column) or _term_of(column, written_terms)
         places.setdefault(name, []).append(j)
     return {name: tuple(columns) for name, columns in places.items()}
 
@@ -142,11 +142,11 @@ def factors_by_term(design: Design) -> dict[str, frozenset[str]]:
     """Return the factors of each written term of the formula, each with the prefix of its parameter."""
     return {
         f"{prefix}{':'.join(factors)}": frozenset(prefix + name for name in factors)
-        for prefix, factors in _factors_written(design)
+        for prefix, factors in _written_terms(design)
     }
 
 
-def _factors_written(design: Design) -> Iterator[tuple[str, list[str]]]:
+def _written_terms(design: Design) -> Iterator[tuple[str, list[str]]]:
     """Yield the prefix of the parameter and the names of the factors of each written term."""
     if isinstance(design.recipe, Recipe):
         for prefix, part in design.recipe.by_prefix.items():

@@ -255,7 +255,7 @@ class ArrowLayout:
     def frame_of_all(self) -> Frame:
         """The frame of all columns: columns that are not flat are raw."""
         flat = np.array(self.flat, dtype=np.intp)
-        return self.frame.among_raw(self.model.shape[0], flat)
+        return self.frame.embed(self.model.shape[0], flat)
 
     def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
         """Return columns a (G, K m, s) and c (r m, s) as vec beta (p m, s), without

@@ -176,7 +176,7 @@ def level_rows(model: Model) -> LevelRows | None:
         lead,
         border,
         S,
-        head_frame.among_raw(len(design.columns), head),
+        head_frame.embed(len(design.columns), head),
         prior,
     )
 
