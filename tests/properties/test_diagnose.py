@@ -914,3 +914,17 @@ def test_zeros_of_poisson_rows_with_an_intercept_have_the_closed_score_test():
     p0 = np.exp(-mu)
     z = ((y == 0).sum() - n * p0) / np.sqrt(n * p0 * (1.0 - p0 - mu * p0))
     assert finding.statistic == pytest.approx(z, rel=1e-8)
+
+
+def test_an_outlier_of_counts_by_class_has_the_binomial_probability_of_its_class():
+    rng = np.random.default_rng(1)
+    n, trials = 30, 10
+    Y = rng.multinomial(trials, [0.3, 0.3, 0.4], n).astype(float)
+    Y[4] = [0.0, 9.0, 1.0]
+    model = pr.Model.from_arrays(rng.normal(size=(n, 1)), Y, likelihood="multinomial")
+    fit = pr.fit(model)
+    (finding,) = pr.diagnose(fit)["outliers"]
+    law = stats.binom(trials, fit.fitted.values)
+    tail = np.minimum(law.cdf(Y), law.sf(Y - 1.0)).min()
+    # of 2 tails, 3 classes and n rows
+    assert finding.p_value == pytest.approx(2.0 * 3.0 * n * tail, rel=1e-10)
