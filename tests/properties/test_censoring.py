@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.comparison.interval_panel import coverage
+from probreg.diagnostics.bias_variance import bias_variance
 from probreg.likelihoods import Censored, Exponential, Truncated
 
 from .cases import SIGMA, slope
@@ -322,3 +324,20 @@ def test_simulated_rows_are_censored_in_the_interval_of_their_row(base):
     share = is_censored.reshape(-1, n).mean(1)
     # of 12 shares
     assert (np.abs(share - mass) <= 4.5 * error).all()
+
+
+def test_simulated_data_sets_keep_the_limits_of_their_rows():
+    """Nearly all times are beyond limits of 1e-9, so that the slope of the replicates does not exist."""
+    x = np.linspace(-1.0, 1.0, 20)
+    data = {"x": x, "t": np.full(20, 1e-9), "event": np.arange(20) == 0}
+    prior = {"Intercept": pr.Normal(0.1), "x": pr.Normal(0.1)}
+    model = pr.Model.from_formula(
+        "cens(t, event) ~ x", data, likelihood="exponential", prior=prior
+    )
+    drawn = pr.simulate(model, np.random.default_rng(0)).model.design.observed
+    assert model.likelihood.is_censored(drawn).tolist() == (x > -1.0).tolist()
+    flat = model.with_prior(pr.Flat())
+    found = coverage(flat, [0.0, 1.0], kinds=["wald"], reps=3)
+    assert found.failures["wald"] == {"separated": 3}
+    with pytest.raises(pr.NotConverged, match="0 of 3"):
+        bias_variance(flat, pr.Truth([0.0, 1.0]), reps=3, method="newton")
