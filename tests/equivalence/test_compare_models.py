@@ -567,6 +567,18 @@ def test_where_one_step_does_not_hold_every_row_is_refitted():
     assert row_scores.refit_rows(near, refit_all=100).method == "240 refits"
 
 
+def test_a_prior_relative_to_the_rows_is_of_the_rows_that_are_left():
+    """sigma is known and the prior normal, so that no prior but this one has a closed form."""
+    fit = fitted("line", prior=pr.Normal(0.1, scaled=True), aux={"sigma": 0.8})
+    d = fit.model.design
+    expected = []
+    for i in range(d.n):
+        rest = pr.fit(replace(fit.model, design=d.take(np.arange(d.n) != i)))
+        mean = d.X[i] @ rest.solution.beta[:, 0]
+        expected.append(stats.norm.logpdf(d.observed[i], mean, 0.8))
+    np.testing.assert_allclose(leave_one_out(fit).elpd, expected, rtol=1e-6)
+
+
 def test_a_row_without_which_there_is_no_mode_is_named():
     model = many_rows("bernoulli")
     lone = np.zeros((240, 2))
