@@ -253,16 +253,16 @@ class Evidence(Method):
             return inner
         # flat coefficients maximise the likelihood of scales
         beta, scale = problem.surface.estimate(theta)
+        unit = _column_units(problem.model, model)
+        beta = unit[:, None] * beta
         if inner.method == Newton():
             # from another start it may find another mode than that of the evidence
             near = Newton(start=beta)  # type: ignore[arg-type]
             inner = inner._replace(solution=near.solve(inner.model, rng))
         if is_restricted:
             return inner
-        unit = _column_units(problem.model, model)
         if (unit != 1.0).any():
             entries = np.repeat(unit, model.shape[1])[:, None]
-            beta = unit[:, None] * beta
             scale = DenseCovariance.of_raw_root(
                 model.design.frame, model.shape[1], entries * scale.raw_root()
             )
