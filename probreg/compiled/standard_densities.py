@@ -41,7 +41,7 @@ class StandardStudent:
         """g = (nu + 1) r / (nu + r^2) and h = dg/dr, negative beyond r^2 = nu."""
         nu = self.nu
         d = nu + r * r
-        return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
+        return (nu + 1) * r / d, (nu + 1) / d * (nu - r * r) / d
 
     def standard_cdf(self, r: Any) -> Any:
         return stdtr(self.nu, r)

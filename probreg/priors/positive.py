@@ -23,7 +23,7 @@ from probreg.arguments.scalars import (
 from probreg.compiled.standard_densities import StandardNormal, StandardStudent
 from probreg.errors import DataError
 from probreg.registry import Registry
-from probreg.special import LOG_2PI, betaln, gammaln
+from probreg.special import LOG_2PI, betaln, expit, gammaln
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
@@ -392,9 +392,11 @@ class BetaPrimeDensity(AuxPrior):
 
     def slopes(self, v: float) -> tuple[float, float]:
         # Over u = log v, with R = w/(1 + w) and dR/du = 2 R (1 - R): 2 a - 2 (a + b) R.
-        share = 1.0 / (1.0 + (self.scale / v) ** 2)  # R
+        log_w = 2.0 * np.log(v / self.scale)
+        share = float(expit(log_w))  # R
         total = self.a + self.b
-        return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
+        curvature = -4.0 * total * share * float(expit(-log_w))
+        return 2.0 * (self.a - total * share), curvature
 
 
 @AUX_PRIORS.register

@@ -12,6 +12,7 @@ from probreg.priors import (
     AUX_PRIORS,
     PRIORS,
     R2,
+    BetaPrime,
     Covariance,
     Flat,
     GaussianPrior,
@@ -24,6 +25,7 @@ from probreg.priors import (
     Prior,
     joint,
 )
+from probreg.priors.correlations import PartialCorrelation
 
 from .cases import (
     AUX_CASES,
@@ -765,6 +767,18 @@ def test_slopes_are_those_of_the_density_of_log_v(prior):
         assert first == pytest.approx(float(slope(log_p)), rel=1e-7, abs=1e-9)
         numeric = slope(lambda t, v=v: prior.slopes(v * float(np.exp(t)))[0])
         assert second == pytest.approx(float(numeric), rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "prior", [PartialCorrelation(2.5), BetaPrime(0.5, 1.5), pr.priors.HalfCauchy(2.0)]
+)
+def test_far_slopes_are_the_powers_of_the_density(prior):
+    """p(v) v is a power of v at both ends, so that its second derivative over log v is 0."""
+    for v in (1e-200, 1e-100, 1e100):
+        first, second = prior.slopes(v)
+        change = np.diff(prior.log_prob(v * np.array([0.1, 10.0]))) / np.log(100.0)
+        assert first == pytest.approx(change.item() + 1.0, rel=1e-9)
+        assert second == pytest.approx(0.0, abs=1e-9)
 
 
 @proper_scales
