@@ -86,6 +86,8 @@ html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_use_index = False  # the search finds every name
+html_domain_indices = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "probreg"},

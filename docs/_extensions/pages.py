@@ -5,7 +5,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-LEFT_OUT = {"genindex.html", "search.html", "py-modindex.html"}
+LEFT_OUT = {"search.html"}
 
 
 class Article(HTMLParser):
@@ -32,26 +32,32 @@ def words(path: Path) -> int:
     return len(re.findall(r"\w+", " ".join(article.text)))
 
 
-def counts(site: Path) -> dict[str, int]:
+def count_words(site: Path) -> dict[str, int]:
     """Words of each page by its address within the site."""
-    found = sorted(
-        p
-        for p in site.rglob("*.html")
-        if not {"_static", "_images"} & set(p.relative_to(site).parts)
+    pages = sorted(
+        page
+        for page in site.rglob("*.html")
+        if not {"_static", "_images"} & set(page.relative_to(site).parts)
     )
     return {
-        p.relative_to(site).as_posix(): words(p)
-        for p in found
-        if p.name not in LEFT_OUT
+        page.relative_to(site).as_posix(): words(page)
+        for page in pages
+        if page.name not in LEFT_OUT
     }
 
 
 if __name__ == "__main__":
-    each = counts(Path(sys.argv[1]))
-    rooms: dict[str, list[int]] = {}
-    for name, n in each.items():
+    words_by_page = count_words(Path(sys.argv[1]))
+    sections: dict[str, list[int]] = {}
+    for name, n in words_by_page.items():
         sys.stdout.write(f"{n:8,}  {name}\n")
-        rooms.setdefault(name.partition("/")[0] if "/" in name else "", []).append(n)
-    for room, found in rooms.items():
-        sys.stdout.write(f"{sum(found):8,}  {room or 'top'}: {len(found)} pages\n")
-    sys.stdout.write(f"{sum(each.values()):8,}  in {len(each)} pages\n")
+        sections.setdefault(name.rpartition("/")[0].partition("/")[0], []).append(n)
+    for section, numbers in sections.items():
+        sys.stdout.write(
+            f"{sum(numbers):8,}  {section or 'top'}: {len(numbers)} pages\n"
+        )
+    total = sum(words_by_page.values())
+    in_api = sum(sections.get("api", []))
+    sys.stdout.write(
+        f"{total:8,}  in {len(words_by_page)} pages, {total - in_api:,} without the API\n"
+    )
