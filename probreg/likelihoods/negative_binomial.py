@@ -259,7 +259,13 @@ class NegativeBinomial(CountLikelihood):
         V = self.variance(mu, **aux)  # type: ignore[operator]
         return 6.0 * self._quadratic(mu, aux)["alpha"] + 1.0 / V
 
-    score = SmoothLikelihood.score
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if self.is_linear:
+            return SmoothLikelihood.score(self, y, eta, **aux)
+        r = _inverse_dispersion(aux)
+        q = expit(self.log_mean(eta) - np.log(r))
+        over_log_mu = y * (1.0 - q) - r * q
+        return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         if not self.is_linear:
