@@ -8,7 +8,7 @@ try:
     import sklearn as sklearn
 except ImportError as error:
     raise ImportError(
-        "probreg.sklearn needs scikit-learn: pip install 'probreg[sklearn]'"
+        "probreg.sklearn needs scikit-learn: pip install scikit-learn"
     ) from error
 
 from probreg.sklearn.classifier import Classifier

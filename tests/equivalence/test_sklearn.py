@@ -399,6 +399,6 @@ def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(
         ImportError,
-        match=r"^probreg.sklearn needs scikit-learn: pip install 'probreg\[sklearn\]'$",
+        match=r"^probreg.sklearn needs scikit-learn: pip install scikit-learn$",
     ):
         importlib.import_module("probreg.sklearn")

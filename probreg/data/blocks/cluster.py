@@ -73,7 +73,7 @@ def dask() -> Any:
         import dask
     except ImportError:
         raise Incompatible(
-            "rows on a cluster need dask, which is not installed: pip install 'probreg[dask]' (files on this machine are "
+            "rows on a cluster need dask, which is not installed: pip install 'dask[dataframe]' distributed (files on this machine are "
             "read without it by Model.from_parquet)"
         ) from None
     return dask
