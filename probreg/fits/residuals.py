@@ -244,8 +244,8 @@ def _pearson(fit: Fitted) -> ResidualKind:
         variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
         if variance is None or not np.isfinite(variance).all():
             raise Incompatible(
-                f"Pearson residuals need a finite variance of the response, which {likelihood.named} likelihood does not have at these "
-                "estimates: use 'quantile' residuals"
+                f"Pearson residuals need the variance of the response, and {likelihood.named} likelihood has no formula for it, or it is "
+                "infinite at these estimates: use 'quantile' residuals"
             )
         return ResidualKind(_response_residuals(fit).values / np.sqrt(variance))
     return ResidualKind(standardised_scores(fit).u[:, 0])
