@@ -167,5 +167,5 @@ def test_pearson_residuals_need_a_finite_variance():
     model = pr.Model.from_formula(formula, table, likelihood="log_logistic")
     fit = pr.fit(model)
     assert fit.aux["scale"] > 0.5  # an infinite variance
-    with pytest.raises(pr.Incompatible, match="infinite[^:]*: use 'quantile'"):
+    with pytest.raises(pr.Incompatible, match=r"infinite[^:]*: use 'quantile'"):
         fit.residuals("pearson")
