@@ -156,6 +156,12 @@ def test_names_in_a_sum_tell_its_parts_apart():
 
 
 @every
+def test_a_function_prints_the_expression_that_returns_it(k):
+    names = {cls.__name__: cls for cls in KERNELS.values()}
+    assert eval(repr(k), names) == k
+
+
+@every
 def test_a_specification_is_names_and_numbers_and_comes_back(k):
     import json
 
