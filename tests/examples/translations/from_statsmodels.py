@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from statsmodels.discrete.truncated_model import TruncatedLFPoisson
+from statsmodels.othermod.betareg import BetaModel
 
 import probreg as pr
 
@@ -49,6 +51,14 @@ measures, influence = pr.influence_measures(ours), theirs.get_influence()
 assert np.allclose(measures["cook"], influence.cooks_distance[0])
 assert np.allclose(measures["studentised"], influence.resid_studentized_external)
 
+pearson = ours.residuals("pearson") * np.sqrt(17 / 21)  # of n and of n - k
+assert np.allclose(pearson, theirs.resid_pearson)
+f = "body_mass_g ~ species * sex + flipper_length_mm"
+type2 = sm.stats.anova_lm(smf.ols(f, birds).fit(), typ=2)
+terms = pr.anova(pr.ols(f, birds))
+rows = ["species", "sex", "flipper_length_mm", "species:sex"]
+assert np.allclose(terms.loc[rows, "statistic"], type2.loc[rows, "F"])
+
 w = np.arange(1, 22) / 10
 weighted = smf.wls("stack_loss ~ air_flow", plant, weights=w).fit()
 precise = pr.ols("stack_loss ~ air_flow", plant, weights=pr.weights.precision(w))
@@ -65,6 +75,41 @@ effect, margins = pr.slopes(fit, average_over="sample").table, logit.get_margeff
 assert np.allclose(
     effect[["estimate", "std_error"]], [[margins.margeff[0], margins.margeff_se[0]]]
 )
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=400)
+Z = sm.add_constant(x)
+mean = np.exp(0.5 + 0.4 * x)
+counts = rng.poisson(mean)
+others = {
+    "trunc": (TruncatedLFPoisson(counts[counts > 0], Z[counts > 0]), "poisson"),
+    "log link": (
+        sm.GLM(
+            mean + rng.normal(size=400),
+            Z,
+            sm.families.Gaussian(sm.families.links.Log()),
+        ),
+        pr.Gaussian(link="log"),
+    ),
+    "gamma": (
+        sm.GLM(
+            rng.gamma(2.0, mean / 2.0), Z, sm.families.Gamma(sm.families.links.Log())
+        ),
+        "gamma",
+    ),
+    "beta": (BetaModel(rng.beta(2.0, mean), Z), "beta"),
+    "zeros": (
+        sm.ZeroInflatedPoisson(counts * (rng.random(400) < 0.7), Z),
+        "zero_inflated(poisson)",
+    ),
+}
+for name, (peer, likelihood) in others.items():
+    table = {"y": peer.endog, "x": peer.exog[:, 1]}
+    left = "trunc(y, lower=1)" if name == "trunc" else "y"
+    here = pr.fit(pr.Model.from_formula(f"{left} ~ x", table, likelihood=likelihood))
+    settings = {} if isinstance(peer, sm.GLM) else {"disp": 0, "maxiter": 200}
+    there = dict(zip(peer.exog_names, peer.fit(**settings).params, strict=False))
+    assert np.allclose(here.coef, [there["const"], there["x1"]], atol=1e-3), name
 
 codes = birds["species"].astype("category").cat.codes
 mnlogit = sm.MNLogit(codes, sm.add_constant(birds[["body_mass_g"]])).fit(disp=0)
