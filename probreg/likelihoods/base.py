@@ -73,7 +73,7 @@ LikelihoodName = Annotated[
 
 Array = np.ndarray
 Shape = tuple[int, ...]
-Values = Mapping[str, Any]  # of nuisance parameters, by name
+AuxValues = Mapping[str, Any]  # nuisance parameters by name
 Level = str | int | float | bool
 Levels = tuple[Level, ...]
 Start = tuple[Array, dict[str, float]]  # eta (n, m) and nuisance parameters
@@ -357,9 +357,7 @@ class Likelihood(ABC):
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         """Draws of y, shape (..., n)."""
 
-    def sample_like(
-        self, y: Array, rng: np.random.Generator, eta: Array, **aux: Any
-    ) -> Array:
+    def sample_like(self, y: Array, rng: Generator, eta: Array, **aux: Any) -> Array:
         """Draws of a response at the rows of y, with its trials, and censored where a draw lies in the interval of its row."""
         return self.sample(rng, eta, **aux, **self.given(y))
 
@@ -375,7 +373,7 @@ class Likelihood(ABC):
         """Return the observed value of the variable of `pymc`."""
         return self.drawn(y)
 
-    def noise(self, aux: Values, default: Any = 1.0) -> Any:
+    def noise(self, aux: AuxValues, default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         return aux.get(self.noise_scale or "", default)
 
@@ -401,7 +399,7 @@ class Likelihood(ABC):
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""
         return 1.0
 
-    def at_rows(self, aux: Values, precision: Array | None) -> dict[str, Any]:
+    def at_rows(self, aux: AuxValues, precision: Array | None) -> dict[str, Any]:
         """The nuisance parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
         if precision is None or self.noise_scale is None:
             return dict(aux)
@@ -436,7 +434,7 @@ class UnivariateLikelihood(Likelihood):
         raise NotImplementedError
 
     def custom_density(
-        self, eta: Any, aux: Values, signature: str | None = None
+        self, eta: Any, aux: AuxValues, signature: str | None = None
     ) -> PymcVariable:
         """Return a variable of PyMC with the density `symbolic_log_prob` and the draws of `sample`."""
 
@@ -482,7 +480,7 @@ class DifferentiableLikelihood(Likelihood):
         unknown: tuple[str, ...],
         y: Array,
         eta: Array,
-        aux: Mapping[str, Any],
+        aux: AuxValues,
         precision: Array | None,
     ) -> ValueGradHessian:
         """`value_grad_hessian` of rows with precisions, over eta and the logs of the nuisance parameters `unknown`."""
@@ -592,7 +590,7 @@ class SmoothLikelihood(DifferentiableLikelihood):
 def line_and_slopes(
     line: Callable[..., Array],
     eta: Array,
-    aux: Values,
+    aux: AuxValues,
     nuisance: tuple[str, ...],
 ) -> LineAndSlopes:
     """Return line(eta, **aux) (..., n, 1), and its slopes over eta and the log of each nuisance parameter, as `link_mean_and_slope`.
@@ -627,7 +625,7 @@ def symmetric_pairs(first: Array, cross: Array, second: Array) -> Array:
 
 
 def flatten_rows(
-    eta: Array, values: Values, *shapes: Shape
+    eta: Array, values: AuxValues, *shapes: Shape
 ) -> tuple[Shape, Array, dict[str, Any]]:
     """Return the common shape (..., n), and predictors (N, m) and values (N,) of all of its rows and draws."""
     m = eta.shape[-1]
@@ -770,7 +768,7 @@ class OfTrials(OfClasses):
         """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
 
 
-def require_trials(kind: str, known: Values) -> Any:
+def require_trials(kind: str, known: AuxValues) -> Any:
     """Return the trials of rows without a response; raise DataError if they are missing, because one trial is no default."""
     if "trials" not in known:
         raise DataError(
@@ -884,7 +882,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
             self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
         )
 
-    def _natural(self, eta: Array, aux: Values) -> tuple[Any, Any]:
+    def _natural(self, eta: Array, aux: AuxValues) -> tuple[Any, Any]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta; 1 and 0 for the canonical link."""
         if self.canonical:
             return 1.0, 0.0

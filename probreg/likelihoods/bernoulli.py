@@ -5,16 +5,13 @@ from math import exp, log1p
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     Level,
     Levels,
     Likelihood,

@@ -5,22 +5,19 @@ from math import exp, log, log1p
 from typing import Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
+    AuxValues,
     PymcVariable,
     SmoothLikelihood,
     Start,
     UnivariateLikelihood,
     ValueGradHessian,
-    Values,
     symmetric_pairs,
 )
 from probreg.likelihoods.gamma import log_gamma_terms
@@ -150,7 +147,7 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     def tails(self) -> Tails:
         return TAILS[self.link]
 
-    def _shapes(self, eta: Array, aux: Values) -> tuple[Array, Array]:
+    def _shapes(self, eta: Array, aux: AuxValues) -> tuple[Array, Array]:
         return shapes_of_beta(self.tails, eta, aux["phi"])
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -6,6 +6,7 @@ from math import exp
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.compiled.density import (
     CompiledDensity,
@@ -18,7 +19,6 @@ from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     DifferentiableLikelihood,
-    Generator,
     Level,
     Levels,
     PymcVariable,

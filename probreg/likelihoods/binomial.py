@@ -5,17 +5,14 @@ from math import exp, log1p
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     Level,
     Levels,
     OfTrials,

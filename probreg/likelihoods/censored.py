@@ -7,6 +7,7 @@ from math import exp, expm1, inf, log
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Bound
@@ -21,7 +22,6 @@ from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     ExponentialFamily,
-    Generator,
     IntervalLikelihood,
     Level,
     Levels,
@@ -371,9 +371,7 @@ class Censored(OfBase, MayDiverge):
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return self.join(self.base.sample(rng, eta, **aux))
 
-    def sample_like(
-        self, y: Array, rng: np.random.Generator, eta: Array, **aux: Any
-    ) -> Array:
+    def sample_like(self, y: Array, rng: Generator, eta: Array, **aux: Any) -> Array:
         drawn = self.sample(rng, eta, **aux)
         inside = (y[:, :1] < drawn) & (drawn <= y[:, 1:])
         return np.where(inside, y, drawn)

@@ -14,6 +14,7 @@ from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     Array,
+    AuxValues,
     Likelihood,
     LineAndSlopes,
     OfClasses,
@@ -23,7 +24,6 @@ from probreg.likelihoods.base import (
     SmoothLikelihood,
     Start,
     ValueGradHessian,
-    Values,
     from_base,
 )
 from probreg.likelihoods.ordinal import Ordinal
@@ -151,7 +151,9 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
 
     at_rows = from_base()
 
-    def split_predictors(self, eta: Array, aux: Values) -> tuple[Array, dict[str, Any]]:
+    def split_predictors(
+        self, eta: Array, aux: AuxValues
+    ) -> tuple[Array, dict[str, Any]]:
         """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
         with np.errstate(over="ignore"):
             values = {
@@ -268,7 +270,9 @@ class OrdinalOfScale(Distributional, OfClasses):
     def compiled_density(self) -> None:  # type: ignore[override]
         return None
 
-    def split_predictors(self, eta: Array, aux: Values) -> tuple[Array, dict[str, Any]]:
+    def split_predictors(
+        self, eta: Array, aux: AuxValues
+    ) -> tuple[Array, dict[str, Any]]:
         with np.errstate(over="ignore"):
             precision = np.exp(-eta[..., 1])
         gaps = {a: aux[a] * precision for a in self.nuisance}

@@ -6,15 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy import log, log1p, sqrt  # of numbers and arrays
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     PymcVariable,
 )
 from probreg.likelihoods.links import INVERSE, LOG

@@ -6,17 +6,14 @@ from math import exp
 from typing import Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.compiled.standard_densities import StandardNormal
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     ExponentialFamily,
-    Generator,
     PymcVariable,
     Start,
     ValueGradHessian,

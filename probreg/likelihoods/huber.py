@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     Shape,
 )
 from probreg.likelihoods.location_scale import (

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy import log  # of numbers and arrays
+from numpy.random import Generator
 
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     Array,
-    Generator,
+    AuxValues,
     IntervalLikelihood,
     LineAndSlopes,
     PymcVariable,
@@ -18,7 +19,6 @@ from probreg.likelihoods.base import (
     Start,
     UnivariateLikelihood,
     ValueGradHessian,
-    Values,
     symmetric_pairs,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
@@ -141,7 +141,7 @@ class StandardDensity(IntervalLikelihood):
     def standard_information(self) -> float:
         """E[g^2], the Fisher information about the location at a scale of 1."""
 
-    def at_shape(self, aux: Values) -> Self:
+    def at_shape(self, aux: AuxValues) -> Self:
         """Return the family with the shape of f among the nuisance parameters; itself if f has no unknown shape."""
         return self
 
@@ -153,11 +153,11 @@ class StandardDensity(IntervalLikelihood):
         """log v'(y)."""
         return 0.0
 
-    def scale(self, aux: Values) -> Any:
+    def scale(self, aux: AuxValues) -> Any:
         """s among the nuisance parameters; 1 for a family without one."""
         return aux[self.nuisance[0]] if self.nuisance else 1.0
 
-    def residual(self, y: Array, eta: Array, aux: Values) -> Array:
+    def residual(self, y: Array, eta: Array, aux: AuxValues) -> Array:
         """r = (v(y) - eta) / s."""
         return (self.transform(y) - eta[..., 0]) / self.scale(aux)
 

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     Level,
     Levels,
     OfTrials,

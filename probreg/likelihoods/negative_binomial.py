@@ -6,17 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy import log, log1p  # of numbers and arrays
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
     DifferentiableLikelihood,
-    Generator,
     PymcVariable,
     SmoothLikelihood,
     ValueGradHessian,

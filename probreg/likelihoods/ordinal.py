@@ -5,6 +5,7 @@ from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.arrays import OrderedLevels
 from probreg.compiled.density import CompiledDensity, keep_values, with_functions
@@ -13,7 +14,6 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
-    Generator,
     Level,
     Levels,
     MayDiverge,

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Fraction, NonNegative
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     ProximalLikelihood,
     PymcVariable,
     ValueGradHessian,

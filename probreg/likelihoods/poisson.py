@@ -5,15 +5,12 @@ from math import exp
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     PymcVariable,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Number
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
     Shape,
     ValueGradHessian,
 )

@@ -8,18 +8,15 @@ import numpy as np
 from numpy import log, log1p  # of numbers and arrays
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import (
-    CompiledDensity,
-    Row,
-)
+from probreg.compiled.density import CompiledDensity, Row
 from probreg.compiled.standard_densities import StandardStudent
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    AuxValues,
     PymcVariable,
     Start,
     ValueGradHessian,
-    Values,
 )
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
@@ -114,7 +111,7 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
         shape = "nu" if self.nu is None else f"{self.nu:g}"
         return f"the centre of {response}, with Student-t noise ({shape} degrees of freedom) of scale sigma"
 
-    def at_shape(self, aux: Values) -> Self:
+    def at_shape(self, aux: AuxValues) -> Self:
         if self.nu is not None:
             return self
         known = copy(self)

@@ -96,7 +96,7 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
 
 
 def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
-    """`interval` of the logistic distribution: F(b) - F(a) = F(b) (1 - F(a)) (1 - exp(a - b)), with one logarithm."""
+    """`interval` of the logistic distribution, with one logarithm: F(b) - F(a) = F(b) (1 - F(a)) (1 - exp(a - b))."""
     below = exp(-abs(a))
     above = exp(-abs(b))
     gap = -expm1(a - b)
@@ -139,13 +139,13 @@ class Tails(NamedTuple):
 
     # log p, p' / p, log q and p' / q of a number, for compiled code
     compiled: Callable[[float], Four] | None = None
-    # `interval` in closed form
-    closed: Callable[[float, float], tuple[float, float, float]] | None = None
+    # `interval` in closed form, if there is one
+    interval: Callable[[float, float], tuple[float, float, float]] | None = None
 
     @property
     def compiled_interval(self) -> Callable[..., Any]:
         """The function `interval` of this distribution, for compiled code."""
-        return self.closed or with_functions(interval, {"tails": self.compiled})
+        return self.interval or with_functions(interval, {"tails": self.compiled})
 
     def q(self, e: Array) -> Array:
         """1 - p."""

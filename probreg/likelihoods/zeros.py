@@ -10,13 +10,14 @@ from math import exp, log
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    Generator,
+    AuxValues,
     IntervalLikelihood,
     Likelihood,
     LineAndSlopes,
@@ -26,7 +27,6 @@ from probreg.likelihoods.base import (
     Reported,
     Start,
     ValueGradHessian,
-    Values,
     flatten_rows,
     line_and_slopes,
 )
@@ -135,15 +135,15 @@ class ZeroMixture(OfBase, MayDiverge):
         """The distribution of counts that are no extra zeros."""
         return self.family
 
-    def log_zero(self, eta: Array, values: Values) -> Array:
+    def log_zero(self, eta: Array, values: AuxValues) -> Array:
         """F0 = log P(part = 0)."""
         return self.base.log_prob(np.zeros(eta.shape[-2:-1]), eta, **values)
 
-    def log_kept(self, eta: Array, values: Values) -> Any:
+    def log_kept(self, eta: Array, values: AuxValues) -> Any:
         """log P(a count of the base is one of `part`)."""
         return 0.0
 
-    def draw_part(self, rng: Generator, eta: Array, values: Values) -> Array:
+    def draw_part(self, rng: Generator, eta: Array, values: AuxValues) -> Array:
         return self.part.sample(rng, eta, **values)
 
     @property
@@ -229,7 +229,7 @@ class ZeroMixture(OfBase, MayDiverge):
         H[:, 1, 1] += expit(u) * expit(-u)
         return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
-    def _scale(self, eta: Array, u: Array, values: Values) -> Array:
+    def _scale(self, eta: Array, u: Array, values: AuxValues) -> Array:
         """K = (1 + w) / P(a count of the base is kept): E f(y) = E f(base count) / K for f(0) = 0."""
         return np.exp(np.logaddexp(0.0, u) + self.log_kept(eta, values))
 
@@ -374,16 +374,16 @@ class Hurdle(ZeroMixture):
     def part(self) -> Truncated:
         return Truncated(self.base, lower=self.first)
 
-    def log_zero(self, eta: Array, values: Values) -> Array:
+    def log_zero(self, eta: Array, values: AuxValues) -> Array:
         return np.full(eta.shape[:-1], -np.inf)
 
-    def log_kept(self, eta: Array, values: Values) -> Array:
+    def log_kept(self, eta: Array, values: AuxValues) -> Array:
         return self.family.log_interval(np.zeros(1), np.full(1, np.inf), eta, **values)
 
     def lost_share(self, F0: Array, u: Array) -> Array:
         return 1.0 / np.expm1(-F0)
 
-    def draw_part(self, rng: Generator, eta: Array, values: Values) -> Array:
+    def draw_part(self, rng: Generator, eta: Array, values: AuxValues) -> Array:
         y = np.zeros(len(eta))
         zeros = np.arange(len(eta))
 
@@ -409,6 +409,6 @@ def _log(odds: Any) -> Array:
         return np.log(odds)
 
 
-def _split(aux: Values) -> tuple[Array, dict[str, Any]]:
+def _split(aux: AuxValues) -> tuple[Array, dict[str, Any]]:
     """The log odds of an extra zero, and the nuisance parameters of the base."""
     return _log(aux["zero_odds"]), {a: v for a, v in aux.items() if a != "zero_odds"}

@@ -66,6 +66,8 @@ def test_a_mixed_model_has_satterthwaites_degrees_of_freedom():
     """lmerTest: F(1, 17) = 45.853 for days in the study of sleep deprivation."""
     table = pr.load_dataset("sleepstudy")
     fit = pr.fit(pr.Model.from_formula("reaction ~ days + (days | subject)", table))
+    with pytest.raises(pr.Incompatible, match="no likelihood ratio"):
+        pr.anova(fit, "lr")
     (row,) = pr.anova(fit).itertuples()
     assert row.statistic == pytest.approx(45.853, abs=2e-3)
     assert row.df_resid == pytest.approx(17.0, abs=1e-3)

@@ -10,7 +10,7 @@ from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, Test, over_own
 from probreg.comparison.hypotheses.scales import of_scale, parse_scale_test
 from probreg.data.formula.functions import functions_called, term_functions
-from probreg.data.formula.variables import columns_by_term
+from probreg.data.formula.variables import coefficients_by_term
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -170,17 +170,11 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
     """Parse the restrictions of a text on the coefficients of a fit. Incompatible for restrictions that are not identified, and for
     equalities mixed with inequalities."""
     design = fit.model.design
-    number = {int(j): i for i, j in enumerate(design.ungrouped)}
-    joint_terms = {
-        name: [number[j] for j in columns]
-        for name, columns in columns_by_term(design).items()
-        if number.keys() >= set(columns)
-    }
     read = parse_hypothesis(
         text,
         design.ungrouped_columns,
         fit.model.likelihood.outcomes,
-        terms=joint_terms,
+        terms=coefficients_by_term(design),
         smooth={t.name for t in design.recipe.terms},
     )
     L, _ = matrix(read, len(fit.parameter_names))

@@ -146,7 +146,7 @@ def of_mode(
     c = Combinations.of(fit, read, covariance)
     require_law(c, text)
     estimates = c.table(quantile(prob, c.df))
-    notes = () if fit.model.flat else _describe_scales(c)
+    notes = () if fit.model.flat else describe_scales(c)
     if covariance is not None:
         notes += (f"covariance: {covariance.words.get('kind', 'given')}",)
     if read[0].relation != "=":
@@ -230,7 +230,7 @@ def why_no_likelihood_tests(fit: Fit) -> str | None:
     return without_likelihood(fit.model.design.weight_kind, test_names)
 
 
-def _describe_scales(c: Combinations) -> tuple[str, ...]:
+def describe_scales(c: Combinations) -> tuple[str, ...]:
     """Notes on the tests of a mode under a prior, or at scales found by evidence."""
     if not has_tests_at_found_scales(c.fit, smooths=True) or c.has_prior:
         return (PENALISED,)

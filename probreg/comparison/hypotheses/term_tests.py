@@ -10,12 +10,13 @@ from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.hypotheses.point_estimate import (
     PENALISED,
     Combinations,
+    describe_scales,
     require_law,
     why_no_likelihood_tests,
 )
 from probreg.comparison.hypotheses.restricted import independent, likelihood_tests
 from probreg.comparison.hypotheses.result import Test, over_own
-from probreg.data.formula.variables import columns_by_term, factors_by_term
+from probreg.data.formula.variables import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -109,36 +110,36 @@ def anova(
             "statistic": result.statistic,
             "p_value": result.p,
         }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    columns = ["df", "df_resid", "law", "statistic", "p_value"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def _combinations_of_terms(fit: Fit) -> dict[str, tuple[Array, Array]]:
     """Return the coefficients of each term as combinations L (q, p m) over vec(beta), and those of the terms that contain it."""
     design = fit.model.design
-    number = {int(j): i for i, j in enumerate(design.ungrouped)}
-    size = len(fit.parameter_names)
-    # by column of the design and outcome
-    unit = over_own(fit, np.eye(size)).reshape(len(number), -1, fit.solution.beta.size)
     smooth = {term.name for term in design.recipe.terms}
-    factors = factors_by_term(design)
-    columns = {
-        name: [number[j] for j in places]
-        for name, places in columns_by_term(design).items()
-        if name not in smooth and not design.is_intercept[list(places)].all()
+    is_intercept = design.is_intercept[design.ungrouped]
+    places = {
+        name: columns
+        for name, columns in coefficients_by_term(design).items()
+        if name not in smooth and not is_intercept[columns].all()
     }
+    # by column and outcome
+    unit = over_own(fit, np.eye(len(fit.parameter_names)))
+    unit = unit.reshape(len(design.ungrouped), -1, unit.shape[1])
+    factors = {name: frozenset((name,)) for name in places} | factors_by_term(design)
 
     def combinations(names: list[str]) -> Array:
-        places = [j for name in names for j in columns[name]]
-        return unit[places].reshape(-1, unit.shape[-1])
-
-    def contains(other: str, name: str) -> bool:
-        one = factors.get(name, frozenset((name,)))
-        return one < factors.get(other, frozenset((other,)))
+        columns = [j for name in names for j in places[name]]
+        return unit[columns].reshape(-1, unit.shape[-1])
 
     return {
-        name: (combinations([name]), combinations([k for k in columns if contains(k, name)]))
-        for name in columns
-    }  # fmt: skip
+        name: (
+            combinations([name]),
+            combinations([other for other in places if factors[name] < factors[other]]),
+        )
+        for name in places
+    }
 
 
 def _wald(
@@ -160,8 +161,11 @@ def _wald(
 def _likelihood_ratio(fit: Fit, L: Array, containing: Array) -> Test:
     """Compare the models without the containing terms, with the term and without it."""
     absent = why_no_likelihood_tests(fit)
-    if absent is not None or not fit.model.flat:
-        raise Incompatible(absent or PENALISED)
+    if absent is not None:
+        raise Incompatible(absent)
+    if not fit.model.flat:
+        c = Combinations.at(fit, L, np.zeros(len(L)), None, [])
+        raise Incompatible(describe_scales(c)[-1])
     if not fit.model.design.has_rows:
         raise Incompatible(f"no likelihood ratio: {fit.model.design.rows_absent}")
 

@@ -138,6 +138,16 @@ def columns_by_term(design: Design) -> dict[str, tuple[int, ...]]:
     return {name: tuple(columns) for name, columns in places.items()}
 
 
+def coefficients_by_term(design: Design) -> dict[str, list[int]]:
+    """Return the places of each term of the formula among the columns without random effects, which a fit reports."""
+    place = {int(j): i for i, j in enumerate(design.ungrouped)}
+    return {
+        name: [place[j] for j in columns]
+        for name, columns in columns_by_term(design).items()
+        if place.keys() >= set(columns)
+    }
+
+
 def factors_by_term(design: Design) -> dict[str, frozenset[str]]:
     """Return the factors of each written term of the formula, each with the prefix of its parameter."""
     return {
