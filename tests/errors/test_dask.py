@@ -105,7 +105,7 @@ def test_a_client_is_a_client():
 def test_without_dask_the_error_says_how_to_get_it(monkeypatch):
     frame = dd.from_pandas(clean(), npartitions=2)
     monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(pr.Incompatible, match=r"probreg\[dask\]"):
+    with pytest.raises(pr.Incompatible, match=r"pip install 'dask\[dataframe\]'"):
         pr.Model.from_dask("y ~ x", frame)
 
 
