@@ -133,7 +133,7 @@ def list_datasets() -> Catalogue:
     Examples
     --------
     >>> [card.name for card in list_datasets()]
-    ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'sleepstudy', 'spector', 'stackloss']
+    ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'sleepstudy', 'smokers', 'spector', 'stackloss']
     """
     return Catalogue(describe_dataset(name) for name in _dataset_names())
 
