@@ -47,13 +47,15 @@ OF_MODEL: Mapping[str, str] = dict.fromkeys(
 # functions and classes of a package
 OF_PACKAGE: Mapping[str, str] = (
     dict.fromkeys(("OLS", "WLS", "lm", "LinearRegression", "LeastSquares"), "probreg.ols('y ~ x', data)")
-    | dict.fromkeys(("glm", "GLM"), "probreg.fit(probreg.Model.from_formula('y ~ x', data, likelihood='poisson'))")
+    | dict.fromkeys(("glm", "GLM"), "probreg.logistic, probreg.poisson, or probreg.fit(probreg.Model.from_formula('y ~ x', data, likelihood='gamma'))")
     | dict.fromkeys(("Logit", "logit", "LogisticRegression", "LogisticRegressionCV"), "probreg.logistic('y ~ x', data)")
     | dict.fromkeys(("Probit", "probit"), "likelihood=probreg.Bernoulli(link='probit')")
     | dict.fromkeys(("MNLogit", "multinom", "mnlogit", "SoftmaxRegression"), "probreg.softmax('y ~ x', data)")
     | dict.fromkeys(("lmer", "lme", "glmer", "mixedlm", "MixedLM", "glmmTMB", "brm", "stan_glm", "stan_glmer"), "probreg.fit(probreg.Model.from_formula('y ~ x + (1 | g)', data))")
-    | dict.fromkeys(("Ridge", "RidgeCV", "KernelRidge"), "probreg.ridge or probreg.kernel_ridge")
-    | dict.fromkeys(("Lasso", "LassoCV", "glmnet", "ElasticNet"), "probreg.lasso, probreg.elastic_net and probreg.path")
+    | dict.fromkeys(("Ridge", "KernelRidge"), "probreg.ridge or probreg.kernel_ridge")
+    | dict.fromkeys(("Lasso", "glmnet", "ElasticNet"), "probreg.lasso, probreg.elastic_net and probreg.path")
+    | dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV", "cv"), "probreg.tune(model, 'cv')")
+    | dict.fromkeys(("cross_val_score", "cross_validate", "GridSearchCV"), "probreg.compare_models(fits)")
     | dict.fromkeys(("BayesianRidge", "ARDRegression"), "probreg.bayesian_ridge or probreg.ard")
     | dict.fromkeys(("SVR", "svm", "SVC"), "probreg.svr")
     | dict.fromkeys(("GaussianProcessRegressor", "GPR"), "probreg.gp")
@@ -69,7 +71,8 @@ OF_PACKAGE: Mapping[str, str] = (
     | {"lrtest": "probreg.compare_models([fit, other], test='lr')"}
     | dict.fromkeys(("margins", "emmeans", "marginaleffects", "avg_slopes"), "probreg.slopes, probreg.comparisons and probreg.predictions")
     | dict.fromkeys(("sample", "mcmc", "Bambi"), "probreg.fit(model, 'nuts')")
-    | dict.fromkeys(("summary", "loo"), "the methods fit.summary() and fit.loo()")
+    | dict.fromkeys(("summary", "loo", "predict"), "the methods fit.summary(), fit.loo() and fit.predict(table)")
+    | {"Prior": "probreg.Normal(1.0), probreg.HalfNormal(1.0) or another of probreg.priors"}
     | dict.fromkeys(("Student", "t"), "probreg.StudentT")
     | {"NegBinomial": "probreg.NegativeBinomial", "Multinom": "probreg.Multinomial", "StandardScaler": "the argument scaled=True of a prior"}
 )  # fmt: skip
@@ -100,6 +103,14 @@ KEYWORDS: Mapping[str, str] = (
         "fit_intercept": "a formula 'y ~ 0 + x' without intercept",
         "max_iter": "a method with options, such as probreg.Newton(...)",
         "maxiter": "a method with options, such as probreg.Newton(...)",
+        "draws": "a method with options, such as probreg.NUTS(draws=1000)",
+        "chains": "a method with options, such as probreg.NUTS(chains=4)",
+        "tune": "a method with options, such as probreg.NUTS(tune=1000)",
+        "subset": "a table of these rows, such as data[data['x'] > 0]",
+        "cv": "probreg.tune(model, 'cv')",
+        "mu": "location=",
+        "sd": "scale=, the standard deviation of a prior",
+        "sigma": "scale= for the standard deviation of a prior, or aux={'sigma': 1.0} for the noise",
         "solver": "method='newton'",
         "na_action": "missing='drop'",
         "link": "a likelihood with its link, such as probreg.Bernoulli(link='probit')",

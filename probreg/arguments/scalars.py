@@ -44,6 +44,7 @@ _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _OF_SIZES = f"between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
 _MADE = {
     "Model": "; make one with Model.from_formula or Model.from_arrays",
+    "Design": "; make a model with Model.from_formula or Model.from_arrays",
     "Fit": "; make one with fit(model)",
     "CovarianceFunction": "; of a function f(x, z) it is pr.kernels.CustomFunction(f)",
 }
@@ -386,7 +387,7 @@ def check_fields(thing: Any, *only: str) -> None:
 
 
 class NamedSettings:
-    """A dataclass with checked fields; too many arguments by position raise an error that names the fields.
+    """A dataclass with checked fields; unknown names, and too many arguments by position, raise an error that names the fields.
 
     >>> from probreg.priors import Normal
     >>> Normal(5, 2)
@@ -397,6 +398,9 @@ class NamedSettings:
     __post_init__ = check_fields
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if settings:
+            known = keywords_of(inspect.signature(cls.__init__))
+            refuse_unknown(cls.__name__, settings, known)
         if len(args) > 1:
             init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
             by_name = [f.name for f in init if f.kw_only]

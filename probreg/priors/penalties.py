@@ -53,7 +53,9 @@ class Setting:
         """Return a number of the model. DataError with the reason why it is needed if it is not known."""
         value = getattr(self, name)
         if value is None:
-            raise DataError(f"{reason} needs {name}: pass {name}= or model=")
+            raise DataError(
+                f"{reason} needs {name}: pass {name}=, or a model in which it is known"
+            )
         return float(value)
 
 

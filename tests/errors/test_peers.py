@@ -67,6 +67,10 @@ def test_keywords_of_peers_are_answered() -> None:
         FIT.summary(alpha=0.1)
     with pytest.raises(pr.Incompatible, match="takes no family=: use likelihood="):
         pr.Model.from_formula("y ~ x", table, family="poisson")
+    with pytest.raises(pr.Incompatible, match="takes no draws=: use a method with"):
+        pr.fit(FIT.model, "nuts", draws=100)
+    with pytest.raises(pr.Incompatible, match="Normal takes no mu=: use location="):
+        pr.Normal(mu=0.0, sigma=1.0)
     # a wrong keyword is named before the one that is missing
     with pytest.raises(pr.Incompatible, match="ridge takes no lam=: use scale="):
         pr.ridge("y ~ x", table, lam=1.0)

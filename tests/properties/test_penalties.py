@@ -339,7 +339,7 @@ def test_glmnet_on_standardised_columns_has_the_same_level_sets(family, alpha):
 def test_what_cannot_be_converted_is_said():
     with pytest.raises(pr.DataError, match="needs sigma"):
         pr.Laplace.from_lasso(alpha=1.0, n=10)
-    with pytest.raises(pr.DataError, match="needs n: pass n= or model="):
+    with pytest.raises(pr.DataError, match="needs n: pass n=, or a model"):
         pr.Laplace.from_lasso(alpha=1.0, sigma=1.0)
     with pytest.raises(pr.DataError, match="needs y_sd"):
         pr.Normal.from_ridge(lam=1.0, of="glmnet", n=10)
