@@ -9,16 +9,18 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data.formula.variables import variables
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import Censored, LogLocationScaleLikelihood, Truncated
 from probreg.likelihoods.beta_binomial import BetaBinomial
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.likelihoods.zeros import ZeroMixture
 from probreg.show import plot
-from probreg.show.plot.fitted import sweep, variables
+from probreg.show.plot.fitted import sweep
 from probreg.show.plot.observations import bin_means, observations
 
 from .cases import covering, own
+from .drawn import faults
 
 LIKELIHOODS = [
     "gaussian",
@@ -494,7 +496,7 @@ def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, h
         values = set(np.asarray(path.rows[name]).tolist())
         assert len(values) == 1
         if name == "day":
-            assert path.fixed[name].startswith("2025-01-02")
+            assert str(path.grid.typical[name]).startswith("2025-01-02")
         else:
             assert values == {level}
         assert path.is_on_curve.sum() == 30
@@ -536,3 +538,147 @@ def test_survival_curves_are_means_over_the_rows_of_each_group():
     for curve, group in zip(curves, "ab"):
         survival = fit.survival(curve.get_xdata())["survival"].values[g == group]
         np.testing.assert_allclose(curve.get_ydata(), survival.mean(0), rtol=1e-10)
+
+
+CONDITIONS = [["x"], ["x", "g"], ["x", "z", "g"], ["g"], ["g", "h"], ["h", "z", "g"]]
+
+
+def _condition_data(likelihood: str) -> dict[str, Any]:
+    rng = np.random.default_rng(2)
+    n = 120
+    x, z = rng.normal(50.0, 10.0, n), rng.normal(size=n)
+    g, h = np.tile(["a", "b", "c"], 40), np.repeat(["u", "v"], 60)
+    eta = (x - 50.0) / 10.0 * (g == "a") + 0.3 * z
+    y = {
+        "gaussian": eta + rng.normal(size=n),
+        "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson": rng.poisson(np.exp(0.3 * eta)),
+        "categorical": np.array(["ash", "beech", "cedar"])[
+            np.clip(np.round(eta + rng.normal(size=n)) + 1, 0, 2).astype(int)
+        ],
+    }[likelihood]
+    return {"y": y, "x": x, "z": z, "g": g, "h": h}
+
+
+def _condition_fit(likelihood: str) -> pr.Fit:
+    model = pr.Model.from_formula(
+        "y ~ x * g + z + h",
+        _condition_data(likelihood),
+        likelihood=likelihood,
+        prior=pr.Normal(1.0, scaled=True),
+    )
+    return pr.fit(model)
+
+
+def _data_points(fig: Any) -> list[Any]:
+    return [c for ax in shown(fig) for c in ax.collections if len(c.get_offsets()) > 1]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=", ".join)
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "bernoulli", "poisson", "categorical"]
+)
+def test_effects_over_a_condition_are_predictions_at_its_values(likelihood, condition):
+    fig = plot.effects(_condition_fit(likelihood), condition=condition)
+    assert faults(fig) == []
+    data = _condition_data(likelihood)
+    values = {"z": [*np.quantile(data["z"], [0.25, 0.5, 0.75])]}
+    values |= {"g": [*"abc"], "h": [*"uv"]}
+    values["x"] = [*np.linspace(data["x"].min(), data["x"].max(), 61)]
+    typical = {"x": data["x"].mean(), "z": data["z"].mean(), "g": "a", "h": "u"}
+    at = {name: values[name] for name in condition}
+    row = {k: [v] for k, v in typical.items()}
+    expected = pr.predictions(_condition_fit(likelihood), data=row, at=at).table
+    drawn = [
+        line.get_ydata()
+        for ax in shown(fig)
+        for line in ax.lines
+        if line.get_marker() != "x"
+    ]
+    # the same means by another route
+    np.testing.assert_allclose(
+        np.sort(np.concatenate(drawn)), np.sort(expected["estimate"]), rtol=1e-10
+    )
+    series = {text.get_text() for key in fig.legends for text in key.get_texts()}
+    titles = " ".join(ax.get_title(loc="left") for ax in shown(fig))
+    levels = {"ash", "beech", "cedar"} if likelihood == "categorical" else set()
+    if len(condition) == 1:
+        assert series == levels
+    else:
+        assert all(text.startswith(f"{condition[1]} = ") for text in series)
+        assert all(level in titles for level in levels)
+    fixed = [name for name in typical if name not in condition]
+    assert all(f"{name} = " in fig.get_supxlabel() for name in fixed)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=", ".join)
+def test_effects_draw_every_row_once(condition):
+    fig = plot.effects(_condition_fit("gaussian"), condition=condition)
+    y = np.concatenate([c.get_offsets()[:, 1] for c in _data_points(fig)])
+    np.testing.assert_array_equal(np.sort(y), np.sort(_condition_data("gaussian")["y"]))
+
+
+def test_effects_at_chosen_values_leave_out_rows_of_other_levels():
+    condition = {"x": [40.0, 60.0], "g": ["a", "c"]}
+    fig = plot.effects(_condition_fit("gaussian"), condition=condition)
+    assert [t.get_text() for t in fig.axes[0].get_xticklabels()] == ["40", "60"]
+    assert sum(len(c.get_offsets()) for c in _data_points(fig)) == 80
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_effects_have_a_point_for_each_level_of_every_category(category):
+    data, (name, _) = mixed(), CATEGORIES[category]
+    fit = pr.fit(pr.Model.from_formula(f"y ~ {category} + x", data))
+    (ax,) = shown(fig := plot.effects(fit, condition=name))
+    assert len(ax.get_xticks()) == len(pd.unique(data[name]))
+    assert sum(len(c.get_offsets()) for c in _data_points(fig)) == 60
+    means = pr.predictions(fit, at={name: [*data[name]]}, grid="balanced").table
+    np.testing.assert_allclose(  # the same means by another route
+        np.sort(ax.lines[0].get_ydata()), np.unique(means["estimate"]), rtol=1e-10
+    )
+
+
+def test_a_variable_of_the_offset_moves_it():
+    rng = np.random.default_rng(2)
+    x, exposure = rng.normal(size=60), rng.uniform(1.0, 5.0, 60)
+    table = {"y": rng.poisson(exposure * np.exp(0.3 * x)), "x": x, "exposure": exposure}
+    model = pr.Model.from_formula(
+        "y ~ x", table, likelihood="poisson", offset="log(exposure)"
+    )
+    fit = pr.fit(model)
+    fig = plot.effects(fit, condition="exposure")
+    curve = fig.axes[0].lines[0]
+    a, b = fit.coef.values
+    expected = curve.get_xdata() * np.exp(a + b * x.mean())
+    np.testing.assert_allclose(curve.get_ydata(), expected, rtol=1e-10)
+    assert "offset" not in fig.get_supxlabel()
+    note = plot.effects(fit, condition="x").get_supxlabel()
+    assert "offset at its mean" in note
+    assert "exposure =" not in note
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (["w"], "'w' is not a variable"),
+        ([], "one to three"),
+        (["x", "x"], "one to three different"),
+        ({"x": None, "z": list(range(8))}, "8 colours"),
+        ({"x": None, "g": None, "z": list(range(13))}, "13 panels"),
+    ],
+)
+def test_a_condition_that_cannot_be_drawn_raises(condition, words):
+    with pytest.raises(pr.DataError, match=words):
+        plot.effects(_condition_fit("gaussian"), condition=condition)
+
+
+def test_effects_take_a_group_or_a_condition():
+    with pytest.raises(pr.DataError, match="leave one"):
+        plot.effects(_condition_fit("gaussian"), "g", condition=["x"])
+
+
+def test_effects_of_another_quantity_are_drawn_without_the_data():
+    fig = plot.effects(_condition_fit("gaussian"), condition=["x", "g"], what="median")
+    assert fig.axes[0].get_ylabel() == "the median"
+    assert _data_points(fig) == []
+    assert "Points" not in fig.get_supxlabel()

@@ -1,12 +1,15 @@
-"""Group effects with their intervals: one panel for each effect, and for each outcome of a softmax."""
+"""Predictions over chosen variables, and group effects: one panel for each effect, and for each outcome of a softmax."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, Word, check_arguments
+from probreg.arguments.scalars import Names, Probability, Word, check_arguments
+from probreg.errors import DataError
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
+from probreg.show.plot.conditional import draw_predictions
 from probreg.show.plot.style import (
     REFERENCE,
     Size,
@@ -27,21 +30,36 @@ def effects(
     group: Word | None = None,
     prob: Probability = 0.95,
     *,
+    condition: Names | Mapping[str, Any] | None = None,
+    what: Word = "mean",
+    data: Any = None,
     figsize: Size | None = None,
 ) -> "Figure":
-    """Draw the effects of each group with intervals of probability `prob`, as in `fit.effects`.
+    """Draw the predictions over the variables in `condition`, or without it the effects of each group, as in `fit.effects`.
 
-    Groups are in the order of the first effect, the largest at the top. If there are more than 60 groups, only the 30 with the
-    smallest and the 30 with the largest first effect are drawn; if there are more than 6 panels, the first 6.
+    The first variable of `condition` is on the x axis: a number has curves with bands, a category points with bars. The second
+    one has colours and the third one panels; classes of the response take the next place. Other variables are at their mean or
+    most frequent value, effects of groups are zero, and the footnote lists these values. The numbers are those of `fit.predict`. Observed
+    rows are points; for classes crosses are observed shares.
+
+    Group effects are in the order of the first effect, the largest at the top. If there are more than 60 groups, only the 30 with
+    the smallest and the 30 with the largest first effect are drawn; if there are more than 6 panels, the first 6.
 
     Parameters
     ----------
     fit : Fit
-        A fit with effects that vary by a group.
+        A fit; without `condition`, one with effects that vary by a group.
     group : str, optional
         The grouping factor; needed if there are several.
     prob : float
         Probability of the intervals, between 0 and 1.
+    condition : str, list of str, or mapping, optional
+        One to three variables of the model. A mapping has the values of each, such as `{"x": None, "g": ["a", "b"]}`, where None
+        chooses them: the range of the first variable, the levels of a category, the quartiles of another number.
+    what : str
+        With `condition`, as in `predict`: "mean", or another quantity, such as "sigma", which is drawn without the data.
+    data : table, optional
+        With `condition`, the table of the fit, if the variables cannot be read back from its columns.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -53,7 +71,8 @@ def effects(
     Raises
     ------
     DataError
-        For an unknown grouping factor, and if there are several and `group` is missing.
+        For an unknown variable or grouping factor, if there are several grouping factors and `group` is missing, and for `group` with
+        `condition`.
     Incompatible
         For a model without such effects, and for a fit without standard errors.
 
@@ -64,7 +83,18 @@ def effects(
     >>> fit = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", data))
     >>> [text.get_text() for text in effects(fit).axes[0].get_yticklabels()]
     ['b', 'c', 'a']
+    >>> birds = pr.load_dataset("penguins").dropna()
+    >>> mass = pr.ols("body_mass_g ~ flipper_length_mm * sex + species", birds)
+    >>> picture = effects(mass, condition=["flipper_length_mm", "sex"])
+    >>> [text.get_text() for text in picture.legends[0].get_texts()]
+    ['sex = female', 'sex = male']
     """
+    if condition is not None:
+        if group is not None:
+            raise DataError(
+                "group= names effects by group and condition= variables of predictions: leave one of the two out"
+            )
+        return draw_predictions(fit, condition, prob, what, data, figsize)
     across = 3  # panels in a row
     most_panels = 6  # panels in a picture
     most = 60  # groups in one picture

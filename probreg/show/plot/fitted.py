@@ -1,7 +1,6 @@
 """The fitted curve over the data, with the band of the mean and, for a numeric response, of a new observation.
 
-`sweep` chooses the rows of the curve: one variable varies, and the others are at typical values. The variables behind the
-columns of a formula come from `probreg.data.formula.variables`.
+`sweep` chooses the rows of the curve: one variable varies, and the others are at typical values.
 """
 
 from collections.abc import Mapping
@@ -12,16 +11,13 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.comparison.same_question import fits_by_name
-from probreg.data.formula.layout import plain_level
-from probreg.data.formula.variables import categories, variables
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.likelihoods.quantities import RowQuantity
-from probreg.model.group_effects import Groups
 from probreg.model.quantities import quantity_called
 from probreg.show.plot.observations import bin_means, count_censored
+from probreg.show.plot.reference_grid import N_POINTS, ReferenceGrid, groups_along
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
@@ -44,16 +40,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Values `x` (g,) of the variable, the rows for `predict`, the values of the others (`fixed`), and the `observed` values (n,).
+    """Values `x` (g,) of the variable, the rows for `predict`, and the `observed` values (n,).
 
     `is_on_curve` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
     """
 
+    grid: ReferenceGrid
     variable: str
     x: Array
     rows: dict[str, Array]
     offset: Array | None
-    fixed: dict[str, str]
     observed: Array
     levels: tuple[str, ...]
     is_on_curve: Array
@@ -64,81 +60,30 @@ def sweep(
 ) -> Sweep:
     """Return rows along `variable`, by default the first numeric one with more than two values.
 
-    Other numeric variables are at their mean; variables with two values and categories, including C(x), at their most frequent
-    value. DataError without a numeric variable, and if the variables cannot be read back and `data` is None.
+    DataError without a numeric variable, and if the variables cannot be read back and `data` is None.
     """
-    n_points = 61
-    design = fit.model.design
-    groups = design.recipe.of_groups_alone
-    table = {
-        name: values
-        for name, values in variables(design, data).items()
-        if name not in groups
-    }
-    by_level = categories(design)
-    sizes = {
-        name: len(np.unique(v))
-        for name, v in table.items()
-        if isinstance(v, np.ndarray) and v.dtype.kind in "iuf"
-    }
-    means = {name for name, k in sizes.items() if k > 2 and name not in by_level}
-    base = {
-        name: _typical_value(values, design.weights, mean=name in means)
-        for name, values in table.items()
-    }
-    numeric = [name for name, k in sizes.items() if k > 1 and name not in by_level]
-    if not numeric:
+    grid = ReferenceGrid.of(fit, data)
+    if not grid.numbers:
         raise DataError(
             "no numeric variable varies in these data, so there is no curve to draw; "
-            "predictions(fit, by=...) averages over the rows of each level"
+            "plot.effects(fit, condition=[...]) draws the levels of categories"
         )
     if variable is None:
-        variable = next((name for name in numeric if name in means), numeric[0])
-    if variable not in numeric:
+        variable = next((k for k in grid.numbers if k in grid.means), grid.numbers[0])
+    if variable not in grid.numbers:
         raise DataError(
-            f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}"
+            f"{variable!r} is not a numeric variable of this model; those are: {', '.join(grid.numbers)}"
         )
-    observed = np.asarray(table[variable], dtype=float)
+    observed = np.asarray(grid.table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
-    x = np.linspace(low, high, n_points)
-    fixed = {k: _format_value(value) for k, value in base.items() if k != variable}
-    levels = tuple(name for name in fixed if name not in means)
+    x = np.linspace(low, high, N_POINTS)
+    levels = tuple(k for k in grid.table if k != variable and k not in grid.means)
     at_base = np.ones(len(observed), dtype=bool)
     for name in levels:
-        at_base &= np.asarray(table[name]) == base[name]
-    rows = {
-        name: np.array([v] * n_points, dtype=object if isinstance(v, str) else None)
-        for name, v in base.items()
-    }
-    rows[variable] = x
-    offset = None
-    if design.offset is not None:
-        offset = np.tile(design.offset.mean(0), (n_points, 1))
-    return Sweep(variable, x, rows, offset, fixed, observed, levels, at_base)
-
-
-def groups_along(fit: Fit) -> Groups | None:
-    """Return the groups of a curve: the typical one, with effects of zero."""
-    if fit.model.design.recipe.grouped:
-        return "typical"
-    return None
-
-
-def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
-    """Return the mean of a number, or the most frequent value."""
-    if mean:
-        return float(np.average(values, weights=weights))
-    plain = np.asarray(values)
-    # dates stay dates, which tolist turns into integers
-    seen = list(dict.fromkeys(plain if plain.dtype.kind in "mM" else plain.tolist()))
-    w = full_weights(weights, len(plain))
-    return max(seen, key=lambda v: w[plain == v].sum())
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(plain_level(value))
+        at_base &= np.asarray(grid.table[name]) == grid.typical[name]
+    return Sweep(
+        grid, variable, x, *grid.rows({variable: x}), observed, levels, at_base
+    )
 
 
 @check_arguments
@@ -206,7 +151,7 @@ def fitted(
         sharex=True,
         sharey=True,
     )
-    means = {_axis_name(fit, what) for fit in several.values()}
+    means = {axis_name(fit, what) for fit in several.values()}
     same = len(means) == 1  # several quantiles have their names in the titles
     y = means.pop() if same else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
@@ -225,7 +170,7 @@ def fitted(
         for fit in several.values()
         for term in fit.model.design.recipe.grouped.values()
     }
-    notes = [_describe_fixed_values(path, list(groups))]
+    notes = [path.grid.describe([path.variable], list(groups))]
     if what != "mean":
         footnote(fig, *notes)
         return fig
@@ -239,25 +184,12 @@ def fitted(
     return fig
 
 
-def _axis_name(fit: Fit, what: str) -> str:
+def axis_name(fit: Fit, what: str) -> str:
     """Name the quantity on the axis."""
     quantity = quantity_called(fit.model.likelihood, what)
     if isinstance(quantity, RowQuantity):
         return quantity.name
     return fit.model.likelihood.mean_name(fit.model.design.response)
-
-
-def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
-    """Describe the values of the variables that do not vary along the curve."""
-    max_values = 5  # variables with their values under the picture
-    values = [f"{shorten(k, 24)} = {shorten(v, 24)}" for k, v in path.fixed.items()]
-    if len(values) > max_values:
-        values = [f"{len(values)} others at their mean or most frequent value"]
-    if groups:
-        values.append(f"effects of {', '.join(groups)} at zero")
-    if path.offset is not None:
-        values.append("offset at its mean")
-    return f"Fixed: {', '.join(values)}" if values else ""
 
 
 def _predict_new_groups(
@@ -287,6 +219,7 @@ def _curve_word(fit: Fit) -> str:
 def _draw_fit(
     ax: Any, fit: Fit, path: Sweep, prob: float, what: str, word: str
 ) -> None:
+    faint = 0.25  # opacity of points of other levels than the curve's
     likelihood = fit.model.likelihood
     groups = groups_along(fit)
     try:
@@ -297,23 +230,18 @@ def _draw_fit(
         message(ax, "no estimate to draw")
         return
     if what != "mean":
-        _draw_band(ax, path, prob, prediction, _axis_name(fit, what), what)
+        _draw_band(ax, path, prob, prediction, axis_name(fit, what), what)
         return
     if not likelihood.has_scalar_mean:
         _draw_classes(ax, fit, path, prediction)
         return
+    if path.is_on_curve.any():
+        draw_points(ax, fit, path.observed, path.is_on_curve, label=data_word(fit))
+    if not path.is_on_curve.all():
+        draw_points(ax, fit, path.observed, ~path.is_on_curve, alpha=faint)
     if likelihood.binary:
-        # move 0 and 1 a little towards the middle, with a fixed seed, so that rows do not hide one another
-        y = fit.model.design.observed
-        jitter = np.random.default_rng(0).uniform(0.0, 0.05, len(y))
-        y = y + np.where(y > 0.5, -1.0, 1.0) * jitter
-        style = {"facecolors": "none", "zorder": 2.5}
-        _draw_points(ax, fit, path, y, label=f"{_data_word(fit)} (jittered)", **style)
         ax.set_ylim(-0.04, 1.04)
     else:
-        y = likelihood.response(fit.model.design.observed)
-        style = {"facecolors": "white", "zorder": 1.5}
-        _draw_points(ax, fit, path, y, label=_data_word(fit), **style)
         prediction, group = _predict_new_groups(fit, path, prob, prediction)
         # none under sampling weights; new observations of trials are successes, not shares
         if "new_lower" in prediction and not isinstance(likelihood, OfTrials):
@@ -341,34 +269,37 @@ def _draw_band(
     )
 
 
-def _draw_points(
-    ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
-) -> None:
-    """Draw the rows; rows of other levels than the curve's are faint."""
-    faint = 0.25  # opacity of points of other levels than the curve's
-    w = _trials(fit)
+def draw_points(ax: Any, fit: Fit, x: Array, rows: Array, **look: Any) -> None:
+    """Draw the responses of these rows at x (n,); 0 and 1 are moved a little towards the middle, so that rows do not hide one another."""
+    y = fit.model.likelihood.response(fit.model.design.observed)
+    binary = fit.model.likelihood.binary
+    if binary:
+        jitter = np.random.default_rng(0).uniform(0.0, 0.05, len(y))
+        y = y + np.where(y > 0.5, -1.0, 1.0) * jitter
+    w = count_trials(fit)
     area = np.full(len(y), 18.0 if len(y) <= 300 else 8.0)
     if w is not None:
         area = np.maximum(area * w / w.mean(), 1.0)
-    look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
-    for rows, options in (
-        (path.is_on_curve, {"label": label}),
-        (~path.is_on_curve, {"alpha": faint}),
-    ):
-        if rows.any():
-            ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **options)
+    style = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY}
+    style |= (
+        {"facecolors": "none", "zorder": 2.5}
+        if binary
+        else {"facecolors": "white", "zorder": 1.5}
+    )
+    ax.scatter(x[rows], y[rows], s=area[rows], **style | look)
 
 
-def _data_word(fit: Fit) -> str:
+def data_word(fit: Fit) -> str:
     """Name the points for the legend."""
     if isinstance(fit.model.likelihood, OfTrials):
         return "share in a row, larger for more trials"
-    if fit.model.design.weights is None:
-        return "data"
-    return "data, larger for more weight"
+    word = (
+        "data" if fit.model.design.weights is None else "data, larger for more weight"
+    )
+    return f"{word} (jittered)" if fit.model.likelihood.binary else word
 
 
-def _trials(fit: Fit) -> Array | None:
+def count_trials(fit: Fit) -> Array | None:
     """Return the trials of each row times its weight, or the weights if a row is one trial."""
     design = fit.model.design
     likelihood = fit.model.likelihood
@@ -378,16 +309,29 @@ def _trials(fit: Fit) -> Array | None:
     return n if design.weights is None else n * design.weights
 
 
+def draw_curve(
+    ax: Any,
+    x: Array,
+    mean: Any,
+    lower: Any,
+    upper: Any,
+    look: Mapping[str, Any],
+    **line: Any,
+) -> None:
+    """Draw one of several curves with its interval."""
+    ax.fill_between(x, lower, upper, color=look["color"], alpha=0.18, lw=0)
+    ax.plot(x, mean, **{**look, "marker": None, "linewidth": 1.8, **line})
+
+
 def _draw_classes(ax: Any, fit: Fit, path: Sweep, prediction: Any) -> None:
     """Draw the probability of each class with its band, and observed shares in bins of rows."""
     observed = fit.model.likelihood.response(fit.model.design.observed)
-    weights = _trials(fit)
+    weights = count_trials(fit)
     for k, level in enumerate(prediction["level"].values):
         look = mark(k)
         curve = prediction.sel(level=level)
         ends = curve["mean_lower"], curve["mean_upper"]
-        ax.fill_between(path.x, *ends, color=look["color"], alpha=0.18, lw=0)
-        ax.plot(path.x, curve["mean"], **look | {"marker": None, "linewidth": 1.8})
+        draw_curve(ax, path.x, curve["mean"], *ends, look)
         shares = bin_means(path.observed, np.nan_to_num(observed[:, k]), weights, 8)
         ax.plot(*shares, markersize=4.5, **look | {"linestyle": ""})
         ax.plot([], [], label=shorten(level, 24), markersize=4.5, **look)
