@@ -22,7 +22,7 @@ def trace(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Parameters
     ----------
     fit : Fit
-        A fit with Markov chains; the first 12 parameters are drawn.
+        A fit with Markov chains; the first 12 parameters are drawn, without the effects of groups.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -46,7 +46,7 @@ def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Parameters
     ----------
     fit : Fit
-        A fit with Markov chains; the first 12 parameters are drawn.
+        A fit with Markov chains; the first 12 parameters are drawn, without the effects of groups.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -136,7 +136,7 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 def _chains(fit: Fit) -> Any:
-    """Return the groups of a fit, with the first parameters of its posterior, each as a variable of its own."""
+    """Return the groups of a fit, with the first parameters that all rows share, each as a variable of its own."""
     import xarray as xr
 
     most = 12  # parameters in one picture
@@ -146,7 +146,9 @@ def _chains(fit: Fit) -> Any:
             f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )
     tree = fit.inference_data()
-    parameters = _single_parameters(tree["posterior"].to_dataset())
+    effects = [name for name in tree["posterior"] if name.startswith("effects[")]
+    shared = tree["posterior"].to_dataset().drop_vars(effects)
+    parameters = _single_parameters(shared)
     tree["posterior"] = xr.Dataset(dict(islice(parameters, most)))
     return tree
 
@@ -169,7 +171,7 @@ def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure
 
     from probreg.show.plot.picture import Picture
 
-    kwargs: dict[str, Any] = {"FigureClass": Picture}
+    kwargs: dict[str, Any] = {"FigureClass": Picture, "layout": "constrained"}
     if figsize is not None:
         kwargs["figsize"] = figsize
     collection = getattr(arviz_plots, name)(tree, figure_kwargs=kwargs, **options)
