@@ -81,7 +81,7 @@ KEYWORDS: Mapping[str, str] = (
     dict.fromkeys(("family", "dist", "distribution"), "likelihood='poisson'")
     | dict.fromkeys(("level", "conf_level", "hdi_prob", "ci_prob", "confidence_level", "conf"), "prob=0.95, the probability of the interval")
     | {
-        "alpha": "prob=0.95 for the probability of an interval, or scale= for the strength of a penalty",
+        "alpha": "prob=0.95 for the probability of an interval, or lam= for the weight of a penalty",
         "cov_type": "covariance='HC3'",
         "vcov": "covariance='HC3'",
         "cov_kwds": "covariance='cluster' with groups=",

@@ -23,6 +23,15 @@ from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
+from probreg.fits.penalty_weight import (
+    Penalty,
+    dual_note,
+    fit_penalised,
+    lam_of_radius,
+    only_one,
+    ridge_norm,
+)
+from probreg.inference.notes import Note
 from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
 from probreg.likelihoods import (
@@ -82,15 +91,16 @@ def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
 
 @check_arguments
 def ridge(
-    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn | None = None, lam: Positive | None = None, radius: Positive | None = None,
+    sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Ridge regression: the posterior mode under N(0, scale^2) on every coefficient but the intercept.
+    """Ridge regression: argmin RSS + lam |beta|^2, the posterior mode under N(0, scale^2) on every coefficient but the intercept.
 
-    For Gaussian noise in raw units (the default) it is argmin RSS + (sigma/scale)^2 |beta|^2. There sigma is given as
-    `aux={"sigma": ...}` (one linear solve), or is at its joint mode with beta over log sigma (Newton's method). With
-    `sigma_units` it is argmin RSS + |beta|^2 / scale^2, one linear solve. `Normal.from_ridge` reads the settings of
-    other packages.
+    `lam` corresponds to the scale lam^(-1/2), for Gaussian noise in units of sigma: one linear solve. A `scale` in raw
+    units is argmin RSS + (sigma/scale)^2 |beta|^2. There sigma is given as `aux={"sigma": ...}` (one linear solve), or is
+    at its joint mode with beta over log sigma (Newton's method). With `sigma_units` it is argmin RSS + |beta|^2 / scale^2.
+    `Normal.from_ridge` reads the settings of other packages.
 
     Parameters
     ----------
@@ -98,13 +108,19 @@ def ridge(
         A formula such as "y ~ x1 + C(g)", or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
-    scale : float or tuple of float
+    scale : float or tuple of float, optional
         Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
-        column.
+        column. Give exactly one of `scale`, `lam` and `radius`.
+    lam : float, optional
+        Weight of the penalty in RSS + lam |beta|_2^2; for other likelihoods in -2 log L + lam |beta|_2^2. scikit-learn's
+        Ridge has alpha = lam, its LogisticRegression C = 1 / lam.
+    radius : float, optional
+        Least RSS (-2 log L) subject to |beta|_2 <= radius. A note states the dual `lam`; the fit is maximum likelihood
+        if that is in the ball.
     sigma_units : bool
-        Whether the prior scale is `scale` times sigma.
+        Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
-        Whether `scale` is stated for standardised columns.
+        Whether `scale`, `lam` or `radius` is stated for standardised columns.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -119,6 +135,8 @@ def ridge(
     ------
     DataError
         For data that cannot be read, and for settings out of range.
+    Incompatible
+        Unless exactly one of `scale`, `lam` and `radius` is given.
 
     References
     ----------
@@ -126,23 +144,36 @@ def ridge(
 
     Examples
     --------
+    >>> ridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], lam=1.0).coef.values.round(6).tolist()
+    [3.333333, 1.666667]
+    >>> shortest = ridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], radius=1.25)
+    >>> print(shortest.coef.values[1].round(6), shortest.notes[0])
+    1.25 the constraint |beta|_2 <= 1.25 has the dual lam = 2
     >>> ridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, sigma_units=True, columns=["x"]).coef.sel(coef="x").item()
     1.666666666666...
     """
-    prior = Normal(scale, sigma_units=sigma_units, scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+    prior = Normal(scale or 1.0, sigma_units=sigma_units, scaled=scaled)
+    model = _reader(x)(x, data, likelihood=likelihood, prior=prior, **options)
+    penalty = Penalty(
+        "|beta|_2", 2.0, lambda w: replace(prior, scale=(2.0 * w) ** -0.5)
+    )
+    return fit_penalised(model, penalty, scale, lam, radius)
 
 
 @check_arguments
 def lasso(
-    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn | None = None, lam: Positive | None = None, radius: Positive | None = None,
+    sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """The lasso: the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
+    """The lasso: argmin RSS + lam |beta|_1, the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
 
     -log p = sum_j |beta_j| / scale: coefficients that the data do not support are exactly zero. A mode at a kink has no
     standard errors. The posterior is `fit(model, "nuts")`, whose means are never zero. `Laplace.from_lasso` reads the
     settings of other packages.
+
+    For Gaussian noise `lam` corresponds to the scale 2 sigma^2 / lam, at the given sigma or the joint mode of log sigma and beta;
+    for other likelihoods to 2 / lam.
 
     Parameters
     ----------
@@ -150,13 +181,19 @@ def lasso(
         A formula such as "y ~ x1 + C(g)", or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
-    scale : float or tuple of float
+    scale : float or tuple of float, optional
         Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
-        column.
+        column. Give exactly one of `scale`, `lam` and `radius`.
+    lam : float, optional
+        Weight of the penalty in RSS + lam |beta|_1; for other likelihoods in -2 log L + lam |beta|_1. scikit-learn's
+        Lasso and glmnet have alpha, lambda = lam / (2 n), LogisticRegression C = 2 / lam.
+    radius : float, optional
+        Least RSS (-2 log L) subject to |beta|_1 <= radius. A note states the dual `lam`; the fit is maximum likelihood
+        if that is in the ball.
     sigma_units : bool
-        Whether the prior scale is `scale` times sigma.
+        Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
-        Whether `scale` is stated for standardised columns.
+        Whether `scale`, `lam` or `radius` is stated for standardised columns.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -171,6 +208,8 @@ def lasso(
     ------
     DataError
         For data that cannot be read, and for settings out of range.
+    Incompatible
+        Unless exactly one of `scale`, `lam` and `radius` is given.
 
     References
     ----------
@@ -179,16 +218,21 @@ def lasso(
     Examples
     --------
     >>> X = [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
+    >>> lasso(X, [1.0, 3.0, 6.0], lam=2.5).coef.values.round(6).tolist()
+    [3.333333, 1.875, 0.0]
     >>> lasso(X, [1.0, 3.0, 6.0], scale=0.8, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.875, 0.0]
     """
-    prior = Laplace(scale, sigma_units=sigma_units, scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+    prior = Laplace(scale or 1.0, sigma_units=sigma_units, scaled=scaled)
+    model = _reader(x)(x, data, likelihood=likelihood, prior=prior, **options)
+    penalty = Penalty("|beta|_1", 1.0, lambda w: replace(prior, scale=1.0 / w))
+    return fit_penalised(model, penalty, scale, lam, radius)
 
 
 @check_arguments
 def elastic_net(
-    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn | None = None, lam: Positive | None = None, radius: Positive | None = None,
+    ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """The elastic net: the posterior mode under ElasticNet(scale, ratio) on every coefficient but the intercept.
@@ -202,15 +246,21 @@ def elastic_net(
         A formula such as "y ~ x1 + C(g)", or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
-    scale : float or tuple of float
+    scale : float or tuple of float, optional
         Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
-        column.
+        column. Give exactly one of `scale`, `lam` and `radius`.
+    lam : float, optional
+        Weight of the penalty in RSS + lam R(beta); for other likelihoods in -2 log L + lam R(beta). R(beta) =
+        ratio |beta|_1 + (1 - ratio) |beta|_2^2 / 2, so that scikit-learn's ElasticNet has alpha = lam / (2 n) and l1_ratio = ratio.
+    radius : float, optional
+        Least RSS (-2 log L) subject to R(beta) <= radius. A note states the dual `lam`; the fit is maximum likelihood
+        if that is in the ball.
     ratio : float
         Share of the absolute values, from 0 (ridge) to 1 (lasso).
     sigma_units : bool
-        Whether the prior scale is `scale` times sigma.
+        Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
-        Whether `scale` is stated for standardised columns.
+        Whether `scale`, `lam` or `radius` is stated for standardised columns.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -225,6 +275,8 @@ def elastic_net(
     ------
     DataError
         For data that cannot be read, and for settings out of range.
+    Incompatible
+        Unless exactly one of `scale`, `lam` and `radius` is given.
 
     References
     ----------
@@ -235,13 +287,22 @@ def elastic_net(
     >>> elastic_net([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, ratio=0.5, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.8]
     """
-    prior = ElasticNet(scale, ratio, sigma_units=sigma_units, scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+    prior = ElasticNet(scale or 1.0, ratio, sigma_units=sigma_units, scaled=scaled)
+    model = _reader(x)(x, data, likelihood=likelihood, prior=prior, **options)
+
+    def prior_of_weight(w: float) -> ElasticNet:
+        # RSS / 2 + w (ratio |b|_1 + (1 - ratio) |b|^2 / 2) at n = sigma = 1
+        same = ElasticNet.from_elastic_net(alpha=w, l1_ratio=ratio, n=1, sigma=1.0)
+        return replace(same, scaled=scaled)
+
+    penalty = Penalty("R(beta)", 1.0, prior_of_weight, ratio)
+    return fit_penalised(model, penalty, scale, lam, radius)
 
 
 @check_arguments
 def bridge(
-    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Power, sigma_units: Flag = False, scaled: Flag = False,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn | None = None, lam: Positive | None = None, radius: Positive | None = None,
+    q: Power, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.
@@ -255,15 +316,21 @@ def bridge(
         A formula such as "y ~ x1 + C(g)", or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
-    scale : float or tuple of float
+    scale : float or tuple of float, optional
         Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
-        column.
+        column. Give exactly one of `scale`, `lam` and `radius`.
+    lam : float, optional
+        Weight of the penalty in RSS + lam sum_j |beta_j|^q; for other likelihoods in -2 log L + lam sum_j |beta_j|^q. Any q for
+        `lam`, q of at least 1 for `radius`.
+    radius : float, optional
+        Least RSS (-2 log L) subject to |beta|_q <= radius. A note states the dual `lam`; the fit is maximum likelihood
+        if that is in the ball.
     q : float
         The power, above 0 and at most 2.
     sigma_units : bool
-        Whether the prior scale is `scale` times sigma.
+        Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
-        Whether `scale` is stated for standardised columns.
+        Whether `scale`, `lam` or `radius` is stated for standardised columns.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -278,6 +345,8 @@ def bridge(
     ------
     DataError
         For data that cannot be read, and for settings out of range.
+    Incompatible
+        Unless exactly one of `scale`, `lam` and `radius` is given.
 
     References
     ----------
@@ -288,8 +357,10 @@ def bridge(
     >>> bridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, q=2.0, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.25]
     """
-    prior = ExponentialPower(scale, q, sigma_units=sigma_units, scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+    prior = ExponentialPower(scale or 1.0, q, sigma_units=sigma_units, scaled=scaled)
+    model = _reader(x)(x, data, likelihood=likelihood, prior=prior, **options)
+    penalty = Penalty("|beta|_q", q, lambda w: replace(prior, scale=w ** (-1.0 / q)))
+    return fit_penalised(model, penalty, scale, lam, radius)
 
 
 @check_arguments
@@ -390,8 +461,8 @@ def ard(
 
 @check_arguments
 def kernel_ridge(
-    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, basis: str = "exact",
-    **options: Any,
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive | None = None, radius: Positive | None = None,
+    intercept: Flag = True, basis: str = "exact", **options: Any,
 ) -> Fit:  # fmt: skip
     """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
 
@@ -407,8 +478,10 @@ def kernel_ridge(
         The response.
     kernel : CovarianceFunction or str
         A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
-    lam : float
-        Positive: sigma^2 / tau^2, the variance of the noise over the variance of the process.
+    lam : float, optional
+        Positive: sigma^2 / tau^2, the variance of the noise over the variance of the process. Give `lam` or `radius`.
+    radius : float, optional
+        Least sum of squares subject to ||f|| <= radius. A note states the dual `lam`.
     intercept : bool
         Whether a constant b without a penalty is added.
     basis : {"exact", "cholesky", "hsgp"}
@@ -426,6 +499,8 @@ def kernel_ridge(
     DataError
         For data that cannot be read, for a lam that is not positive, and for one so small that K + lam I is not positive
         definite to rounding; the message has the smallest lam that is.
+    Incompatible
+        Unless one of `lam` and `radius` is given, and for a radius that has no effect.
 
     References
     ----------
@@ -441,18 +516,28 @@ def kernel_ridge(
     refuse_unknown(
         "kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"]
     )
+    only_one(lam=lam, radius=radius)
     model = model_of_kernel(
         X,
         y,
         kernel,
-        Normal(lam**-0.5, sigma_units=True),
+        Normal(1.0, sigma_units=True),
         basis=basis,
         intercept=intercept,
         **options,
     )
+    notes: tuple[Note, ...] = ()
+    if lam is None:
+        assert radius is not None
+        norm = ridge_norm(model.with_aux(sigma=1.0))
+        lam = lam_of_radius(norm, radius, identified=False)
+        notes = (dual_note("||f||", radius, lam),)
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
+    prior = Normal(lam**-0.5, sigma_units=True)
+    model = model.with_prior(dict.fromkeys(model.design.recipe.processes, prior))
     # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
-    return fit(model, "evidence" if model.noise_unknown else "auto")
+    fitted = fit(model, "evidence" if model.noise_unknown else "auto")
+    return replace(fitted, notes=(*notes, *fitted.notes))
 
 
 @check_arguments

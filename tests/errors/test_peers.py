@@ -72,8 +72,8 @@ def test_keywords_of_peers_are_answered() -> None:
     with pytest.raises(pr.Incompatible, match="Normal takes no mu=: use location="):
         pr.Normal(mu=0.0, sigma=1.0)
     # a wrong keyword is named before the one that is missing
-    with pytest.raises(pr.Incompatible, match="ridge takes no lam=: use scale="):
-        pr.ridge("y ~ x", table, lam=1.0)
+    with pytest.raises(pr.Incompatible, match="bridge takes no C=: use scale="):
+        pr.bridge("y ~ x", table, C=1.0)
 
 
 def test_an_error_inside_a_property_is_not_hidden(
