@@ -146,9 +146,9 @@ def catalogue_markdown() -> str:
     targets = {"mode": "a point estimate", "posterior": "a posterior", "any": "any fit"}
     rows = [("name", "title", "when", "picture"), ("---",) * 4]
     for name, check in sorted(CHECKS.items()):
-        rows.append((f"`{name}`", check.title, "before the fit", ""))
+        rows.append((f"`{name}`", check.title, "before the fit", "–"))
     for name, cls in sorted(DIAGNOSTICS.items()):
         when = ": ".join(filter(None, (targets[cls.target], cls.when)))
-        picture = f"`{cls.picture}`" if cls.picture else ""
+        picture = f"`{cls.picture}`" if cls.picture else "–"
         rows.append((f"`{name}`", cls.title, when, picture))
     return "\n".join([f"| {' | '.join(row)} |" for row in rows])
