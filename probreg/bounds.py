@@ -8,6 +8,7 @@ docs/explanation/bounds.md derives them, and `pr.guarantee` applies them to a fi
 from probreg.scores.bounds import (
     Assumption,
     Bound,
+    best_of,
     finite,
     group,
     hold_out,
@@ -24,6 +25,7 @@ from probreg.scores.bounds import (
 __all__ = [
     "Assumption",
     "Bound",
+    "best_of",
     "finite",
     "group",
     "hold_out",

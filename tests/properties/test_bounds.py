@@ -155,6 +155,25 @@ def test_hold_out_on_laws_with_rare_losses(kind, samples):
         assert held(mean, np.array(limit)) >= 1 - DELTA
 
 
+@pytest.mark.parametrize("kind", ["hoeffding", "maurer_pontil"])
+def test_the_best_of_several_pays_for_the_choice(kind):
+    # 20 equal forecasters: without the union bound the best of 40 rows fails far too often
+    mean, K = 0.3, 20
+    losses = (np.random.default_rng(RNG_SEED).random((200, K, 40)) < mean).astype(float)
+    limits, alone = [], []
+    for sample in losses:
+        named = dict(zip("abcdefghijklmnopqrst", sample))
+        found = bounds.best_of(named, delta=DELTA, kind=kind)
+        best = min(named, key=lambda name: named[name].mean())
+        paid = bounds.hold_out(named[best], delta=DELTA / K, kind=kind)
+        assert (found.value, found.delta) == (paid.value, DELTA)
+        assert found.theorem.startswith(f"{best}, best of {K}")
+        limits.append(found.value)
+        alone.append(bounds.hold_out(named[best], delta=DELTA, kind="hoeffding").value)
+    assert held(mean, np.array(limits)) >= 1 - DELTA
+    assert held(mean, np.array(alone)) < 1 - DELTA
+
+
 def gibbs(coins, beta):
     """rho in favour of what looks best, and KL(rho || uniform)."""
     rho = np.exp(-beta * (coins - coins.min(1, keepdims=True)))
@@ -325,6 +344,7 @@ def test_a_bound_says_what_it_assumes_and_when_it_says_nothing():
         ),
         (lambda: bounds.hold_out([0.5, 2.0, 0.1]), "the loss is 2 in row 1"),
         (lambda: bounds.hold_out([0.5]), "two or more rows"),
+        (lambda: bounds.best_of({}), "at least one forecaster"),
         (lambda: bounds.kernel_complexity([[1.0, 2.0]]), "square matrix"),
         (
             lambda: bounds.kernel_complexity([[1.0, 0.5], [0.1, 1.0]]),

@@ -17,6 +17,7 @@ from probreg.scores.bounds.complexities import (
 )
 from probreg.scores.bounds.result import Bound as Bound
 from probreg.scores.bounds.single import (
+    best_of as best_of,
     hold_out as hold_out,
     pac_bayes as pac_bayes,
     stability as stability,

@@ -1,5 +1,6 @@
 """Bounds for one fit: by its stability, on rows kept apart from it, and for draws of a posterior."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -13,6 +14,7 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.balls import largest_beyond
 from probreg.scores.bounds.result import (
@@ -180,6 +182,67 @@ def hold_out(
         most=most,
         delta=delta,
         assumptions=(INDEPENDENT, APART),
+    )
+
+
+@check_arguments
+def best_of(
+    losses: Mapping[str, ArrayLike],
+    *,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    kind: HoldOut = "maurer_pontil",
+) -> Bound:
+    """The best of K forecasters on held-out rows: `hold_out` of the smallest mean loss with delta / K in place of delta.
+
+    Each bound fails with probability at most delta / K, so that with probability 1 - delta none does (union bound), whichever
+    forecaster is chosen.
+
+    Parameters
+    ----------
+    losses : mapping from str to array (h,)
+        The losses of each forecaster, between 0 and M, on rows that it has not seen.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest possible loss.
+    kind : {"maurer_pontil", "hoeffding"}
+        As in `hold_out`.
+
+    Returns
+    -------
+    Bound
+        For the forecaster with the smallest mean loss, whose name is in `theorem`.
+
+    Raises
+    ------
+    DataError
+        Without forecasters, for a loss outside [0, M], and for fewer than two rows.
+
+    References
+    ----------
+    Hoeffding 1963; Maurer & Pontil 2009.
+
+    Examples
+    --------
+    >>> found = best_of({"a": [0.0, 0.2, 0.1, 0.3] * 50, "b": [0.0, 0.3, 0.1, 0.4] * 50}, kind="hoeffding")
+    >>> found.theorem, round(found.value, 4)
+    ('a, best of 2, hold-out of 200 rows', 0.246)
+    """
+    if not losses:
+        raise DataError("losses={}: expected the losses of at least one forecaster")
+    K = len(losses)
+    bounds = {
+        name: hold_out(values, delta=delta / K, most=most, kind=kind)
+        for name, values in losses.items()
+    }
+    name = min(bounds, key=lambda name: bounds[name].empirical)
+    made_before = f"the {K} forecasters were made without these rows"
+    return replace(
+        bounds[name],
+        theorem=f"{name}, best of {K}, {bounds[name].theorem}",
+        delta=delta,
+        assumptions=(INDEPENDENT, Assumption(made_before, None, None)),
     )
 
 
