@@ -1,7 +1,7 @@
 """Proportions between 0 and 1 that are no counts: beta regression."""
 
 from dataclasses import dataclass
-from math import exp, log, log1p
+from math import exp, log
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +20,8 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     symmetric_pairs,
 )
-from probreg.likelihoods.gamma import log_gamma_terms
 from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.log_gamma import log_gamma_terms, shifted_log_gamma
 from probreg.likelihoods.response import check_variation, finite_response
 from probreg.likelihoods.tails import TAILS, Tails
 from probreg.special import betainc, betaln, digamma, polygamma
@@ -34,23 +34,22 @@ def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> Row:
-    # with G and D of `log_gamma_terms`, a = mu phi and b = (1 - mu) phi, log p + log y + log(1 - y) =
-    # a log(y / mu) + b log((1 - y) / (1 - mu)) + G(a) + G(b) - G(phi)
+    # with a = mu phi, b = (1 - mu) phi and log Gamma(a) = value_a + a log z_a - a, log p + log y + log(1 - y) =
+    # a log(phi y / z_a) + b log(phi (1 - y) / z_b) - value_a - value_b - t[1]
     e = exp(-abs(eta))
-    soft = log1p(e)
     tail = e / (1.0 + e)
     mu = 1.0 - tail if eta > 0.0 else tail
     mu_of_failure = tail if eta > 0.0 else 1.0 - tail
     a = max(mu * t[0], 1e-300)
     b = max(mu_of_failure * t[0], 1e-300)
-    value_a, slope_a = log_gamma_terms(a)
-    value_b, slope_b = log_gamma_terms(b)
-    over_y = log(y) - min(eta, 0.0) + soft
-    over_rest = log1p(-y) + max(eta, 0.0) + soft
-    u = over_y + slope_a - t[2]
-    v = over_rest + slope_b - t[2]
+    z_a, value_a, slope_a = shifted_log_gamma(a)
+    z_b, value_b, slope_b = shifted_log_gamma(b)
+    over_a = log(y * (t[0] / z_a))
+    over_b = log((1.0 - y) * (t[0] / z_b))
+    u = over_a - slope_a - t[2]
+    v = over_b - slope_b - t[2]
     return (
-        a * over_y + b * over_rest + value_a + value_b - t[1],
+        a * over_a + b * over_b - value_a - value_b - t[1],
         t[0] * mu * mu_of_failure * (u - v),
         a * u + b * v,
     )

@@ -29,7 +29,7 @@ from probreg.likelihoods.beta import expand_shapes, shapes_of_beta
 from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.binomial import Binomial, evaluate_binomial_row
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
+from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 
 
 def _evaluate_row(y: Array, eta: float, t: Array) -> Row:

@@ -5,7 +5,7 @@ from math import exp
 from typing import Any, Literal
 
 import numpy as np
-from numpy import log, log1p, sqrt  # of numbers and arrays
+from numpy import log  # of numbers and arrays
 from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row
@@ -15,32 +15,9 @@ from probreg.likelihoods.base import (
     PymcVariable,
 )
 from probreg.likelihoods.links import INVERSE, LOG
-from probreg.likelihoods.negative_binomial import (
-    digamma_rest,
-    stirling_series,
-    trigamma_rest,
-)
+from probreg.likelihoods.log_gamma import log_gamma_terms, trigamma_rest
 from probreg.likelihoods.positive import PositiveLikelihood
-from probreg.special import LOG_2PI, gammainc, polygamma
-
-
-def log_gamma_terms(a: Any) -> tuple[Any, Any]:
-    """a log a - a - log Gamma(a) and log a - digamma(a), without the differences of large numbers."""
-    # log Gamma(a) = log Gamma(z) - log a - sum_k<9 log(x + k), x = a + 1 and z = x + 9, with the series of DLMF 5.11.1 and 5.11.2
-    # at z; w = 1 / x, p is the product of 1 + k w, and q / p the sum of 1 / (1 + k w)
-    x = a + 1.0
-    w = 1.0 / x
-    z = x + 9.0
-    p = 1.0
-    q = 1.0
-    for k in range(1, 9):
-        q = q * (1.0 + k * w) + p
-        p = p * (1.0 + k * w)
-    log_1 = log1p(1.0 / a)
-    log_9 = log1p(9.0 * w)
-    value = 10.0 - 0.5 * LOG_2PI + log(p * sqrt(z)) - stirling_series(z)
-    slope = 1.0 / a + w * q / p + 0.5 / z + digamma_rest(z)
-    return value - x * log_1 - z * log_9, slope - log_1 - log_9
+from probreg.special import gammainc, polygamma
 
 
 def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any, Any]:

@@ -21,83 +21,8 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
 from probreg.likelihoods.links import LOG
+from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
-
-# log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) - 1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2:
-# at x >= 10 the term after these is below 1e-15.
-_SHIFT = 10
-
-
-def stirling_series(x: Any) -> Any:
-    """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7) + 1/(1188 x^9) - 691/(360360 x^11)."""
-    s = 1.0 / (x * x)
-    return (
-        1 / 12
-        - s
-        * (
-            1 / 360
-            - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * (691 / 360360))))
-        )
-    ) / x
-
-
-def digamma_rest(x: Any) -> Any:
-    """1/(12 x^2) - 1/(120 x^4) + 1/(252 x^6) - 1/(240 x^8) + 1/(132 x^10) - 691/(32760 x^12)."""
-    s = 1.0 / (x * x)
-    return s * (
-        1 / 12
-        - s
-        * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760)))))
-    )
-
-
-def trigamma_rest(x: Any) -> Any:
-    """1/(6 x^3) - 1/(30 x^5) + 1/(42 x^7) - 1/(30 x^9) + 5/(66 x^11) - 691/(2730 x^13)."""
-    s = 1.0 / (x * x)
-    return (
-        s
-        * (
-            1 / 6
-            - s
-            * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * (691 / 2730)))))
-        )
-        / x
-    )
-
-
-def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
-    """The sums over j = 0, ..., y - 1 of log(1 + j/r) and r/(r + j), at any size of y and r.
-
-    They are log Gamma(y + r) - log Gamma(r) - y log r and r (psi(y + r) - psi(r)), without the differences of large numbers:
-    f(0) + ... + f(y - 1) = sum_k<10 (f(k) - f(y + k)) + (f(10) + ... + f(y + 9)).
-    """
-    x = r + _SHIFT
-    z = x + y
-    long = log1p(y / x)
-    logs = (
-        (x - 0.5) * long
-        + y * log1p((y + _SHIFT) / r)
-        - y
-        + stirling_series(z)
-        - stirling_series(x)
-    )
-    ones = r * (long + y / (2.0 * x * z) + digamma_rest(x) - digamma_rest(z))
-    for k in range(_SHIFT):
-        logs = logs + log1p(k / r) - log1p((y + k) / r)
-        ones = ones + r / (r + k) - r / (r + (y + k))
-    return logs, ones
-
-
-def rising_squares(y: Array, r: Any) -> Array:
-    """The sum over j = 0, ..., y - 1 of (r/(r + j))^2, r^2 (psi'(r) - psi'(y + r)), in the same way."""
-    x = r + _SHIFT
-    z = x + y
-    squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (
-        trigamma_rest(x) - trigamma_rest(z)
-    )
-    for k in range(_SHIFT):
-        squares = squares + (r / (r + k)) ** 2 - (r / (r + (y + k))) ** 2
-    return squares
 
 
 class NegativeBinomialVariance(str):

@@ -22,7 +22,7 @@ from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
 )
-from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
+from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import LOG_2PI, log_student_constant
 
 

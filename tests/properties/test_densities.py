@@ -464,7 +464,7 @@ def test_the_arithmetic_of_a_prior_is_its_standard_density_with_its_slope(case):
 def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
     from scipy.special import digamma, gammaln, polygamma
 
-    from probreg.likelihoods.negative_binomial import rising_squares, rising_sums
+    from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 
     y = np.array([0.0, 1.0, 2.0, 7.0, 300.0])
     logs, ones = rising_sums(y, np.full(5, r))
@@ -478,6 +478,34 @@ def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
     np.testing.assert_allclose(
         squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-11, atol=1e-11
     )
+
+
+@pytest.mark.parametrize("r", [1e-8, 0.02, 5.0, 3e4, 1e9])
+def test_rising_sums_lose_no_digits_at_small_and_large_numbers(r):
+    from probreg.likelihoods.log_gamma import rising_sums
+
+    for y in (0, 1, 2, 40, 3000):
+        j = np.arange(y)
+        logs, ones = rising_sums(float(y), r)
+        assert logs == pytest.approx(np.log1p(j / r).sum(), rel=1e-14, abs=1e-13)
+        assert ones == pytest.approx((r / (r + j)).sum(), rel=1e-13)
+
+
+def test_terms_of_log_gamma_follow_stirling_far_out_and_its_recursion_at_zero():
+    from probreg.likelihoods.log_gamma import log_gamma_terms
+
+    large = np.array([1e4, 1e8, 1e100])
+    value, slope = log_gamma_terms(large)
+    np.testing.assert_allclose(
+        value, 0.5 * np.log(large / (2 * np.pi)) - 1 / (12 * large), rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        slope * large, 0.5 + 1 / (12 * large), rtol=0, atol=2e-14
+    )
+    # log Gamma(a) = -log a and digamma(a) = -1 / a - Euler's constant
+    value, slope = log_gamma_terms(1e-12)
+    assert value == pytest.approx(1e-12 * np.log(1e-12) + np.log(1e-12), rel=1e-13)
+    assert slope == pytest.approx(1e12 + np.log(1e-12) + np.euler_gamma, rel=1e-15)
 
 
 VARIANCES = {
