@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.data.implicit_columns import LazyColumns
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.moments_origin import Origin, write_moments
 from probreg.data.rows import full_weights, times_weights
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
-from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.linalg import triangular
 from probreg.system.terminal import few_names

@@ -22,18 +22,18 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.implicit_columns import (
+    LazyColumns,
+    PredictorColumns,
+    columns_of,
+    contiguous,
+)
 from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments
 from probreg.data.rows import full_weights, minus_offset, plus_offset, some_rows
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
-from probreg.data.unwritten import (
-    LazyColumns,
-    PredictorColumns,
-    columns_of,
-    contiguous,
-)
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
@@ -489,7 +489,7 @@ class Design(PrintsLines):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether columns of varying effects are not written out."""
+        """Whether columns of varying effects are implicit."""
         return isinstance(self.X, LazyColumns)
 
     @property

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from probreg.data.implicit_columns import PredictorColumns
 from probreg.data.moments import refuse_too_wide
-from probreg.data.unwritten import PredictorColumns
 from probreg.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray

@@ -1,6 +1,6 @@
-"""Unwritten columns of varying effects: the group's number and K numbers z for each row, and matrix products.
+"""Implicit columns of varying effects: the group's number and K numbers z for each row, and matrix products.
 
-`ArrowColumns` is a matrix [Z, X]: the columns Z of the leading grouping factor, and others behind it, grouped or written out. Its Gram
+`ArrowColumns` is a matrix [Z, X]: the columns Z of the leading grouping factor, and others behind it, grouped or dense. Its Gram
 matrix is an arrow: G blocks (K, K), their border, and the corner of the others.
 """
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.implicit_columns import LazyColumns
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import LazyColumns
 from probreg.linalg import rank_of, triangular
 
 Array = np.ndarray

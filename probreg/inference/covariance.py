@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probreg.data.frame import Frame
-from probreg.data.unwritten import (
+from probreg.data.implicit_columns import (
     LazyColumns,
     PredictorColumns,
     columns_of,

@@ -27,7 +27,7 @@ from probreg.data.blocks.partition import Tables
 from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
 from probreg.data.blocks.survey import Orders, Survey, declared_order, survey_of
 from probreg.data.design import arrow_moments_of_rows, moments_of
-from probreg.data.unwritten import written_where_small
+from probreg.data.implicit_columns import dense_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error
 from probreg.formula.terms import Counted
@@ -106,7 +106,7 @@ def from_parts(
     recipe = blocks.recipe
     first: Any = blocks
     if isinstance(blocks, FormulaBlocks) and likelihood.least_squares:
-        # columns of groups stay unwritten where their moments are taken by group
+        # columns of groups stay implicit where their moments are taken by group
         first = replace(blocks, lazy=bool(recipe.grouped))
     fn = partial(survey_of, moments=moments_by(recipe, likelihood))
     total, _, tally = pass_over(parts, first, fn, add)
@@ -141,7 +141,7 @@ def from_parts(
     columns = recipe.columns
     sample = survey.sample
     sample = sample._replace(
-        X=written_where_small(sample.X),
+        X=dense_where_small(sample.X),
         y=encode_values(bound.encode, sample.y),
         weights=None if sample.weights is None else sample.weights * unit,
     )

@@ -14,8 +14,8 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.design import ColumnRecipe
+from probreg.data.implicit_columns import LazyColumns, columns_of
 from probreg.data.terms.grouped import GroupedTerm
-from probreg.data.unwritten import LazyColumns, columns_of
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 from probreg.priors.joint import same_term

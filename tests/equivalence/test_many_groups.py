@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data import Frame, unwritten
+from probreg.data import Frame, implicit_columns
 from probreg.fits.leave_out import modes, rows as loo
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact import evidence
@@ -40,7 +40,7 @@ def written():
 
 @pytest.fixture
 def apart(monkeypatch):
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 0)
     fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
     assert fit.model.design.is_lazy
     assert isinstance(fit.solution.scale, ArrowCovariance)
@@ -91,7 +91,7 @@ def test_slopes_are_those_of_written_columns(written, apart, groups):
 def test_groups_drawn_anew_are_those_of_written_columns(monkeypatch):
     model = pr.Model.from_formula("y ~ x + (x | g)", DATA)
     wanted = pr.fit(model, pr.Bootstrap("evidence", reps=3), seed=1)
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 0)
     model = pr.Model.from_formula("y ~ x + (x | g)", DATA)
     found = pr.fit(model, pr.Bootstrap("evidence", reps=3), seed=1)
     np.testing.assert_allclose(found.std_error, wanted.std_error, atol=1e-3)
@@ -101,9 +101,13 @@ def test_groups_drawn_anew_are_those_of_written_columns(monkeypatch):
 def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     rng = np.random.default_rng(0)
     G, K, q = 5, 2, 3
-    X = unwritten.LazyColumns(
+    X = implicit_columns.LazyColumns(
         rng.normal(size=(40, q)),
-        (unwritten.GroupColumns(rng.integers(0, G, 40), rng.normal(size=(40, K)), G),),
+        (
+            implicit_columns.GroupColumns(
+                rng.integers(0, G, 40), rng.normal(size=(40, K)), G
+            ),
+        ),
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)

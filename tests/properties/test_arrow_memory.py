@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse  # noqa: F401  an import is no memory of a fit
 
 import probreg as pr
-from probreg.data import unwritten
+from probreg.data import implicit_columns
 from probreg.inference.exact import gaussian_sums
 from probreg.inference.exact.arrow_layout import require_memory
 from probreg.inference.exact.evidence_problem import EvidenceProblem
@@ -39,7 +39,7 @@ def nested(n: int = 3600, sizes: tuple[int, int, int] = (20, 200, 1200)) -> Mode
 
 def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
     monkeypatch.setattr(
-        unwritten, "UNWRITTEN", 0
+        implicit_columns, "MIN_IMPLICIT_BYTES", 0
     )  # columns up to 64 MB would be written out
     pr.fit(
         crossed(600, 70, 35)

@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.data.formula import coded
-from probreg.data.unwritten import LazyColumns
+from probreg.data.implicit_columns import LazyColumns
 from probreg.diagnostics.before import separation
 from probreg.errors import ProbregWarning
 from probreg.inference.base import Status

@@ -16,8 +16,8 @@ from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.transforms import weighted_quantiles
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
+from probreg.data.implicit_columns import all_close, combine_columns
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import all_close, combine_columns
 from probreg.errors import DataError
 from probreg.formula.expression import parse_expression
 from probreg.kernels.sums import RowSums

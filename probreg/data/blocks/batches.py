@@ -158,7 +158,7 @@ class FormulaBlocks:
     kind: WeightKind = "frequency"
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
-    lazy: bool = False  # whether columns of groups stay unwritten
+    lazy: bool = False  # whether columns of groups are implicit
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
         start = None

@@ -27,6 +27,7 @@ from probreg.data.formula.recipe import (
     response_values,
     rows_with_trials,
 )
+from probreg.data.implicit_columns import contiguous
 from probreg.data.rows import (
     Missing,
     complete,
@@ -36,7 +37,6 @@ from probreg.data.rows import (
     row_weights,
     rows_that_count,
 )
-from probreg.data.unwritten import contiguous
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression

@@ -34,8 +34,8 @@ from probreg.data.formula.evaluate import (
 )
 from probreg.data.formula.transforms import FactorColumns
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.implicit_columns import LazyColumns
 from probreg.data.rows import check_counts, labels, refuse_not_finite
-from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError, require_unicode, rows_named
 from probreg.formula.expression import Expression
 from probreg.formula.terms import MAX_TERMS, FormulaLayout

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.data.formula.recipe import Recipe
-from probreg.data.unwritten import PredictorColumns, join_predictors
+from probreg.data.implicit_columns import PredictorColumns, join_predictors
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
 

@@ -26,11 +26,11 @@ from probreg.data.formula.layout import (
     plain_level,
     refuse_repeated,
 )
+from probreg.data.implicit_columns import beside_groups
 from probreg.data.rows import refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
 from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.terms.term import SmoothTerm, smooth_of
-from probreg.data.unwritten import beside_groups
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import Bar, FormulaLayout, parse_formula
@@ -378,7 +378,7 @@ def make_columns(
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
     """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each function and bar, by term.
 
-    Columns of bars are unwritten if `lazy`, and factors of many levels stay codes if `codes`.
+    Columns of bars are implicit if `lazy`, and factors of many levels stay codes if `codes`.
     """
     X, columns, inputs = lay_out(parts, table, memory, codes=codes)
     if not parts.bars:

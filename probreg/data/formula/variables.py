@@ -13,8 +13,8 @@ from probreg.data.array_columns import ArrayColumns
 from probreg.data.design import Design
 from probreg.data.formula.columns import read_table
 from probreg.data.formula.recipe import Recipe
+from probreg.data.implicit_columns import all_close
 from probreg.data.rows import require
-from probreg.data.unwritten import all_close
 from probreg.errors import DataError
 
 Array = np.ndarray

@@ -87,7 +87,7 @@ class GroupedTerm:
         memory = physical_memory()
         if memory is not None and size > memory:
             raise DataError(
-                f"{self.key} has {self.size_words}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
+                f"{self.key} has {self.size_words}: its columns for {rows:,} rows take {in_bytes(size)} as an array, and this machine "
                 f"has {in_bytes(memory)} of memory; group more coarsely, or take part of the rows"
             )
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.implicit_columns import LazyColumns
 from probreg.data.level_moments import spreads_of_columns
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.collinearity import surplus
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict

@@ -19,8 +19,8 @@ from scipy.linalg import block_diag
 from scipy.special import logsumexp, ndtri
 
 from probreg.data import Frame
+from probreg.data.implicit_columns import PredictorColumns
 from probreg.data.rows import full_weights, minus_offset, plus_offset
-from probreg.data.unwritten import PredictorColumns
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.implicit_columns import PredictorColumns, row_gradients
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import PredictorColumns, row_gradients
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode

@@ -26,6 +26,7 @@ import numpy as np
 
 from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
+from probreg.data.implicit_columns import MAX_DENSE_BYTES, LazyColumns
 from probreg.data.level_moments import (
     Within,
     indicators,
@@ -34,7 +35,6 @@ from probreg.data.level_moments import (
 )
 from probreg.data.moments import MAX_COLUMNS
 from probreg.data.rows import minus_offset
-from probreg.data.unwritten import MAX_WRITTEN, LazyColumns
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
@@ -284,7 +284,7 @@ def require_independent_columns(rows: LevelRows, model: Model) -> None:
     """Raise DataError with the names of dependent columns, if columns are too many for
     dense algebra to name them."""
     design = model.design
-    if 8 * design.X.size <= MAX_WRITTEN and len(design.columns) <= MAX_COLUMNS:
+    if 8 * design.X.size <= MAX_DENSE_BYTES and len(design.columns) <= MAX_COLUMNS:
         return
     within = _within(rows, model, np.zeros(model.shape[0]))
     names = design.columns

@@ -24,8 +24,8 @@ from scipy.linalg import qr
 from probreg.data.design import Design
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.implicit_columns import LazyColumns
 from probreg.data.level_moments import within_levels
-from probreg.data.unwritten import LazyColumns
 from probreg.inference.modes.level_separation import (
     SLACK,
     STRICT,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
-from probreg.data.unwritten import PredictorColumns
+from probreg.data.implicit_columns import PredictorColumns
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.likelihoods import DifferentiableLikelihood

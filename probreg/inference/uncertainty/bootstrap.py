@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
-from probreg.data.unwritten import LazyColumns, beside_groups
+from probreg.data.implicit_columns import LazyColumns, beside_groups
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import (

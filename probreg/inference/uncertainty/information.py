@@ -14,8 +14,8 @@ import numpy as np
 import scipy
 
 from probreg.data import Block, Frame
+from probreg.data.implicit_columns import row_gradients
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import row_gradients
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
 from probreg.inference.covariance import (

@@ -1,7 +1,7 @@
-"""Matrices that provide rows, columns and products: with unwritten columns of groups, or with columns of several linear predictors.
+"""Matrices that provide rows, columns and products: with implicit columns of groups, or with columns of several linear predictors.
 
 The groups are grouping factors of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only if an algorithm
-needs one, up to a limit. `beside_groups` leaves columns of effects unwritten if they would take more than 64 MB; a formula determines
+needs one, up to a limit. `beside_groups` keeps columns of effects implicit if they would take more than 64 MB; a formula determines
 which factors stay codes (`probreg.data.formula.coded`).
 """
 
@@ -21,11 +21,11 @@ from probreg.linalg import sum_over_blocks, weighted_gram
 from probreg.system.memory import in_bytes
 
 Array = np.ndarray
-UNWRITTEN = 64 * 10**6  # bytes from which columns are left unwritten
-MAX_WRITTEN = 2 * 10**9  # bytes that may be written out if an algorithm needs an array
+MIN_IMPLICIT_BYTES = 64 * 10**6  # bytes of an array above which columns stay implicit
+MAX_DENSE_BYTES = 2 * 10**9  # bytes of an array, if an algorithm needs one
 
 
-class Unwritten(NDArrayOperatorsMixin):
+class ImplicitMatrix(NDArrayOperatorsMixin):
     """A matrix that multiplies arrays; every other function and operator of NumPy writes it out."""
 
     ndim = 2
@@ -48,7 +48,7 @@ class Unwritten(NDArrayOperatorsMixin):
         return self.shape[0]
 
     @property
-    def T(self) -> "Unwritten":
+    def T(self) -> "ImplicitMatrix":
         return Transposed(self)
 
     def __rmatmul__(self, A: Array) -> Array:
@@ -59,24 +59,24 @@ class Unwritten(NDArrayOperatorsMixin):
     ) -> Any:
         if ufunc is np.matmul:  # array @ this
             return args[1].__rmatmul__(args[0])
-        if any(isinstance(o, Unwritten) for o in options.get("out", ())):
+        if any(isinstance(o, ImplicitMatrix) for o in options.get("out", ())):
             del options["out"]  # X += 1 rebinds X to an array
-        return getattr(ufunc, method)(*_write_out(args), **options)
+        return getattr(ufunc, method)(*_to_dense(args), **options)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
         if func is np.dot and not kwargs:
             return args[0] @ args[1]
-        return func(*_write_out(args), **kwargs)
+        return func(*_to_dense(args), **kwargs)
 
 
 @dataclass(frozen=True, eq=False)
-class LazyColumns(Unwritten):
+class LazyColumns(ImplicitMatrix):
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
     With `firsts`, the columns of Z_k start at column firsts[k], and the columns of the head take the remaining places.
-    DataError if it would have to be written out and takes more than 2 GB.
+    DataError if an array is needed that takes more than 2 GB.
 
     >>> X = LazyColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
     >>> X.shape, X @ np.array([1.0, 10.0, 100.0]), X[:, [0, 2]]
@@ -157,7 +157,7 @@ class LazyColumns(Unwritten):
         part = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
         if np.isin(chosen, self.head_places).all():
             return part.head[:, np.searchsorted(self.head_places, chosen)]
-        _require_writable_size(len(part), np.size(chosen))
+        _require_dense_size(len(part), np.size(chosen))
         values = part.sparse()[:, np.atleast_1d(chosen)].toarray()
         return values if np.ndim(chosen) else values[:, 0]
 
@@ -188,7 +188,7 @@ class LazyColumns(Unwritten):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         n, p = self.shape
-        _require_writable_size(n, p)
+        _require_dense_size(n, p)
         matrix = np.zeros((n, p))
         matrix[:, self.head_places] = self.head
         for first, c in zip(self.starts, self.tail):
@@ -224,10 +224,10 @@ class LazyColumns(Unwritten):
 
 
 @dataclass(frozen=True, eq=False)
-class Transposed(Unwritten):
-    """The transpose X' of unwritten columns, for matrix products."""
+class Transposed(ImplicitMatrix):
+    """The transpose X' of implicit columns, for matrix products."""
 
-    of: Unwritten
+    of: ImplicitMatrix
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -235,7 +235,7 @@ class Transposed(Unwritten):
         return p, n
 
     @property
-    def T(self) -> Unwritten:
+    def T(self) -> ImplicitMatrix:
         return self.of
 
     def cross(self, V: Array) -> Array:
@@ -250,7 +250,7 @@ class Transposed(Unwritten):
 
 
 @dataclass(frozen=True, eq=False)
-class PredictorColumns(Unwritten):
+class PredictorColumns(ImplicitMatrix):
     """Columns (n, p), column j for the linear predictor `owner[j]` of `width` predictors.
 
     X @ B, B (p, s), is (n, width s) with the s products of a predictor side by side; X.T @ V is its transpose, (p, s).
@@ -262,7 +262,7 @@ class PredictorColumns(Unwritten):
            [ 4.]]))
     """
 
-    columns: Any  # (n, p), an array or columns of groups that are not written out
+    columns: Any  # (n, p), an array or implicit columns of groups
     owner: Array  # (p,) int
     width: int
 
@@ -312,11 +312,11 @@ class PredictorColumns(Unwritten):
         return self.columns.std(axis)
 
 
-def _write_out(value: Any) -> Any:
-    """Write out the unwritten columns among arguments, nested lists included."""
+def _to_dense(value: Any) -> Any:
+    """Return arguments with arrays in place of implicit columns, nested lists included."""
     if isinstance(value, list | tuple):
-        return [_write_out(part) for part in value]
-    return np.asarray(value) if isinstance(value, Unwritten) else value
+        return [_to_dense(part) for part in value]
+    return np.asarray(value) if isinstance(value, ImplicitMatrix) else value
 
 
 def beside_groups(
@@ -324,7 +324,7 @@ def beside_groups(
 ) -> Any:
     """Append the columns of terms at their inputs to `head`: an array if it is small, unless they stay `lazy`."""
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
-    if not lazy and 8 * len(head) * width <= UNWRITTEN:
+    if not lazy and 8 * len(head) * width <= MIN_IMPLICIT_BYTES:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
     return LazyColumns(
         np.ascontiguousarray(head, dtype=float),
@@ -347,11 +347,11 @@ def stack_rows(X: Any, Y: Any) -> Any:
     return replace(X, head=np.concatenate([X.head, Y.head]), tail=tuple(tail))
 
 
-def written_where_small(X: Any) -> Any:
+def dense_where_small(X: Any) -> Any:
     """Return an array if it is small, as in `beside_groups`."""
     if isinstance(X, PredictorColumns):
-        return X.map(written_where_small)
-    if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN:
+        return X.map(dense_where_small)
+    if isinstance(X, LazyColumns) and 8 * X.size <= MIN_IMPLICIT_BYTES:
         return np.asarray(X)
     return contiguous(X)
 
@@ -396,7 +396,7 @@ def all_close(X: Any, Y: Any) -> bool:
 
 
 def contiguous(X: Any) -> Any:
-    """Return floats in C order; unwritten columns are returned unchanged."""
+    """Return floats in C order; implicit columns are returned unchanged."""
     if isinstance(X, PredictorColumns):
         return X.map(contiguous)
     if isinstance(X, LazyColumns):
@@ -404,11 +404,11 @@ def contiguous(X: Any) -> Any:
     return np.ascontiguousarray(X, dtype=float)
 
 
-def _require_writable_size(n: int, p: int) -> None:
-    if 8 * n * p > MAX_WRITTEN:
+def _require_dense_size(n: int, p: int) -> None:
+    if 8 * n * p > MAX_DENSE_BYTES:
         raise DataError(
-            f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of groups or levels are written out, and "
-            f"{in_bytes(MAX_WRITTEN)} is the limit; closed_form, newton, evidence and integrate leave them unwritten"
+            f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} as an array with a column for each group and level, and "
+            f"{in_bytes(MAX_DENSE_BYTES)} is the limit; closed_form, newton, evidence and integrate do not need this array"
         )
 
 

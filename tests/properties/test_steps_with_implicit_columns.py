@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data import unwritten
+from probreg.data import implicit_columns
 from probreg.priors import LKJ, Covariance, HalfNormal
 
 N = 150
@@ -86,7 +86,7 @@ WALK: dict[str, Any] = {
 )
 def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
     wanted = fitted(response, method)
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 1000)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 1000)
     fit = fitted(response, method)
     assert fit.model.design.is_lazy
     for name, step in WALK.items():
@@ -109,10 +109,10 @@ def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_step_that_would_write_them_out_says_how_large_they_are(monkeypatch):
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 1000)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 1000)
     fit = fitted("y", "REML")
     monkeypatch.setattr(
-        unwritten, "MAX_WRITTEN", 8 * N * 27 - 1
+        implicit_columns, "MAX_DENSE_BYTES", 8 * N * 27 - 1
     )  # of columns of the head fewer are asked for
     for name in (
         "print",

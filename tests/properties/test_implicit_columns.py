@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data import unwritten
+from probreg.data import implicit_columns
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.unwritten import LazyColumns
+from probreg.data.implicit_columns import LazyColumns
 from probreg.errors import DataError
 from probreg.model.model import Model
 
@@ -53,7 +53,7 @@ def test_they_are_the_array_that_they_stand_for():
 
 
 def test_they_are_not_written_out_beyond_a_limit(monkeypatch):
-    monkeypatch.setattr(unwritten, "MAX_WRITTEN", 8 * N * 25 - 1)
+    monkeypatch.setattr(implicit_columns, "MAX_DENSE_BYTES", 8 * N * 25 - 1)
     with pytest.raises(DataError, match=r"300 rows of 25 columns take 60 kB"):
         np.asarray(columns())
 
@@ -79,7 +79,7 @@ def test_a_fit_of_them_is_that_of_the_array(
         Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood),
         method,
     )
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 0)
     model = Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood)
     assert model.design.is_lazy
     found = pr.fit(model, method)
@@ -99,7 +99,7 @@ def test_a_covariance_that_is_not_written_out_comes_back_from_a_file(
 ):
     from probreg.inference.covariance import ArrowCovariance
 
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 0)
     g, x = np.repeat(np.arange(12), 25), RNG.normal(size=N)
     data = {
         "y": x + RNG.normal(size=12)[g] + RNG.normal(size=N),
