@@ -84,6 +84,7 @@ sphinx_gallery_conf = gallery.settings(HERE)
 # ---- looks ----------------------------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_use_index = False  # the search finds every name

@@ -243,3 +243,9 @@ def test_the_index_of_the_search_knows_what_people_ask_for(built):
         "weight",
     ):  # stems, as the search makes them of what is typed
         assert re.search(rf'[{{,"]{stem}"?:', index), stem
+
+
+def test_the_list_for_language_models_links_to_pages():
+    links = re.findall(r"\((.+?)\.html\)", (DOCS / "llms.txt").read_text())
+    assert links
+    assert [link for link in links if not (DOCS / f"{link}.md").exists()] == []
