@@ -37,7 +37,10 @@ from probreg.inference.base import (
 from probreg.inference.notes import Topic, important, without_topic
 from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import mixing_measures
-from probreg.inference.uncertainty.intervals.arithmetic import student_cdf
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    student_cdf,
+    two_sided,
+)
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import (
@@ -201,15 +204,6 @@ def ratio_name(likelihood: Likelihood) -> str:
     if likelihood.link is LOG:
         return "rate ratio" if likelihood.is_count else f"ratio of {likelihood.centre}s"
     return likelihood.link.ratio
-
-
-def two_sided(t: Array, df: Array | float | None) -> Array:
-    """Return p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
-
-    >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
-    [0.05]
-    """
-    return 2.0 * student_cdf(-np.abs(t), df)
 
 
 def _ratios(

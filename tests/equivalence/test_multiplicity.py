@@ -317,3 +317,102 @@ def test_a_smooth_function_of_stated_scale_has_no_tests():
     )
     with pytest.raises(pr.Incompatible, match="under a prior"):
         pr.comparisons(fit, {"t": "pairwise"}, adjust="holm")
+
+
+def _mixed_warp() -> pr.Fit:
+    data = WARP.assign(loom=np.arange(len(WARP)) % 6)
+    return pr.fit(pr.Model.from_formula("breaks ~ wool * tension + (1 | loom)", data))
+
+
+FITS = {
+    "least squares": lambda: pr.ols("breaks ~ wool * tension", WARP),
+    "poisson": lambda: pr.poisson("breaks ~ wool * tension", WARP),
+    "mixed": _mixed_warp,
+    "evidence of a smooth": lambda: pr.gam(
+        "breaks ~ s(row) + tension", WARP.assign(row=np.arange(54.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("adjust", [None, "holm", "tukey", "single-step"])
+@pytest.mark.parametrize("name", FITS)
+def test_pairs_of_predictions_are_comparisons(name, adjust):
+    fit = FITS[name]()
+    means = pr.predictions(fit, at={"tension": ["H", "L", "M"]})
+    pairs = means.hypothesis(adjust=adjust)
+    expected = pr.comparisons(
+        fit, PAIRS, adjust=adjust, average_over="sample"
+    ).table.drop(columns="variable")
+    assert list(pairs.table.columns) == list(expected.columns)
+    assert pairs.table["contrast"].tolist() == expected["contrast"].tolist()
+    numbers = list(expected.columns[1:])
+    if adjust == "single-step":
+        # 65,536 points along other axes: p near 0.05 is accurate to 2e-4, near 0.4 to five times as much, as p (1 - p) is
+        half = [table["upper"] - table["estimate"] for table in (pairs.table, expected)]
+        np.testing.assert_allclose(*half, rtol=2e-3)
+        np.testing.assert_allclose(
+            pairs.table["p_value"], expected["p_value"], atol=1e-3
+        )
+        numbers = ["estimate", "std_error", "p_unadjusted"]
+    np.testing.assert_allclose(  # sums in another order
+        pairs.table[numbers], expected[numbers], rtol=1e-6
+    )
+    second = means.hypothesis("b3 = b2", adjust="holm").table.iloc[0]
+    plain = means.hypothesis().table.iloc[2]
+    columns = ["estimate", "std_error", "p_value"]
+    np.testing.assert_allclose(
+        second[columns].astype(float), plain[columns].astype(float), rtol=1e-12
+    )
+
+
+def test_p_values_of_slopes_and_contrasts_are_those_of_the_coefficients():
+    data = WARP.assign(x=np.arange(54.0) % 7)
+    fit = pr.ols("breaks ~ x + wool", data)
+    expected = fit.summary()["p_value"]
+    for table in (pr.slopes(fit).table, pr.comparisons(fit, "x", adjust=None).table):
+        assert table["p_value"].between(0.0, 1.0).all()
+    fixed = {"average_over": "sample"}
+    assert pr.slopes(fit, **fixed).table["p_value"].item() == pytest.approx(
+        expected["x"], rel=1e-8
+    )
+    wool = pr.comparisons(fit, "wool", **fixed).table["p_value"].item()
+    assert wool == pytest.approx(expected["wool[T.B]"], rel=1e-8)
+    logit = pr.logistic("wide ~ x + wool", data.assign(wide=data["breaks"] > 26))
+    row = {"x": [1.0], "wool": ["A"]}
+    odds = pr.comparisons(logit, "x", measure="odds_ratio", data=row).table
+    assert odds["p_value"].item() == pytest.approx(
+        logit.summary()["p_value"]["x"], rel=1e-8
+    )
+    assert "p_value" not in pr.predictions(fit).table
+
+
+@pytest.mark.parametrize("method", ["conjugate", "laplace"])
+def test_contrasts_of_a_posterior_have_no_p_value(method):
+    model = pr.Model.from_formula(
+        "breaks ~ wool * tension", WARP, prior=pr.Normal(100.0)
+    )
+    if method == "conjugate":
+        model = model.with_prior(pr.Flat())
+    fit = pr.fit(model, method, seed=1)
+    means = pr.predictions(fit, at={"tension": ["H", "L", "M"]})
+    pairs = means.hypothesis()
+    expected = pr.comparisons(fit, PAIRS, average_over="sample").table
+    columns = ["estimate", "sd", "lower", "upper"]
+    assert list(pairs.table.columns[1:]) == columns
+    np.testing.assert_allclose(pairs.table[columns], expected[columns], rtol=1e-8)
+    with pytest.raises(pr.Incompatible, match="adjust="):
+        means.hypothesis(adjust="holm")
+
+
+def test_a_hypothesis_about_effects_is_a_list_of_equations_of_rows():
+    means = pr.predictions(FITS["least squares"](), by="tension")
+    difference = means.hypothesis("b3 - b2 = b2 - b1, b1 = 2")
+    b1, b2, b3 = means.table["estimate"]
+    np.testing.assert_allclose(
+        difference.table["estimate"], [b3 - 2 * b2 + b1, b1 - 2.0], rtol=1e-12
+    )
+    for text in ("b1 > b2", "b1 = b4", "b1 ="):
+        with pytest.raises(pr.DataError):
+            means.hypothesis(text)
+    with pytest.raises(pr.Incompatible, match="tukey"):
+        means.hypothesis("b1 = b2", adjust="tukey")

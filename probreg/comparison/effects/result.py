@@ -1,8 +1,9 @@
 """Averaged effects with their intervals: by the delta method, from posterior draws, or from draws of the estimate."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.fits.prediction import closed_error, parameter_draws
+from probreg.formula.hypothesis import matrix, parse_hypothesis
 from probreg.inference.base import aux_names
 from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
@@ -48,17 +50,19 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     mean_and_sd,
     quantile,
     sample_covariance,
+    two_sided,
 )
 from probreg.inference.uncertainty.multiplicity import (
     NO_TESTS,
-    AdjustedTests,
     adjust_tests,
+    check_adjust,
     require_tests,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.model.off_span import JointDraws
 from probreg.tables import PrintsTable, Table
+from probreg.tables.render import format_p_value
 
 Array = np.ndarray
 
@@ -68,7 +72,8 @@ class Effects(PrintsTable):
     """Averages over rows with their intervals.
 
     `table` is a pandas DataFrame, one row per effect: its labels (variable, contrast, by, at, level), estimate, std_error (of a
-    point estimate) or sd (of a posterior), lower, upper; unrounded, with the settings prob, kind, method and "what" in `attrs`. `covariance`
+    point estimate) or sd (of a posterior), lower, upper, for comparisons and slopes of maximum likelihood p_value (of no difference, a ratio
+    of 1, or a slope of 0); unrounded, with the settings prob, kind, method and "what" in `attrs`. `covariance`
     (R, R) is the covariance of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
     "logit"), `draws` (S, R) are the posterior draws of the estimates, or None. `average_over` is "population" if errors include
     the sampling of the rows, and "sample" if the rows are fixed.
@@ -83,11 +88,123 @@ class Effects(PrintsTable):
     covariance: Array
     draws: Array | None
     average_over: str = "sample"
+    df_of: "DegreesOfFreedom | None" = None
+    has_tests: bool = False
 
     @property
     def _display_table(self) -> Table:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
-        return Table.from_pandas(self.table, index=False, head=(self.what, how))
+        formats = dict.fromkeys(["p_value", "p_unadjusted"], format_p_value)
+        return Table.from_pandas(
+            self.table, index=False, formats=formats, head=(self.what, how)
+        )
+
+    def hypothesis(
+        self, text: str = "pairwise", *, adjust: str | None = None
+    ) -> "Effects":
+        """Return contrasts of these effects with their intervals and, for maximum likelihood, their tests.
+
+        Parameters
+        ----------
+        text : str
+            "pairwise": all differences. Otherwise equations such as "b1 = b2" or "b3 - b2 = b2 - b1, b1 = 2", where b1 is the first
+            row of the table; each estimate is the left side minus the right side.
+        adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
+            As in `comparisons`; "tukey" is for "pairwise".
+
+        Returns
+        -------
+        Effects
+            `table` with one row per contrast.
+
+        Raises
+        ------
+        DataError
+            For a text that is no equation of rows.
+        Incompatible
+            For `adjust` of a posterior or of a mode under a prior.
+
+        Examples
+        --------
+        >>> import probreg as pr
+        >>> fit = pr.ols("y ~ g", {"y": [1.0, 2.0, 5.0, 6.0, 9.0, 9.5], "g": [*"aabbcc"]})
+        >>> pr.predictions(fit, by="g").hypothesis("b3 - b2 = b2 - b1").table["estimate"].round(6).tolist()
+        [-0.25]
+        """
+        import pandas as pd
+
+        check_adjust(adjust)
+        names, L, r = self._read_contrasts(text)
+        error = "sd" if "sd" in self.table else "std_error"
+        columns = {"estimate": L @ self.table["estimate"].to_numpy() - r}
+        kind = self.kind.replace(f" on the {self.scale} scale", "")
+        draws = None
+        if self.draws is not None:
+            if adjust is not None:
+                raise Incompatible(NO_TESTS)
+            draws = self.draws @ L.T - r
+            cov = sample_covariance(draws)
+            columns[error] = mean_and_sd(draws)[1]
+            columns["lower"], columns["upper"] = equal_tail(draws, self.prob)
+        else:
+            slope = np.ones(len(self.table))
+            if error == "std_error":
+                se = np.sqrt(np.diagonal(self.covariance))
+                errors = self.table[error].to_numpy()
+                slope = np.divide(errors, se, out=slope, where=se > 0)
+            half = L * slope
+            cov = half @ self.covariance @ half.T
+            df = None if self.df_of is None else self.df_of(L)
+            se = np.sqrt(np.diagonal(cov))
+            tests = _test_zero(
+                columns["estimate"],
+                se,
+                cov,
+                df,
+                EffectRequest(
+                    self.prob,
+                    adjust=adjust,
+                    pairs_of=len(self.table) if text == "pairwise" else None,
+                    contrasts=True,
+                ),
+                tested=self.has_tests,
+            )
+            own_df = None if isinstance(df, np.ndarray) else df
+            columns[error] = closed_error(se, own_df, posterior=error == "sd")
+            columns["lower"] = columns["estimate"] - tests.critical * se
+            columns["upper"] = columns["estimate"] + tests.critical * se
+            columns |= tests.columns
+            kind = tests.words + kind
+        table = pd.DataFrame({"contrast": names, **columns})
+        what = f"contrasts of the {self.what}"
+        table.attrs = self.table.attrs | {"kind": kind, "what": what}
+        return replace(
+            self,
+            table=table,
+            what=what,
+            kind=kind,
+            scale="identity",
+            covariance=cov,
+            draws=draws,
+        )
+
+    def _read_contrasts(self, text: str) -> tuple[list[str], Array, Array]:
+        """Return the names of contrasts, their weights L (q, R) of the effects and the values r (q,) of their right sides."""
+        R = len(self.table)
+        if text == "pairwise":
+            labels = self.table.loc[:, :"estimate"].iloc[:, :-1].astype(str)
+            labels = labels.loc[:, labels.nunique() > 1]
+            rows = labels.agg(", ".join, axis=1)
+            pairs = list(combinations(range(R), 2))
+            L = np.array([np.eye(R)[j] - np.eye(R)[i] for i, j in pairs])
+            names = [f"{rows[j]} against {rows[i]}" for i, j in pairs]
+            return names, L.reshape(-1, R), np.zeros(len(pairs))
+        rows = [f"b{i + 1}" for i in range(R)]
+        restrictions = parse_hypothesis(text, rows)
+        if any(restriction.relation != "=" for restriction in restrictions):
+            raise DataError(f"{text!r} has an inequality: write equations with =")
+        names = [restriction.words(rows) for restriction in restrictions]
+        return names, *matrix(restrictions, R)
 
 
 @dataclass(frozen=True)
@@ -105,6 +222,9 @@ class EffectRequest:
     adjust: str | None = None
     pairs_of: int | None = None
     sample: Population | None = None  # the rows of the model, as a sample
+    contrasts: bool = (
+        False  # the effects are contrasts or slopes, which are 0 under a null
+    )
 
     def spread(self, fit: Fit) -> Spread:
         """Return the covariance of the coefficients, with its degrees of freedom and its description."""
@@ -169,7 +289,7 @@ def evaluate_effects(
         found = _of_delta(fit, quantities, scale, request, off_span)
     else:
         found = _of_asymptotic(fit, quantities, scale, request, off_span)
-    columns, kind, cov, draws, sampled = found
+    columns, kind, cov, draws, sampled, df_of = found
     if off_span is not None:
         kind += off_span.words
     prob = request.prob
@@ -190,7 +310,11 @@ def evaluate_effects(
         "what": what,
         "average_over": over,
     }
-    return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
+    name = scale.link.name
+    tested = has_tests(fit)
+    return Effects(
+        table, what, prob, kind, method, name, cov, draws, over, df_of, tested
+    )
 
 
 def _is_linear(quantities: Sequence[AveragedEffect], scale: Scale) -> bool:
@@ -203,8 +327,9 @@ def _quantity_of(quantities: Sequence[AveragedEffect]) -> Quantity:
     return quantities[0].targets[0].quantity
 
 
-# columns, kind, covariance, draws, rows are a sample
-Found = tuple[dict[str, Array], str, Array, Array | None, bool]
+DegreesOfFreedom = Callable[[Array], float | Array | None]
+# columns, kind, covariance, draws, rows are a sample, degrees of freedom of combinations L (q, R)
+Found = tuple[dict[str, Array], str, Array, Array | None, bool, DegreesOfFreedom | None]
 
 
 def _of_delta(
@@ -231,20 +356,23 @@ def _of_delta(
     if exact_fit(fit):  # the residuals are rounding, and so are the standard errors
         se = np.full_like(se, np.nan)
     distribution = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
-    test_df: float | Array | None = df
-    if (
+    has_own_df = (
         request.covariance is None
         and off_span is None
         and _is_linear(quantities, scale)
-    ):
-        own_df = _satterthwaite(fit, G, cov, rows)
-        if own_df is not None:
-            test_df = own_df
-            low, high = own_df.min(), own_df.max()
-            ends = f"{low:.4g}"
-            if high - low >= 0.01 * high:
-                ends += f" to {high:.4g}"
-            distribution = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
+    )
+
+    def df_of(L: Array) -> float | Array | None:
+        own_df = _satterthwaite(fit, G, cov, rows, L) if has_own_df else None
+        return df if own_df is None else own_df
+
+    test_df = df_of(np.eye(len(z)))
+    if isinstance(test_df, np.ndarray):
+        low, high = test_df.min(), test_df.max()
+        ends = f"{low:.4g}"
+        if high - low >= 0.01 * high:
+            ends += f" to {high:.4g}"
+        distribution = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
     if np.isnan(se).all():
         kind = f"none: {fit.method.name} carries no standard errors here"
         if exact_fit(fit):
@@ -257,16 +385,11 @@ def _of_delta(
     error = closed_error(se * np.abs(scale.back.slope(z)), df, posterior=posterior)
     columns = {"estimate": scale.back.inverse(z)}
     columns["sd" if posterior else "std_error"] = error
-    tests = {}
-    critical = quantile(request.prob, test_df)
-    if request.adjust is not None:
-        together = _adjust(fit, request, z, cov, test_df)
-        critical = together.critical
-        tests = {"p_unadjusted": together.alone, "p_value": together.p}
-        kind = f"simultaneous, {together.words}; {kind}"
-    columns["lower"] = scale.back.inverse(z - critical * se)
-    columns["upper"] = scale.back.inverse(z + critical * se)
-    return columns | tests, kind, cov, None, rows is not None
+    tests = _test_zero(z, se, cov, test_df, request, tested=has_tests(fit))
+    columns["lower"] = scale.back.inverse(z - tests.critical * se)
+    columns["upper"] = scale.back.inverse(z + tests.critical * se)
+    columns |= tests.columns
+    return columns, tests.words + kind, cov, None, rows is not None, df_of
 
 
 def _covariance_of(
@@ -321,10 +444,10 @@ def _by_influence(
 
 
 def _satterthwaite(
-    fit: Fit, G: Array, cov: Array, rows: SampledRows | None
+    fit: Fit, G: Array, cov: Array, rows: SampledRows | None, L: Array
 ) -> Array | None:
-    """Satterthwaite's degrees of freedom of effects with gradients G (R, p + a) in the flat coefficients of REML, and of the sampling of
-    the rows; None for others, and with effects of groups."""
+    """Satterthwaite's degrees of freedom of the combinations L (q, R) of effects with gradients G (R, p + a) in the flat coefficients
+    of REML, and of the sampling of the rows; None for others, and with effects of groups."""
     scales = fit.solution.effect_scales
     head = fit.model.design.ungrouped
     if (
@@ -333,33 +456,49 @@ def _satterthwaite(
         or np.delete(G, head, axis=1).any()
     ):
         return None
-    df = satterthwaite(scales).df(G[:, head])
+    df = satterthwaite(scales).df((L @ G)[:, head])
     if not ((df > 0).all() and np.isfinite(df).all()):
         return None
     if rows is None:
         return df
     # of the sum of two independent variances
-    total = cov.diagonal()
-    of_rows = rows.covariance().diagonal()
+    total = (L @ cov @ L.T).diagonal()
+    of_rows = (L @ rows.covariance() @ L.T).diagonal()
     parts = (total - of_rows) ** 2 / df + of_rows**2 / (rows.count - 1.0)
     return np.asarray(total**2 / parts)
 
 
-def _adjust(
-    fit: Fit, request: EffectRequest, z: Array, cov: Array, df: float | Array | None
-) -> AdjustedTests:
-    """Return the adjustment of the tests z = 0; raise Incompatible if there are no tests."""
-    assert request.adjust is not None  # callers ask first
-    se = np.sqrt(np.diagonal(cov))
-    require_tests(has_tests(fit), se)
-    return adjust_tests(
-        z / se,
-        cov,
-        df,
-        prob=request.prob,
-        adjust=request.adjust,
-        pairs_of=request.pairs_of,
-    )
+class ZeroTests(NamedTuple):
+    """The half-width of intervals in standard errors, the columns of p-values, and the description of an adjustment."""
+
+    critical: float | Array
+    columns: dict[str, Array]
+    words: str
+
+
+def _test_zero(
+    z: Array,
+    se: Array,
+    cov: Array,
+    df: float | Array | None,
+    request: EffectRequest,
+    *,
+    tested: bool,
+) -> ZeroTests:
+    """Return the tests z = 0 of contrasts; raise Incompatible for an adjustment without tests."""
+    prob = request.prob
+    if request.adjust is not None:
+        require_tests(tested, se)
+        found = adjust_tests(
+            z / se, cov, df, prob=prob, adjust=request.adjust, pairs_of=request.pairs_of
+        )
+        columns = {"p_unadjusted": found.alone, "p_value": found.p}
+        return ZeroTests(found.critical, columns, f"simultaneous, {found.words}; ")
+    columns = {}
+    if tested and request.contrasts:
+        t = np.divide(z, se, out=np.full_like(z, np.nan), where=se > 0)
+        columns = {"p_value": two_sided(t, df)}
+    return ZeroTests(quantile(prob, df), columns, "")
 
 
 def _linearise_effect(
@@ -462,7 +601,7 @@ def _of_draws(
     estimate = scale.back.inverse(z).mean(0)
     columns, cov, shown = _spread_of_draws(fit, z, rows, scale, request.prob)
     columns = {"estimate": estimate, "sd": columns.pop("error"), **columns}
-    return columns, kind, cov, shown, rows is not None
+    return columns, kind, cov, shown, rows is not None, None
 
 
 def _spread_of_draws(
@@ -524,13 +663,13 @@ def _of_asymptotic(
         "std_error": columns.pop("error"),
         **columns,
     }
-    if request.adjust is not None:
-        together = _adjust(fit, request, center, cov, None)
-        half = together.critical * np.sqrt(np.diagonal(cov))
+    se = np.sqrt(np.diagonal(cov))
+    tests = _test_zero(center, se, cov, None, request, tested=has_tests(fit))
+    if tests.words:
+        half = tests.critical * se
         columns |= {"lower": inverse(center - half), "upper": inverse(center + half)}
-        columns |= {"p_unadjusted": together.alone, "p_value": together.p}
-        kind = f"simultaneous, {together.words}; normal with the covariance of {S} draws of the estimate, {source}"
-    return columns, kind, cov, None, rows is not None
+        kind = f"{tests.words}normal with the covariance of {S} draws of the estimate, {source}"
+    return columns | tests.columns, kind, cov, None, rows is not None, None
 
 
 Joint = tuple[EffectSums, JointDraws]

@@ -230,7 +230,7 @@ def comparisons(
     [['b against a', 4.0]]
     """
     check_adjust(adjust)
-    request = EffectRequest(prob, covariance, lags=lags)
+    request = EffectRequest(prob, covariance, lags=lags, contrasts=True)
     setup = _prepare(fit, request, what, data, at, by, grid, groups, average_over, unit)
     changes, note = _parse_variables(fit, setup.rows, variables)
     effects = []
@@ -319,7 +319,7 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    request = EffectRequest(prob, covariance, lags=lags)
+    request = EffectRequest(prob, covariance, lags=lags, contrasts=True)
     setup = _prepare(fit, request, what, data, at, by, None, groups, average_over, unit)
     names, note = _parse_slopes(fit, setup.rows, variables)
     effects = []

@@ -46,6 +46,15 @@ def student_cdf(t: Array, df: Array | float | None) -> Array:
     return np.asarray(ndtr(t) if df is None else stdtr(df, t))
 
 
+def two_sided(t: Array, df: Array | float | None) -> Array:
+    """Return p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
+
+    >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
+    [0.05]
+    """
+    return 2.0 * student_cdf(-np.abs(t), df)
+
+
 def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
     """The (1 - prob)/2 and (1 + prob)/2 quantiles over the first axis.
 
