@@ -15,7 +15,8 @@ PAGES = sorted(
     if p.read_text().startswith("---\nfile_format: mystnb")
 )
 CELL = re.compile(
-    r"^```\{code-cell\} ipython3\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE
+    r"^```\{code-cell\} ipython3\n(?::[^\n]*\n)*(.*?)^```$",  # options, then code
+    flags=re.DOTALL | re.MULTILINE,
 )
 
 # As Jupyter does: the value of the last expression of a cell is displayed, as HTML where it has some.
@@ -67,3 +68,15 @@ def test_a_notebook_is_text_with_cells_of_python_and_stands_in_the_list(
     for cell in CELL.findall(text):
         compile(cell, page.name, "exec")
     assert f"({page.name})" in (page.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_picture_has_a_caption_and_a_text_alternative(page: pathlib.Path):
+    cells = re.findall(
+        r"^```\{code-cell\}.*?^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    draws = re.compile(r"^(pr\.plot\.|.*plt\.subplots\()", flags=re.MULTILINE)
+    for cell in cells:
+        if draws.search(cell):
+            assert "caption: " in cell, cell
+            assert "alt: " in cell, cell
