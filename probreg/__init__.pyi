@@ -137,5 +137,6 @@ from .recipes import (
 )
 from .show.publication import table as table
 from .show.report import report as report
+from .show.table_one import table_one as table_one
 
 __version__: str

@@ -51,7 +51,7 @@ TOP = {
             "Intervals": ["interval_panel", "coverage"],
             "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis", "anova"],
             "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
-            "For a reader": ["table", "report"],
+            "For a reader": ["table", "table_one", "report"],
         },
     ),
 }  # fmt: skip

@@ -357,6 +357,9 @@ def test_pairs_of_predictions_are_comparisons(name, adjust):
     np.testing.assert_allclose(  # sums in another order
         pairs.table[numbers], expected[numbers], rtol=1e-6
     )
+    if name == "mixed" and adjust is None:
+        exact = pr.comparisons(fit, PAIRS, average_over="sample")
+        assert pairs.kind == exact.kind
     second = means.hypothesis("b3 = b2", adjust="holm").table.iloc[0]
     plain = means.hypothesis().table.iloc[2]
     columns = ["estimate", "std_error", "p_value"]

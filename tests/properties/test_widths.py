@@ -109,6 +109,7 @@ SHOWN = {
     "table": lambda: pr.table(
         {f"{name} {i}": fit() for i, name in enumerate(NAMES[:12])}
     ),
+    "table_one": lambda: pr.table_one({k: [1.0, 2.0, 4.0] for k in NAMES}),
     "compare_models": lambda: pr.compare_models({NAMES[0]: fit(), NAMES[1]: _bayes()}),
     "prior_weight": lambda: pr.prior_weight(_bayes()),
     "prior_predictive": lambda: model().prior_predictive(20),

@@ -1,5 +1,6 @@
 """Averaged effects with their intervals: by the delta method, from posterior draws, or from draws of the estimate."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -169,8 +170,12 @@ class Effects(PrintsTable):
                 ),
                 tested=self.has_tests,
             )
-            own_df = None if isinstance(df, np.ndarray) else df
-            columns[error] = closed_error(se, own_df, posterior=error == "sd")
+            common_df = df
+            if isinstance(df, np.ndarray):
+                common_df = None
+                own_df = f"Satterthwaite's {_range_of(df)} degrees"
+                kind = re.sub("Satterthwaite's .*? degrees", own_df, kind)
+            columns[error] = closed_error(se, common_df, posterior=error == "sd")
             columns["lower"] = columns["estimate"] - tests.critical * se
             columns["upper"] = columns["estimate"] + tests.critical * se
             columns |= tests.columns
@@ -368,11 +373,9 @@ def _of_delta(
 
     test_df = df_of(np.eye(len(z)))
     if isinstance(test_df, np.ndarray):
-        low, high = test_df.min(), test_df.max()
-        ends = f"{low:.4g}"
-        if high - low >= 0.01 * high:
-            ends += f" to {high:.4g}"
-        distribution = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
+        distribution = (
+            f"Student-t (Satterthwaite's {_range_of(test_df)} degrees of freedom)"
+        )
     if np.isnan(se).all():
         kind = f"none: {fit.method.name} carries no standard errors here"
         if exact_fit(fit):
@@ -390,6 +393,14 @@ def _of_delta(
     columns["upper"] = scale.back.inverse(z + tests.critical * se)
     columns |= tests.columns
     return columns, tests.words + kind, cov, None, rows is not None, df_of
+
+
+def _range_of(df: Array) -> str:
+    """Return the smallest and the largest degrees of freedom as text."""
+    low, high = df.min(), df.max()
+    if high - low < 0.01 * high:
+        return f"{low:.4g}"
+    return f"{low:.4g} to {high:.4g}"
 
 
 def _covariance_of(
