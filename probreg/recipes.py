@@ -25,13 +25,12 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.fits.penalty_weight import (
     Penalty,
-    dual_note,
     fit_penalised,
     lam_of_radius,
     only_one,
     ridge_norm,
+    with_dual,
 )
-from probreg.inference.notes import Note
 from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
 from probreg.likelihoods import (
@@ -526,18 +525,18 @@ def kernel_ridge(
         intercept=intercept,
         **options,
     )
-    notes: tuple[Note, ...] = ()
     if lam is None:
         assert radius is not None
         norm = ridge_norm(model.with_aux(sigma=1.0))
         lam = lam_of_radius(norm, radius, identified=False)
-        notes = (dual_note("||f||", radius, lam),)
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     prior = Normal(lam**-0.5, sigma_units=True)
     model = model.with_prior(dict.fromkeys(model.design.recipe.processes, prior))
     # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
     fitted = fit(model, "evidence" if model.noise_unknown else "auto")
-    return replace(fitted, notes=(*notes, *fitted.notes))
+    if radius is None:
+        return fitted
+    return with_dual(fitted, "||f||", radius, lam)
 
 
 @check_arguments

@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg.errors import Incompatible, NotConverged, ProbregWarning
 from probreg.fits.fit import Fit, fit
-from probreg.inference.notes import Note, Topic, important_note
+from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.model.model import Model
 from probreg.priors import Reference
@@ -89,8 +89,7 @@ def fit_penalised(
                 )
         if lam:
             fitted = fit_penalised(model, penalty, None, lam, None)
-        note = dual_note(penalty.name, radius, lam)
-        return replace(fitted, notes=(note, *fitted.notes))
+        return with_dual(fitted, penalty.name, radius, lam)
     sigma = 1.0
     if least_squares and penalty.q != 2.0:
         beta = penalty.fit_at(unit, lam).solution.beta
@@ -108,15 +107,21 @@ def only_one(**given: Any) -> str:
     return names[0]
 
 
-def dual_note(norm: str, radius: float, lam: float) -> Note:
-    """Return the note on a constraint with its dual lam."""
-    return important_note(
+def with_dual(fitted: Fit, norm: str, radius: float, lam: float) -> Fit:
+    """Return a fit in a ball with a note on the dual lam, and the radius among its statistics."""
+    note = important_note(
         Topic.PRIOR,
         "the constraint {norm} <= {radius:.6g} has the dual lam = {lam:.10g}"
         + " (maximum likelihood is in the ball)" * (lam == 0.0),
         norm=norm,
         radius=radius,
         lam=lam,
+    )
+    stats = {**fitted.solution.stats, "radius": radius}
+    return replace(
+        fitted,
+        notes=(note, *fitted.notes),
+        solution=replace(fitted.solution, stats=stats),
     )
 
 

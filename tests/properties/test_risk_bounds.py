@@ -75,6 +75,60 @@ def test_lines_of_kernel_ridge_are_the_bounds_of_its_arrays(ridge, rows):
     assert found.held_out.theorem == "hold-out of 60 rows"
 
 
+def risk_of(fit, y):
+    h = np.clip(fit.predict()["mean"].values, -2.0, 3.0)
+    return {"risk": float(np.mean((h - y) ** 2)), "n": 120, "width": 5.0}
+
+
+def test_a_lasso_in_a_ball_has_the_bound_of_its_radius(rows, tmp_path):
+    X, y = rows
+    settings = {"intercept": False, "offset": np.full(120, 0.5)}
+    fit = pr.lasso(X, y, radius=0.8, **settings)
+    fit.save(tmp_path / "lasso.nc", rows=True)
+    given = {**risk_of(fit, y), "norm": 0.8, "columns": 2}
+    column_norm = float(np.linalg.norm(X, axis=0).max())
+    for one in (fit, pr.load_fit(tmp_path / "lasso.nc")):
+        found = pr.guarantee(one, (-2.0, 3.0), row_norm=1.0)
+        for start, form in (
+            ("l1 ball, columns", {"column_norm": column_norm}),
+            ("l1 ball, r", {"largest": 1.0}),
+        ):
+            bound = line(found, start).bound
+            assert bound.value == pytest.approx(bounds.l1(**given, **form).value)
+            assert bound.assumptions[-1].holds
+        assert "chosen on all rows" in why(found, "hold-out")
+        assert "not strictly convex" in why(found, "stability")
+    with pytest.raises(pr.errors.DataError, match="but row 0 has norm"):
+        pr.guarantee(fit, (-2.0, 3.0), row_norm=0.1)
+    absolute = pr.guarantee(fit, (-2.0, 3.0), loss="absolute")
+    assert "squared errors" in why(absolute, "norm ball")
+
+
+def test_a_ridge_in_a_ball_has_the_bound_of_its_radius(rows):
+    X, y = rows
+    fit = pr.ridge(X, y, radius=0.7, intercept=False, offset=np.full(120, 0.5))
+    bound = line(pr.guarantee(fit, (-2.0, 3.0)), "kernel ball, trace").bound
+    expected = bounds.kernel(**risk_of(fit, y), norm=0.7, trace=float(np.sum(X**2)))
+    assert bound.value == pytest.approx(expected.value)
+    assert bound.assumptions[-1].holds
+
+
+def test_a_lasso_with_stated_lam_is_in_a_ball(rows):
+    X, y = rows
+    settings = {"intercept": False, "offset": np.full(120, 0.5)}
+    fit = pr.lasso(X, y, lam=24.0, aux={"sigma": 0.3}, **settings)
+    # lam |w|_1 / n is at most B^2, the mean loss of w = 0, B = 2.5
+    norm = 2.5**2 / (24.0 / 120)
+    bound = line(pr.guarantee(fit, (-2.0, 3.0)), "l1 ball").bound
+    column_norm = float(np.linalg.norm(X, axis=0).max())
+    expected = bounds.l1(**risk_of(fit, y), norm=norm, columns=2, column_norm=column_norm)  # fmt: skip
+    assert bound.value == pytest.approx(expected.value)
+    unknown = pr.guarantee(pr.lasso(X, y, lam=24.0, **settings), (-2.0, 3.0))
+    assert "sigma is estimated, and so is lam" in why(unknown, "norm ball")
+    free = pr.guarantee(pr.lasso(X, y, lam=24.0, **settings), (-2.0, 3.0), chosen_from=None)  # fmt: skip
+    assert line(free, "l1 ball").bound.assumptions[-1].holds
+
+
 def test_pac_bayes_of_a_normal_posterior(ridge, rows):
     """KL from the posterior to the prior is E log-likelihood less the log evidence, of functions as of coefficients."""
     _, found = ridge
@@ -257,8 +311,8 @@ def test_what_fails_is_said(rows):
     assert "relative to these rows" in why(
         pr.guarantee(pr.fit(relative), (-2.0, 3.0)), "norm ball"
     )
-    lasso = pr.guarantee(pr.fit(held.with_prior(pr.Laplace(1.0))), (-2.0, 3.0))
-    assert "not normal about zero" in why(lasso, "norm ball")
+    net = pr.guarantee(pr.fit(held.with_prior(pr.priors.ElasticNet(1.0))), (-2.0, 3.0))
+    assert "about zero on every column" in why(net, "norm ball")
     varying = pr.Model.from_arrays(X, y, **bare, aux={"sigma": 0.5}, offset=X[:, 0])
     assert "offset varies by row" in why(
         pr.guarantee(pr.fit(varying), (-2.0, 3.0)), "norm ball"

@@ -146,10 +146,12 @@ def guarantee(
     chosen_from : int or None
         How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
         None where it was chosen freely. Scales found by evidence on the rows count as chosen freely, and those that `tune`
-        chose unless this is at least the number that it compared.
+        chose unless this is at least the number that it compared. The `radius` of `ridge`, `lasso` and `kernel_ridge` counts as
+        fixed before the rows.
     row_norm : float, optional
         r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
-        root mean square of these scales. Covariance functions with an end know theirs.
+        root mean square of these scales. Covariance functions with an end know theirs. For the lasso it is the largest |x_ij|,
+        each in units of its prior's scale over the mean of these scales.
     draws : int
         Number of posterior draws for the PAC-Bayes bound.
     seed : int
@@ -189,9 +191,13 @@ def guarantee(
     lik = model.likelihood
     ends = read_range(y_range, model.design, lik)
     losses = losses_for(lik, model.design, ends, loss)
-    # scales of the prior that were estimated by evidence on these rows, and scales that `tune` compared
-    by_evidence = fit.solution.stats.get("ratios_found", 0.0) > 0
-    if by_evidence or (chosen_from or 0) < model.scales_compared:
+    # scales of the prior that were estimated on these rows, by evidence or as the dual of a radius, and scales that `tune` compared
+    stats = fit.solution.stats
+    if (
+        stats.get("ratios_found", 0.0) > 0
+        or "radius" in stats
+        or (chosen_from or 0) < model.scales_compared
+    ):
         chosen_from = None
     judged = Judged(
         fit,

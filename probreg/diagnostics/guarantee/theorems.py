@@ -1,13 +1,15 @@
-"""The theorems behind a guarantee: held-out rows, ridge as a ball of functions, the number of columns, and PAC-Bayes.
+"""The theorems behind a guarantee: held-out rows, ridge and lasso as balls of functions, the number of columns, and PAC-Bayes.
 
 With a normal prior of covariance V on every column and a known ratio to the noise, the mode minimises the mean loss plus
 lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
-beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process.
+beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process. With
+Laplace priors of scales s_j it minimises the mean loss plus lam ||f||, ||f|| = sum_j |beta_j| s / s_j with s their mean.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,10 +30,14 @@ from probreg.fits.fit import Fit
 from probreg.inference.covariance import ParameterCovariance
 from probreg.likelihoods.links import IDENTITY
 from probreg.linalg import factor_of
+from probreg.priors import Laplace
+from probreg.priors.joint import location_of
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds import (
+    Bound,
     hold_out,
     kernel,
+    l1,
     pac_bayes,
     pseudo_dimension,
     stability,
@@ -91,33 +97,58 @@ def unseen_lines(
     return lines
 
 
-# ---- ridge ----
+# ---- ridge and lasso ----
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
     """The ridge problem of a model: min mean loss + lam ||f||^2 over f = x'beta."""
 
+    power: ClassVar[int] = 2  # of ||f||
     lam: float  # of the mean loss
     norm: float  # ||f|| of the fit
-    squares: Array  # (n,) k(x_i, x_i)
+    size: float  # tr K of the rows
     r: float | None  # sup sqrt(k(x, x)), where it is known before the rows
     B: float  # |y - offset| <= B
     epsilon: float | None  # of the loss that is minimised; None where it is squared
 
     @property
     def radius(self) -> float:
-        """Lam, an upper bound of ||f||, because lam ||f||^2 is at most the mean loss of f = 0."""
+        """Lam, an upper bound of ||f||, because lam ||f||^power is at most the mean loss of f = 0."""
         if self.epsilon is None:
             at_zero = self.B**2
         else:
             at_zero = max(0.0, self.B - self.epsilon)
-        return float(np.sqrt(at_zero / self.lam))
+        return float((at_zero / self.lam) ** (1 / self.power))
+
+    def bounds(self, **arguments: Any) -> dict[str, Bound]:
+        """Return the bound by the rows, and the one by r if it is known."""
+        bounds = {"trace of the rows": kernel(**arguments, trace=self.size)}
+        if self.r is not None:
+            bounds[f"r = {self.r:.4g}"] = kernel(**arguments, row_norm=self.r)
+        return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class L1Ball(Ball):
+    """The lasso: min mean loss + lam ||f||. `size` is the largest norm of a column, r the largest |x_ij|."""
+
+    power = 1
+    columns: int
+
+    def bounds(self, **arguments: Any) -> dict[str, Bound]:
+        if arguments.pop("epsilon") is not None:
+            raise NotApplicable("the bound of an l1 ball is one of squared errors")
+        arguments["columns"] = self.columns
+        bounds = {"columns of the rows": l1(**arguments, column_norm=self.size)}
+        if self.r is not None:
+            bounds[f"r = {self.r:.4g}"] = l1(**arguments, largest=self.r)
+        return bounds
 
 
 def ball_lines(judged: Judged) -> list[BoundLine]:
-    """Return the bounds by stability, and by the ball with the trace of the rows and with r if it is known."""
-    require_ridge(judged)
+    """Return the bounds by stability, and by the ball with the rows and with r if it is known."""
+    require_ball(judged)
     loss = judged.losses[0]
     ball = _ball(judged)
     Lam = ball.radius
@@ -125,8 +156,14 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     formula = "B / sqrt(lam)"
     if ball.epsilon is not None:
         formula = "sqrt(max(0, B - epsilon) / lam)"
+    elif ball.power == 1:
+        formula = "B^2 / lam"
+    stated = judged.fit.solution.stats.get("radius")
     note = f"Lam = {Lam:.4g} = {formula}, lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
-    if judged.chosen_from is None:
+    if stated is not None:
+        Lam = float(stated)
+        note = f"Lam = {Lam:.4g}, the stated radius, assumed fixed before the rows"
+    elif judged.chosen_from is None:
         # the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta
         first = ball.B / (ball.r or 1.0)
         k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
@@ -142,12 +179,8 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
         "epsilon": loss.epsilon,
         "delta": delta,
     }
-    trace = float(ball.squares.sum())
-    bounds = {"trace of the rows": kernel(**arguments, trace=trace)}
-    if ball.r is not None:
-        bounds[f"r = {ball.r:.4g}"] = kernel(**arguments, row_norm=ball.r)
     lines = judged.lines_or_reason("stability", partial(_stability_lines, ball=ball))
-    for words, bound in bounds.items():
+    for words, bound in ball.bounds(**arguments).items():
         title = f"{bound.theorem}, {words}"
         assumptions = (*bound.assumptions, inside)
         bound = replace(
@@ -160,6 +193,8 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
 def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
     fit = judged.fit
     loss = judged.losses[0]
+    if ball.power == 1:
+        raise NotApplicable("the penalty of the lasso is not strictly convex")
     if judged.chosen_from is None:
         raise NotApplicable(
             "lam was chosen on these rows, and the theorem needs one fixed before them"
@@ -182,8 +217,8 @@ def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
     return [judged.line("stability", loss, bound, note)]
 
 
-def require_ridge(judged: Judged) -> None:
-    """Raise NotApplicable with the first assumption that fails, unless the fit is a ridge problem with fixed lam."""
+def require_ball(judged: Judged) -> None:
+    """Raise NotApplicable with the first assumption that fails, unless the fit is ridge with fixed lam or a lasso."""
     model = judged.fit.model
     design = judged.design
     lik = model.likelihood
@@ -198,15 +233,21 @@ def require_ridge(judged: Judged) -> None:
         raise NotApplicable(
             f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
         )
-    if not joint.gaussian or np.any(joint.center):
-        raise NotApplicable("the prior is not normal about zero on every column")
+    lasso = lik.least_squares and joint.of_kind(Laplace)
+    known = joint.gaussian or lasso
+    if not known or any(np.any(location_of(b)) for b in joint.blocks):
+        raise NotApplicable(
+            "the prior is not normal, or Laplace with squared errors, about zero on every column"
+        )
     if judged.fit.model.has_relative_prior:
         raise NotApplicable(
             "the prior is relative to these rows: give it on the raw columns"
         )
     scale = scale_name(lik)
     units = joint.sigma_units
-    estimated = scale in model.unknown and not (lik.least_squares and units.all())
+    estimated = scale in model.unknown and not (
+        lik.least_squares and units.all() and joint.gaussian
+    )
     if estimated and units.any() and not units.all():
         raise NotApplicable(
             f"{scale} is estimated, and some columns have their prior in its units: fix it"
@@ -235,6 +276,12 @@ def _ball(judged: Judged) -> Ball:
     model = fit.model
     lik = model.likelihood
     joint = model.joint
+    beta = fit.solution.beta[:, 0]
+    assert judged.y_range is not None
+    offset = 0.0 if design.offset is None else float(design.offset.flat[0])
+    B = max(abs(end - offset) for end in judged.y_range)
+    if not joint.gaussian:
+        return _l1_ball(judged, beta, B)
     if lik.least_squares and joint.sigma_units.all():
         s = 1.0
     else:
@@ -247,27 +294,51 @@ def _ball(judged: Judged) -> Ball:
     v = float(np.mean(np.diag(V)))
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
     lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
-    beta = fit.solution.beta[:, 0]
-    assert judged.y_range is not None
-    offset = 0.0 if design.offset is None else float(design.offset.flat[0])
+
+    def norms(X: Array) -> Array:
+        return np.sqrt(np.einsum("ij,ij->i", X @ (V / v), X))
+
     return Ball(
         lam,
         norm=float(np.sqrt(v * beta @ P @ beta)),
-        squares=np.einsum("ij,ij->i", design.X @ (V / v), design.X),
-        r=_row_norm(judged, V / v),
-        B=max(abs(end - offset) for end in judged.y_range),
+        size=float(np.square(norms(design.X)).sum()),
+        r=_row_norm(judged, norms, np.diag(V / v)),
+        B=B,
         epsilon=None if lik.least_squares else lik.insensitive,
     )
 
 
-def _row_norm(judged: Judged, V: Array) -> float | None:
+def _l1_ball(judged: Judged, beta: Array, B: float) -> L1Ball:
+    design = judged.design
+    s = float(judged.fit.aux[scale_name(judged.fit.model.likelihood)])
+    scales = np.zeros(len(beta))
+    for b in judged.fit.model.joint.blocks:
+        prior: Any = b.prior
+        scales[list(b.columns)] = prior.scales * prior.unit(s)
+    mean = float(scales.mean())
+    unit = scales / mean
+    # |y - f|^2 / (2 s^2) + sum |beta_j| / scale_j times 2 s^2 / m
+    return L1Ball(
+        2 * s**2 / (design.n * mean),
+        norm=float(np.sum(np.abs(beta) / unit)),
+        size=float(np.linalg.norm(design.X * unit, axis=0).max()),
+        r=_row_norm(judged, lambda X: np.abs(X * unit).max(1), unit),
+        B=B,
+        epsilon=None,
+        columns=len(beta),
+    )
+
+
+def _row_norm(
+    judged: Judged, norms_of: Callable[[Array], Array], variances: Array
+) -> float | None:
     """Return r: as given, or from the bounds of covariance functions. DataError for a row with a larger norm."""
     design = judged.design
     r = judged.row_norm
     if r is not None:
         # rows as they were given, before frequencies
         unrepeated = judged.fit.model.design
-        norms = np.sqrt(np.einsum("ij,ij->i", unrepeated.X @ V, unrepeated.X))
+        norms = norms_of(unrepeated.X)
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
         if len(bad):
             raise DataError(
@@ -278,7 +349,7 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
     if not terms or sum(len(t.columns) for t in terms) < len(design.columns):
         return None
     # k(x, x) = sum over terms of v_t k_t(x, x), v_t the variance of the columns of term t.
-    variance = dict(zip(design.columns, np.diag(V)))
+    variance = dict(zip(design.columns, variances))
     limit = float(sum(variance[t.columns[0]] * t.basis.kernel.bound for t in terms))
     return float(np.sqrt(limit)) if np.isfinite(limit) else None
 
