@@ -1,4 +1,4 @@
-"""The pages of the API reference: names that are exported at the top by what they are for, and rooms by their registries.
+"""The pages of the API reference: names that are exported at the top by what they are for, and modules by their registries.
 
 What one adds to a registry or to a namespace stands in the reference without a line here; a name at the top needs one.
 """
@@ -24,7 +24,7 @@ TOP = {
     ),
     "recipes": (
         "Regressions by name",
-        "Each is a likelihood, a prior and a method under the name by which textbooks know it.",
+        "Functions that fit a model with a well-known name: each combines a likelihood, a prior and a method.",
         {
             "Least squares and its penalties": [
                 "ols", "ridge", "lasso", "elastic_net", "bridge", "bayesian_ridge", "ard", "linear_probability"
@@ -36,26 +36,26 @@ TOP = {
     ),
     "diagnostics": (
         "Checks and diagnostics",
-        "What to ask before a fit, after it, and of a method.",
+        "Checks of a model before the fit, diagnostics of a fit, and simulations that test a method.",
         {
             "Before and after a fit": ["check", "diagnose", "residuals", "influence_measures", "power_scaling"],
             "A method on a model": ["simulate", "sbc", "bias_variance", "Truth"],
-            "What can be promised": ["conformal", "Split", "JackknifePlus", "guarantee"],
+            "Guarantees of predictions": ["conformal", "Split", "JackknifePlus", "guarantee"],
         },
     ),
     "compare": (
         "Comparison, intervals, effects",
-        "Fits side by side, and what a reader asks of them.",
+        "Comparison of fits, intervals, marginal effects, tests and tables for a paper.",
         {
-            "Fits side by side": ["compare", "Comparison", "compare_models", "explain"],
+            "Comparison of fits": ["compare", "Comparison", "compare_models", "explain"],
             "Intervals": ["interval_panel", "coverage"],
             "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis", "anova"],
             "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
-            "For a reader": ["table", "table_one", "report"],
+            "Tables and reports": ["table", "table_one", "report"],
         },
     ),
 }  # fmt: skip
-# The rooms: title, first sentence.
+# The modules: title, first sentence.
 ROOMS = {
     "likelihoods": (
         "Likelihoods",
@@ -65,7 +65,10 @@ ROOMS = {
         "Priors",
         "The second term of a model. Every penalty is a prior, and each prior prints its penalty.",
     ),
-    "methods": ("Methods", "What `fit` runs, by name or as an object with settings."),
+    "methods": (
+        "Methods",
+        "Algorithms of `fit`, by name or as an object with settings.",
+    ),
     "kernels": (
         "Covariance functions",
         "Covariance functions, their sums and products, their columns, and ridge paths.",
@@ -76,7 +79,7 @@ ROOMS = {
     ),
     "scores": (
         "Scoring rules",
-        "Proper scores of forecasts, their decompositions, and forecasters side by side.",
+        "Proper scores of forecasts, their decompositions, and comparisons of forecasters.",
     ),
     "bounds": (
         "Generalisation bounds",
@@ -87,7 +90,10 @@ ROOMS = {
         "Estimators of scikit-learn",
         "A model that runs in a Pipeline, in GridSearchCV and in cross_val_score.",
     ),
-    "weights": ("Weights", "What a weight means is said, never guessed."),
+    "weights": (
+        "Weights",
+        "Precision weights and sampling weights. A plain array has frequencies.",
+    ),
 }
 CLASSES = {
     "likelihoods": [pr.LIKELIHOODS],
@@ -166,7 +172,7 @@ def pages() -> dict[str, str]:
         met |= {id(_thing(path)) for path in names}
         if room in registered():
             intro += (
-                " Names that stand for one: "
+                " Names as text: "
                 + ", ".join(f'``"{name}"``' for name in registered()[room])
                 + "."
             )
@@ -207,7 +213,7 @@ def _entry(room: str) -> str:
         else f".. py:module:: probreg.{room}\n\n.. py:currentmodule:: None\n"
     )
     if room.upper() in pr.__all__:
-        entry += f"\n.. py:data:: probreg.{room.upper()}\n\n   The classes by name: what its ``register`` adds is known everywhere.\n"
+        entry += f"\n.. py:data:: probreg.{room.upper()}\n\n   The classes by name. Its ``register`` adds a class.\n"
     return entry
 
 
