@@ -157,6 +157,7 @@ DISTRIBUTION = {
     "arviz_stats": "arviz-stats",
     "lazy_loader": "lazy-loader",
     "arviz_plots": "arviz-plots",
+    "docx": "python-docx",
 }
 IN_A_NOTEBOOK = {"IPython"}  # imported in a notebook only, where it runs already
 
@@ -171,6 +172,7 @@ def test_every_package_that_is_imported_is_declared():
     extras = {
         "sklearn": names(project["optional-dependencies"]["sklearn"]),
         "dask": names(project["optional-dependencies"]["dask"]),
+        "word": names(project["optional-dependencies"]["word"]),
     }
     wrong = []
     for path in ROOT.rglob("*.py"):
@@ -179,6 +181,7 @@ def test_every_package_that_is_imported_is_declared():
             declared
             | (extras["sklearn"] if package == "sklearn" else set())
             | (extras["dask"] if path.parent.name == "blocks" else set())
+            | (extras["word"] if package == "tables" else set())
         )
         for node in ast.walk(parsed(path)):
             modules = (

@@ -1,6 +1,6 @@
 """A regression table for publication: one column per fit, standard errors or intervals beneath the estimates, and fit statistics."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison.same_question import fits_by_name
+from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
@@ -68,6 +69,7 @@ def table(
     kind: Word | None = None,
     covariance: CovarianceLike | Mapping[str, CovarianceLike] | None = None,
     exp: Flag = False,
+    reference: Flag = False,
     digits: Count = 3,
     keep: Names | None = None,
     rename: Mapping[str, str] | None = None,
@@ -93,6 +95,8 @@ def table(
         Where standard errors come from; one for all is for all point estimates.
     exp : bool
         Whether coefficients are odds ratios, rate ratios or ratios of means, as in `Fit.summary`.
+    reference : bool
+        Whether the reference level of each factor with treatment contrasts has a row.
     digits : int
         Significant digits of the smallest standard error in a line, by which the whole line is rounded; of each number where
         they are ratios.
@@ -106,7 +110,7 @@ def table(
     Returns
     -------
     Table
-        Prints itself, also in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `to_csv()`, `to_excel(path)`.
+        Prints itself, also in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `to_csv()`, `to_excel(path)`, `to_word(path)`.
 
     Raises
     ------
@@ -141,10 +145,16 @@ def table(
     ]
     names = dict(rename or {})
     _check_labels(columns, names, "rename")
-    entries = {
-        _rename_label(label, names): _coefficient_cells(label, columns, beneath, digits)
-        for label in _select_labels(columns, _as_list(keep))
-    }
+    bases = _reference_levels(several.values()) if reference else {}
+    entries: dict[str, list[Cell]] = {}
+    for label in _select_labels(columns, _as_list(keep)):
+        base = bases.get(label) or bases.get(label.rpartition(": ")[0])
+        if base is not None:
+            cells = [("reference" if label in c.rows else "", "") for c in columns]
+            outcome = "" if label in bases else f": {label.rpartition(': ')[2]}"
+            entries[f"{base}{outcome}"] = cells
+        cells = _coefficient_cells(label, columns, beneath, digits)
+        entries[_rename_label(label, names)] = cells
     for label in dict.fromkeys(label for c in columns for label in c.smooths):
         if keep is None or label in _as_list(keep):
             cells = [(_format_edf(c.smooths.get(label, np.nan)), "") for c in columns]
@@ -222,6 +232,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
     reported = fit.once(reported_parameters).values
     nuisance = {k: v for k, (v, _) in reported.items()} or fit.aux
     statistics = {name: _significant(v, 4) for name, v in nuisance.items()}
+    statistics |= _count_events(fit)
     if has_effects(fit.model):
         scales = fit.solution.effect_scales
         found = {name: _significant(v, 4) for name, v in fit.hyper.items()}
@@ -251,6 +262,19 @@ def _statistics(fit: Fit) -> dict[str, str]:
         else:
             statistics[label] = _significant(value, 4)
     return statistics
+
+
+def _count_events(fit: Fit) -> dict[str, str]:
+    """Return the number of events: of rows with the second level, or uncensored rows if some are censored; empty for others."""
+    design = fit.model.design
+    is_event = None
+    if design.n and fit.model.likelihood.binary:
+        is_event = design.observed
+    elif design.n and fit.model.likelihood.is_censored(design.observed).any():
+        is_event = ~fit.model.likelihood.is_censored(design.observed)
+    if is_event is None:
+        return {}
+    return {"events": f"{full_weights(design.weights, design.n) @ is_event:.12g}"}
 
 
 def _significant(value: float, digits: int) -> str:
@@ -283,6 +307,22 @@ def _lines(entries: Mapping[str, Sequence[Cell]]) -> list[list[str]]:
     return lines
 
 
+def _reference_levels(fits: Iterable[Fit]) -> dict[str, str]:
+    """Return "g[a]" for the reference level a of each factor with treatment contrasts, by the label of its first column."""
+    references = {}
+    for fit in fits:
+        columns = fit.model.design.columns
+        recipe: Any = fit.model.design.recipe
+        for prefix, part in getattr(recipe, "by_prefix", {}).items():
+            for text, levels in part.memory.levels.items():
+                labels = [f"{prefix}{text}[T.{level}]" for level in levels]
+                coded = [label for label in labels if label in columns]
+                if len(coded) == len(levels) - 1:
+                    (base,) = set(labels) - set(coded)
+                    references[coded[0]] = base.replace("[T.", "[")
+    return references
+
+
 def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> None:
     labels = dict.fromkeys(label for c in columns for label in (*c.rows, *c.smooths))
     valid = {*labels, *(label.split(": ")[0] for label in labels)}
@@ -310,7 +350,12 @@ def _rename_label(label: str, names: Mapping[str, str]) -> str:
 def _statistic_labels(columns: Sequence[_FitColumn]) -> list[str]:
     """N, the standard deviations of effects, the statistics in their order, and the others."""
     labels = dict.fromkeys(label for c in columns for label in c.statistics)
-    first = ["N", *(label for label in labels if label.startswith(OF_EFFECTS)), *_ORDER]
+    first = [
+        "N",
+        "events",
+        *(label for label in labels if label.startswith(OF_EFFECTS)),
+        *_ORDER,
+    ]
     return [
         label for label in dict.fromkeys([*first, *sorted(labels)]) if label in labels
     ]

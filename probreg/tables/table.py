@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probreg.arguments.types import DataFrame
+from probreg.errors import Incompatible
 from probreg.system.terminal import WIDTH, clean_lines, truncate_lines
 from probreg.tables.data import csv_text, json_text, records
 from probreg.tables.render import (
@@ -119,6 +120,26 @@ class Table(TableContent):
     def to_excel(self, path: Any) -> None:
         """Write the unrounded values to an Excel file."""
         self.to_pandas().to_excel(path)
+
+    def to_word(self, path: Any) -> None:
+        """Write the table with its head and notes to a Word file; needs the package python-docx."""
+        try:
+            from docx import Document
+        except ImportError as error:
+            raise Incompatible(
+                "to_word needs the package python-docx: pip install python-docx"
+            ) from error
+        document = Document()
+        for line in self.head:
+            document.add_paragraph(line)
+        grid = document.add_table(rows=len(self) + 1, cols=len(self.columns))
+        names = [f"{c.group} {c.name}".strip() for c in self.columns]
+        for row, texts in zip(grid.rows, [names, *self.cells]):
+            for cell, text in zip(row.cells, texts):
+                cell.text = text
+        for note in self.notes:
+            document.add_paragraph(note)
+        document.save(path)
 
     def to_json(self) -> str:
         """The rows as a JSON array of objects, unrounded; null for an empty cell."""

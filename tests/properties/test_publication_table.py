@@ -357,3 +357,54 @@ def test_latex_is_well_formed():
         pr.table({"ML": plain}, title="100 % {of} #1"),
     ):
         _parsed(found.to_latex())
+
+
+def test_reference_levels_have_a_row_before_their_factor():
+    birds = pr.load_dataset("penguins").dropna()
+    fits = {
+        "short": pr.logistic("sex ~ body_mass_g", birds),
+        "long": pr.logistic("sex ~ body_mass_g + species * C(year)", birds),
+    }
+    plain = pr.table(fits)
+    found = pr.table(fits, reference=True)
+    rows = cells(found)
+    assert rows["species[Adelie]", ""] == {"short": "", "long": "reference"}
+    labels = coefficients(found)
+    for base in ("species[Adelie]", "C(year)[2007]"):
+        factor = base.partition("[")[0]
+        assert labels[labels.index(base) + 1].startswith(f"{factor}[T.")
+        labels.remove(base)
+    assert labels == coefficients(plain)
+    classes = pr.table({"m": pr.softmax("species ~ sex", birds)}, reference=True)
+    assert "sex[female]: Gentoo" in coefficients(classes)
+    sums = pr.ols("body_mass_g ~ C(species, Sum)", birds)
+    assert coefficients(pr.table(sums, reference=True)) == coefficients(pr.table(sums))
+
+
+def test_a_table_counts_events():
+    birds = pr.load_dataset("penguins").dropna()
+    weights = np.arange(len(birds)) % 3
+    model = pr.Model.from_formula(
+        "sex ~ body_mass_g", birds, likelihood="bernoulli", weights=weights
+    )
+    events = cells(pr.table(pr.fit(model)))["events", ""]
+    assert [*events.values()] == [str(weights[birds["sex"] == "male"].sum())]
+    data = {"t": [1.0, 2.0, 3.0, 5.0, 8.0, 8.0], "event": [1, 1, 0, 1, 1, 0]}
+    times = pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="weibull")
+    assert [*cells(pr.table(pr.fit(times)))["events", ""].values()] == ["4"]
+    assert ("events", "") not in cells(pr.table(pr.fit(SHORT)))
+
+
+def test_a_word_file_has_the_cells_and_notes(tmp_path):
+    table = pr.table(pr.fit(SHORT))
+    try:
+        import docx
+    except ImportError:
+        with pytest.raises(pr.Incompatible, match="python-docx"):
+            table.to_word(tmp_path / "table.docx")
+        return
+    table.to_word(tmp_path / "table.docx")
+    document = docx.Document(tmp_path / "table.docx")
+    rows = [[cell.text for cell in row.cells] for row in document.tables[0].rows]
+    assert rows == [[c.name for c in table.columns], *table.cells]
+    assert [p.text for p in document.paragraphs] == [*table.notes]
