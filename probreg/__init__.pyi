@@ -24,6 +24,7 @@ from .comparison.interval_panel.coverage import coverage as coverage
 from .comparison.prior_sensitivity import prior_sensitivity as prior_sensitivity
 from .comparison.prior_weight import prior_weight as prior_weight
 from .comparison.tuning import path as path
+from .comparison.tuning.support_vectors import tune_svr as tune_svr
 from .comparison.tuning.tune import tune as tune
 from .data import (
     weights as weights,

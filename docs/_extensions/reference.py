@@ -50,7 +50,7 @@ TOP = {
             "Comparison of fits": ["compare", "Comparison", "compare_models", "explain"],
             "Intervals": ["interval_panel", "coverage"],
             "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis", "anova"],
-            "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
+            "The prior": ["prior_weight", "prior_sensitivity", "path", "tune", "tune_svr"],
             "Tables and reports": ["table", "table_one", "report"],
         },
     ),

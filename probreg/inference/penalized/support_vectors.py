@@ -74,7 +74,9 @@ class SupportVectors(InteriorPoint):
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
         fitted = replace(
-            model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau)
+            model,
+            aux={**model.aux, "scale": FoundValue(c)},
+            prior=scaled_prior(model, tau),
         )
         # loss / c + |b|^2 / (2 tau^2) is the objective at unit scales divided by C c
         minimum = minimum.scaled(1.0 / (self.C * c))
@@ -184,7 +186,7 @@ def _root(model: Model, beta: Array) -> Array:
     return root
 
 
-def _times(model: Model, tau: float) -> dict[Key, Prior]:
+def scaled_prior(model: Model, tau: float) -> dict[Key, Prior]:
     """Return the prior of a Normal(1.0) model with this scale, by block."""
     columns = model.design.columns
     return {
