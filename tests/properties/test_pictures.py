@@ -409,6 +409,25 @@ def test_chains_and_replicates_are_refused_where_there_are_none():
     assert len(plot.ppc(counts).axes) == 1
 
 
+@pytest.mark.slow
+def test_a_model_is_drawn_from_its_priors_with_the_data():
+    names = ["Intercept", "age of the patient", "z", "group"]
+    priors = dict.fromkeys(names, pr.Normal(0.02))
+    aux = {"sigma": pr.HalfNormal(1.0)}
+    for likelihood in ("gaussian", "poisson"):
+        model = model_of(likelihood).with_prior(priors)
+        if likelihood == "gaussian":
+            with pytest.raises(pr.Incompatible, match="sigma without a proper prior"):
+                plot.ppc(model)
+            model = model.with_aux(**aux)
+        (ax,) = plot.ppc(model).axes
+        assert len(ax.lines) + len(ax.collections) > 1
+    with pytest.raises(pr.Incompatible, match="Intercept"):
+        plot.ppc(model_of("gaussian"))
+    with pytest.raises(pr.Incompatible, match="reliability"):
+        plot.ppc(model_of("bernoulli"))
+
+
 def test_a_quantile_is_called_what_it_is():
     fit = fit_of("quantile")
     assert plot.diagnose(fit).axes[0].get_xlabel() == "fitted 0.5 quantile of quantile"

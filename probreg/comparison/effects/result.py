@@ -170,9 +170,8 @@ class Effects(PrintsTable):
                 ),
                 tested=self.has_tests,
             )
-            common_df = df
+            common_df = None if isinstance(df, np.ndarray) else df
             if isinstance(df, np.ndarray):
-                common_df = None
                 own_df = f"Satterthwaite's {_range_of(df)} degrees"
                 kind = re.sub("Satterthwaite's .*? degrees", own_df, kind)
             columns[error] = closed_error(se, common_df, posterior=error == "sd")

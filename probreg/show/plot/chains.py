@@ -1,4 +1,4 @@
-"""Pictures of Markov chains and of data replicated from a posterior, drawn by arviz-plots."""
+"""Pictures of Markov chains and of data replicated from a posterior or from priors, drawn by arviz-plots."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,6 +9,8 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.inference_data import integer_response
+from probreg.model.model import Model
 from probreg.show.plot.style import Size
 
 if TYPE_CHECKING:
@@ -96,13 +98,13 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 @check_arguments
-def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
-    """Draw the response and data replicated from the posterior: distributions, or a rootogram for counts.
+def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> "Figure":
+    """Draw the response and data replicated from the posterior, or of a model from its priors: distributions, or a rootogram for counts.
 
     Parameters
     ----------
-    fit : Fit
-        A posterior of a numeric response.
+    fit : Fit or Model
+        A posterior of a numeric response, or a model with proper priors before the fit.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -114,25 +116,56 @@ def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Raises
     ------
     Incompatible
-        For a point estimate, and for classes.
+        For a point estimate, for classes, and for a model with a flat prior.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> data = {"y": [1.0, 2.0, 2.5, 4.0], "x": [0.0, 1.0, 2.0, 3.0]}
+    >>> priors = {"Intercept": pr.Normal(3.0), "x": pr.Normal(1.0)}
+    >>> model = pr.Model.from_formula("y ~ x", data, prior=priors, aux={"sigma": pr.HalfNormal(1.0)})
+    >>> picture = ppc(model)
     """
-    likelihood = fit.model.likelihood
-    if fit.target != "posterior":
+    model = fit if isinstance(fit, Model) else fit.model
+    likelihood = model.likelihood
+    if isinstance(fit, Fit) and fit.target != "posterior":
         raise Incompatible(
-            f"a posterior predictive check needs a posterior, and {fit.method.name} gives a {fit.target}"
+            f"a posterior predictive check needs a posterior, and {fit.method.name} gives a {fit.target}; plot.ppc(fit.model) draws from "
+            "its priors"
         )
     if not likelihood.has_cdf or likelihood.binary:
         raise Incompatible(
-            f"no posterior predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
+            f"no predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
         )
-    fit.model.design.need_rows("a posterior predictive check")
+    model.design.need_rows("a predictive check")
     likelihood.require_exact(
-        fit.model.design.observed,
-        "a posterior predictive check",
-        "use plot.diagnose(fit)",
+        model.design.observed, "a predictive check", "use plot.diagnose(fit)"
     )
-    name = "plot_ppc_rootogram" if likelihood.is_count else "plot_ppc_dist"
-    return _draw(name, fit.tree, figsize)
+    name, data = "plot_ppc_dist", "observed_dist"
+    if likelihood.is_count:
+        name, data = "plot_ppc_rootogram", "observed_markers"
+    if isinstance(fit, Fit):
+        return _draw(name, fit.tree, figsize)
+    # arviz-plots leaves the data out of prior predictive pictures by default
+    options = {"group": "prior_predictive", "visuals": {data: {}}}
+    return _draw(name, _prior_tree(model), figsize, **options)
+
+
+def _prior_tree(model: Model) -> Any:
+    """Return responses drawn from the priors of a model, and the observed ones, as arviz-plots takes them."""
+    import xarray as xr
+
+    drawn = model.prior_predictive()
+    if drawn.y is None:
+        raise Incompatible(f"no draws of the response: {'; '.join(drawn.notes)}")
+    y = integer_response(model, drawn.y[None])
+    observed = integer_response(model, model.likelihood.drawn(model.design.observed))
+    return xr.DataTree.from_dict(
+        {
+            "prior_predictive": xr.Dataset({"y": (("chain", "draw", "obs"), y)}),
+            "observed_data": xr.Dataset({"y": ("obs", observed)}),
+        }
+    )
 
 
 def _chains(fit: Fit) -> Any:
