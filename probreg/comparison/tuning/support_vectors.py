@@ -36,8 +36,10 @@ def tune_svr(
     ----------
     fit : Fit
         The result of `pr.svr`, which states the kernel, the rows and the columns.
-    C, epsilon : float or array
-        The values to try, in all pairs.
+    C : float or array
+        The weights of the loss to try.
+    epsilon : float or array
+        The half widths of the tube to try, each with every C.
     folds : int or array (n,)
         Their number, or one label per row; as many folds as rows leave one row out.
     seed : int
