@@ -70,15 +70,18 @@ def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -
         cut += t[min(k, t.size - 1)]
     for i in range(y.size):
         log_p[i], lower[i], upper[i] = interval(lower[i], upper[i])
-    # from the last, because the slopes over the first gap take the place of `upper`
-    for k in range(t.size - 1, -1, -1):
+    for k in range(1, t.size):
         over_gap = slope[1 + k]
         for i in range(y.size):
             above = upper[i] if y[i] > k else 0.0
             below = lower[i] if y[i] > k + 1 else 0.0
-            if k == 0:  # the slope over eta
-                lower[i] -= upper[i]
             over_gap[i] = t[k] * (above - below)
+    # the slopes over eta and over the first gap take the places of `lower` and `upper`
+    for i in range(y.size):
+        above = upper[i] if y[i] > 0 else 0.0
+        below = lower[i] if y[i] > 1 else 0.0
+        lower[i] -= upper[i]
+        upper[i] = t[0] * (above - below)
 
 
 def _density_of(interval: Any) -> CompiledDensity:

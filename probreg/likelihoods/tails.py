@@ -101,17 +101,17 @@ def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
     above = exp(-abs(b))
     gap = -expm1(a - b)
     # min and max of a number and 0
-    lower_a = a if a < 0.0 else 0.0
     lower_b = b if b < 0.0 else 0.0
     upper_a = a if a > 0.0 else 0.0
-    upper_b = b if b > 0.0 else 0.0
     log_p = lower_b - upper_a + log(gap / ((1.0 + below) * (1.0 + above)))
     share = (1.0 + above) / (1.0 + below)
-    return (
-        log_p,
-        exp(lower_a - lower_b) * share / gap,
-        exp(upper_a - upper_b) / (share * gap),
-    )
+    # exp(min(a, 0) - min(b, 0)), which is exp(a - b) below 0, exp(a) if 0 is inside, and 1 above; the same of the maxima
+    ratio = 1.0 - gap
+    over_a = ratio if b < 0.0 else below
+    over_b = ratio if a > 0.0 else above
+    over_a = over_a if a < 0.0 else 1.0
+    over_b = over_b if b > 0.0 else 1.0
+    return log_p, over_a * share / gap, over_b / (share * gap)
 
 
 def log_change(
