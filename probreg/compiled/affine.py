@@ -1,9 +1,11 @@
 """A log density over affine coordinates theta = centre + A z, as one compiled function for compiled code.
 
-log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) - pull'z - z' Q z / 2: the rows of a likelihood, independent
-entries with another density q, and the quadratic terms. theta is vec(beta), and A (p m, d).
+log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) + sum_a f_a(theta_a) - pull'z - z' Q z / 2: the rows of a likelihood,
+independent entries with another density q, priors f_a of nuisance parameters, and the quadratic terms. theta is vec(beta), followed by the logs of all nuisance
+parameters if one of them is unknown, and A (theta, d).
 """
 
+from math import exp, log1p
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +51,8 @@ class AffineData(NamedTuple):
     w: Array
     offset: Array
     t: Array
+    constants: Array  # of the settings
+    priors: Array  # (a, 6), the `LogTerms` of each nuisance parameter in theta
     centre: Array
     A: Array
     pull: Array
@@ -67,26 +71,32 @@ class Work(NamedTuple):
     slope: Array
     log_p: Array
     beta: Array  # (p, m), the memory of theta
-    theta: Array  # (p m,)
+    theta: Array  # (k,)
     over: Array  # slopes over it
+    t: Array
+    values: Array  # (a,) nuisance parameters in theta
 
     @classmethod
     def of(cls, data: AffineData, nuisance: int) -> "Work":
         """Return the work arrays for one evaluation at a time, of a density with so many nuisance parameters."""
         p = data.tiles.shape[1]
-        k = data.centre.size
-        theta = np.empty(k)
+        a = len(data.priors)
+        theta = np.empty(data.centre.size)
+        beta = theta[: len(theta) - a].reshape(p, -1)
         return cls(
-            *work_of(data.tiles, k // p, nuisance),
-            theta.reshape(p, k // p),
+            *work_of(data.tiles, beta.shape[1], nuisance),
+            beta,
             theta,
-            np.empty(k),
+            np.empty_like(theta),
+            data.t.copy(),
+            np.empty(a),
         )
 
 
 # Replaced under these names before compilation.
 gradient: Any = None  # of the likelihood
 entries: Any = None  # of the other density, if any
+settings: Any = None  # of the likelihood, if a nuisance parameter is unknown
 
 
 def arrays(found: Any) -> Any:
@@ -109,13 +119,19 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         for i in range(d):
             sum_ += A[j, i] * z[i]
         theta[j] = centre[j] + sum_
+    a = data.priors.shape[0]
+    if settings is not None:
+        for i in range(a):
+            work.values[i] = exp(theta[k - a + i])
+        for i, number in enumerate(settings(work.values, data.constants)):
+            work.t[i] = number
     value = gradient(
         data.tiles,
         data.y,
         data.w,
         data.offset,
         work.beta,
-        data.t,
+        work.t,
         over,
         work.eta,
         work.slope,
@@ -125,6 +141,14 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         value += entries(
             theta, data.at, data.location, data.scale, data.t_entries, over
         )[0]
+    for i in range(a):
+        prior = data.priors[i]
+        u = theta[k - a + i]
+        power = prior[2] * exp(prior[3] * u)
+        square = exp(2.0 * u) / prior[5]
+        value += (prior[0] - 0.5 * prior[1] * u) * u - power - prior[4] * log1p(square)
+        tail = 2.0 * prior[4] * square / (1.0 + square)
+        over[k - a + i] += prior[0] - prior[1] * u - prior[3] * power - tail
     value += data.constant[0]
     # d/dz = A' d/dtheta - pull - Q z
     for i in range(d):

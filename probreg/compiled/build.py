@@ -93,11 +93,18 @@ def _functions_of_predictors(
     """Return the functions that `tile_of_predictors` calls."""
     from probreg.compiled import elementary, loops
 
-    assert density.settings is not None  # of every density by predictors
     if not density.fills_slopes:
         row = {"row": _inline(with_functions(loops.row_with_slopes, row), _AS_WRITTEN)}
-    settings = _inline(_vectorise_density(density.settings), _AS_WRITTEN)
-    return {**row, "settings": settings, "exp": elementary.exp}
+    return {
+        **row,
+        "settings": _settings_function(density),
+        "exp": elementary.exp,
+    }
+
+
+def _settings_function(density: CompiledDensity) -> Callable[..., Any]:
+    assert density.settings is not None  # checked by callers
+    return _inline(_vectorise_density(density.settings), _AS_WRITTEN)
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:
@@ -126,10 +133,14 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 
 @cache
 def log_density_of(
-    density: CompiledDensity, several: bool, values: CompiledDensity | None
+    density: CompiledDensity,
+    several: bool,
+    other: CompiledDensity | None,
+    unknown: bool,
 ) -> Any:
     """`affine.affine_log_density` of a likelihood's density, with `several` numbers or one as the response of a row, and of a prior's density of
-    entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
+    entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`). `unknown` is whether a nuisance
+    parameter is a coordinate."""
     from numba import types
 
     from probreg.compiled.addresses import arrays_at
@@ -144,22 +155,26 @@ def log_density_of(
     )
     y = table if several else line
     data = types.NamedTuple(
-        (tiles, y, line, table, line, line, table, line, table, places, *[line] * 4),
+        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4),
         AffineData,
-    )
-    work = types.NamedTuple((table, table, table, table, line, line), Work)
+    )  # fmt: skip
+    work = types.NamedTuple((*[table] * 4, *[line] * 4), Work)
     pointer = types.CPointer(number)
-    plain = plain_log_density(density, several, values)
-    compiled_function = with_functions(
-        plain, {"arrays": arrays_at(types.Tuple((data, work)))}
-    )
+    plain = plain_log_density(density, several, other, unknown)
+    parts = {"arrays": arrays_at(types.Tuple((data, work)))}
+    if unknown:
+        parts["settings"] = _settings_function(density)
+    compiled_function = with_functions(plain, parts)
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
     )(compiled_function)
 
 
 def plain_log_density(
-    density: CompiledDensity, several: bool, other: CompiledDensity | None
+    density: CompiledDensity,
+    several: bool,
+    other: CompiledDensity | None,
+    unknown: bool,
 ) -> Any:
     """Return `affine_log_density` before compilation, so that Python can call it."""
     from probreg.compiled import affine
@@ -167,6 +182,7 @@ def plain_log_density(
     parts = {
         "gradient": loops_of(density).gradient,
         "entries": None if other is None else entries_of(other),
+        "settings": density.settings if unknown else None,
     }
     # numba checks only the file of the template for changes
     files = b"".join(
@@ -174,7 +190,7 @@ def plain_log_density(
     )
     digests = (
         _digest(density),
-        str(several),
+        f"{several} {unknown}",
         _digest(other) if other is not None else "none",
     )
     name = hashlib.sha256(" ".join(digests).encode() + files).hexdigest()[:16]

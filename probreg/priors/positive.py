@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -28,6 +28,33 @@ from probreg.special import LOG_2PI, betaln, expit, gammaln
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
 Array = np.ndarray
+
+
+class LogTerms(NamedTuple):
+    """log p(v) + log v = constant + rise u - bend u^2 / 2 - weight v^power - tail log(1 + v^2 / square), u = log v; compiled code has it too."""
+
+    rise: float = 0.0
+    bend: float = 0.0
+    weight: float = 0.0
+    power: float = 1.0
+    tail: float = 0.0
+    square: float = 1.0
+
+    @property
+    def at_one(self) -> float:
+        """The terms at v = 1, without the constant."""
+        return -self.weight - self.tail * float(np.log1p(1.0 / self.square))
+
+    def slopes(self, v: Any) -> tuple[Any, Any]:
+        """The first and second derivative over u."""
+        u = np.log(v)
+        term = self.power * self.weight * v**self.power
+        log_odds = 2.0 * u - np.log(self.square)
+        tail = 2.0 * self.tail * expit(log_odds)
+        return (
+            self.rise - self.bend * u - term - tail,
+            -self.bend - self.power * term - 2.0 * tail * expit(-log_odds),
+        )
 
 
 class AuxPrior(NamedSettings, ABC):
@@ -74,9 +101,15 @@ class AuxPrior(NamedSettings, ABC):
     def log_prob(self, v: Array) -> Array:
         """log p(v), elementwise; -inf outside the support."""
 
-    @abstractmethod
-    def slopes(self, v: float) -> tuple[float, float]:
+    @property
+    def log_terms(self) -> LogTerms | None:
+        """The terms of the density; None if it has others, with its own `slopes`, and Python evaluates it for every draw."""
+        return None
+
+    def slopes(self, v: Any) -> tuple[Any, Any]:
         """First and second derivative of log p(v) + log v over log v."""
+        assert self.log_terms is not None
+        return self.log_terms.slopes(v)
 
     @abstractmethod
     def sample(self, rng: Generator, size: int) -> Array:
@@ -120,8 +153,8 @@ class Reference(AuxPrior):
 
     Examples
     --------
-    >>> Reference().slopes(3.0)
-    (0.0, 0.0)
+    >>> float(Reference().log_prob(np.exp(2.0)))
+    -2.0
     """
 
     name = "reference"
@@ -130,8 +163,9 @@ class Reference(AuxPrior):
     def log_prob(self, v: Array) -> Array:
         return -np.log(v)
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        return 0.0, 0.0
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms()
 
     def sample(self, rng: Generator, size: int) -> Array:
         raise _improper()
@@ -149,19 +183,12 @@ class HalfPrior(AuxPrior):
 
     scale: float
     standard_log_prob: Any
-    standard_slopes: Any
     standard_sample: Any
 
     def log_prob(self, v: Array) -> Array:
         # twice f on v > 0
         log_density = self.standard_log_prob(v / self.scale)
         return np.log(2.0) - np.log(self.scale) + log_density
-
-    def slopes(self, v: float) -> tuple[float, float]:
-        # over u = log v, dr/du = r: 1 - r g, and minus r g + r^2 h
-        r = v / self.scale
-        g, h = self.standard_slopes(r)
-        return 1.0 - r * g, -r * (g + r * h)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.scale * np.abs(self.standard_sample(rng, (size,)))
@@ -187,10 +214,25 @@ class HalfNormal(StandardNormal, HalfPrior):
     name = "half_normal"
     in_pymc = "HalfNormal", MappingProxyType({"sigma": "scale"})
 
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=1.0, weight=0.5 / self.scale**2, power=2.0)
+
+
+class HalfT(StandardStudent, HalfPrior):
+    """v = scale |t|, t Student-t on nu degrees of freedom."""
+
+    nu: float
+
+    @property
+    def log_terms(self) -> LogTerms:
+        square = self.nu * self.scale**2
+        return LogTerms(rise=1.0, tail=0.5 * (self.nu + 1.0), square=square)
+
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfStudentT(StandardStudent, HalfPrior):
+class HalfStudentT(HalfT):
     """The half-t prior v = scale |t| with t Student-t on nu degrees of freedom.
 
     Parameters
@@ -219,7 +261,7 @@ class HalfStudentT(StandardStudent, HalfPrior):
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfCauchy(StandardStudent, HalfPrior):
+class HalfCauchy(HalfT):
     """The half-Cauchy prior v = scale |Cauchy|, the half-t with one degree of freedom.
 
     Parameters
@@ -266,9 +308,9 @@ class Exponential(AuxPrior):
         # log p(v) = -v/s - log s
         return -np.asarray(v) / self.scale - np.log(self.scale)
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v: d/du [-v/s + u] = 1 - v/s.
-        return 1.0 - v / self.scale, -v / self.scale
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=1.0, weight=1.0 / self.scale)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return rng.exponential(self.scale, size)
@@ -302,9 +344,9 @@ class Gamma(AuxPrior):
         v = np.asarray(v)
         return a * np.log(b) - gammaln(a) + (a - 1.0) * np.log(v) - b * v
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v: d/du [a u - b e^u] = a - b v.
-        return self.shape - self.rate * v, -self.rate * v
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=self.shape, weight=self.rate)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return rng.gamma(self.shape, 1.0 / self.rate, size)
@@ -356,9 +398,9 @@ class Uniform(AuxPrior):
             (np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf
         )
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v: p(v) is constant, and the Jacobian leaves u.
-        return 1.0, 0.0
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=1.0)
 
     def sample(self, rng: Generator, size: int) -> Array:
         if not self.proper:
@@ -390,13 +432,9 @@ class BetaPrimeDensity(AuxPrior):
         tail = (self.a + self.b) * np.logaddexp(0.0, log_w)
         return np.log(2.0) - np.log(v) + self.a * log_w - tail - betaln(self.a, self.b)
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v, with R = w/(1 + w) and dR/du = 2 R (1 - R): 2 a - 2 (a + b) R.
-        log_w = 2.0 * np.log(v / self.scale)
-        share = float(expit(log_w))  # R
-        total = self.a + self.b
-        curvature = -4.0 * total * share * float(expit(-log_w))
-        return 2.0 * (self.a - total * share), curvature
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=2.0 * self.a, tail=self.a + self.b, square=self.scale**2)
 
 
 @AUX_PRIORS.register
@@ -435,10 +473,9 @@ class InverseGamma(AuxPrior):
             - b / np.square(v)
         )
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        r = self.scale / v**2
-        # Over u = log v: d/du [-(2 a + 1) u - b e^(-2u) + u] = -2 a + 2 b / v^2.
-        return -2.0 * self.shape + 2.0 * r, -4.0 * r
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=-2.0 * self.shape, weight=self.scale, power=-2.0)
 
     def sample(self, rng: Generator, size: int) -> Array:
         # v^2 = b / G with G ~ Gamma(a, 1).
@@ -488,9 +525,9 @@ class LogNormal(AuxPrior):
             - 0.5 * LOG_2PI
         )
 
-    def slopes(self, v: float) -> tuple[float, float]:
-        # Over u = log v the density is N(location, scale^2).
-        return float(self.location - np.log(v)) / self.scale**2, -1.0 / self.scale**2
+    @property
+    def log_terms(self) -> LogTerms:
+        return LogTerms(rise=self.location / self.scale**2, bend=self.scale**-2)
 
     def sample(self, rng: Generator, size: int) -> Array:
         return rng.lognormal(self.location, self.scale, size)

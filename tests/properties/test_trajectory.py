@@ -40,11 +40,11 @@ def standard_normal(d: int) -> CompiledTarget:
     """The same compiled: a posterior without rows."""
     none, line = np.zeros(0), np.zeros(d)
     data = AffineData(
-        np.zeros((0, d, 1)), none, none, np.zeros((0, 0)), none, line, np.eye(d), line, np.eye(d), np.zeros(0, dtype=np.int64),
-        none, none, none, np.zeros(1),
+        np.zeros((0, d, 1)), none, none, np.zeros((0, 0)), none, none, np.zeros((0, 6)), line, np.eye(d), line, np.eye(d),
+        np.zeros(0, dtype=np.int64), none, none, none, np.zeros(1),
     )  # fmt: skip
     assert pr.Bernoulli.compiled_density is not None
-    return CompiledTarget((pr.Bernoulli.compiled_density, False, None), data)
+    return CompiledTarget((pr.Bernoulli.compiled_density, False, None, False), data)
 
 
 def walked(
@@ -258,8 +258,28 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     two = {"x1": Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}
     assert not compiled(model.with_prior(two))
     assert not compiled(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
-    assert not compiled(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
+    assert compiled(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
     assert not compiled(pr.Model.from_arrays(X, Y))
+    gamma = pr.Model.from_arrays(
+        X, np.exp(X[:, 0]), likelihood="gamma", prior=pr.Normal(1.0)
+    )
+    assert compiled(gamma)
+    assert not compiled(gamma.with_aux(phi=OtherPrior()))
+
+
+class OtherPrior(pr.priors.AuxPrior):
+    """p(v) of a user, with slopes and without terms for compiled code."""
+
+    name = "other"
+
+    def log_prob(self, v: Any) -> Any:
+        return -np.asarray(v)
+
+    def slopes(self, v: Any) -> Any:
+        return 1.0 - v, -v
+
+    def sample(self, rng: np.random.Generator, size: int) -> Any:
+        return rng.exponential(1.0, size)
 
 
 @pytest.mark.parametrize(
@@ -272,11 +292,18 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
             {"likelihood": pr.StudentT(nu=3.0), "aux": {"sigma": 2.5}, "prior": pr.priors.Cauchy(1.0, sigma_units=True)},
             marks=pytest.mark.slow,
         ),
+        *(
+            (np.exp(X[:, 0]), {"likelihood": "gamma", "prior": pr.Normal(1.0), "aux": {"phi": prior}})
+            for prior in (pr.priors.LogNormal(0.4, location=0.3), pr.priors.HalfStudentT(1.5), pr.priors.InverseGamma(1.2, 0.7))
+        ),
+        pytest.param(
+            np.arange(300) % 5 * (np.arange(300) % 3 > 0),
+            {"likelihood": pr.ZeroInflated(pr.NegativeBinomial()), "aux": {"alpha": pr.HalfNormal(1.0), "zero_odds": 0.3}, "prior": pr.Normal(1.0)},
+            marks=pytest.mark.slow,
+        ),
     ],
 )  # fmt: skip
-def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_plain_one(
-    y: Any, given: Any
-) -> None:
+def test_the_compiled_density_is_the_plain_one(y: Any, given: Any) -> None:
     from probreg.compiled.addresses import table_of
 
     model = pr.Model.from_arrays(X, y, **given)

@@ -50,6 +50,7 @@ from probreg.priors import (
     WholePrior,
 )
 from probreg.priors.location_scale import LocationScale
+from probreg.priors.positive import LogTerms
 from probreg.special import LOG_2PI
 
 
@@ -584,27 +585,40 @@ class SampledDensity:
 
     @cached_property
     def target(self) -> "CompiledTarget | None":
-        """The same density as one compiled function, if compiled code sums the rows, no
-        nuisance parameter is unknown, and priors are quadratic or share one compiled
-        density; else None."""
+        """The same density as one compiled function, if compiled code sums the rows and
+        knows the priors of unknown nuisance parameters, and priors of coefficients are
+        quadratic or share one compiled density; else None."""
         rows = self.rows
         likelihood = self.model.likelihood
         normal, others = list[BlockPrior](), list[BlockPrior]()
         for b in self._informative_blocks:
             (normal if isinstance(b.prior, GaussianPrior) else others).append(b)
         densities = {_density_of(b.prior) for b in others}
-        if rows is None or self.model.unknown:
-            return None
-        if None in densities or len(densities) > 1:
+        if rows is None or None in densities or len(densities) > 1:
             return None
         assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
-        A = np.zeros(
-            (rows.tiles.shape[1] * likelihood.density_width, self.at.A.shape[1])
-        )
-        centre = np.zeros(len(A))
-        A[rows.places], centre[rows.places] = self.at.A, self.at.centre
-        m = self.model.shape[1]
-        unit = float(likelihood.noise(self.model.fixed))
+        model = self.model
+        terms = {a: model.aux_prior(a).log_terms for a in model.unknown}
+        if terms and (
+            None in terms.values()
+            or rows.density.settings is None
+            or rows.density.by_predictors
+            or any(b.prior.sigma_units for b in normal + others)
+        ):
+            return None
+        # with an unknown nuisance parameter theta has the logs of all of them
+        nuisance = likelihood.density_nuisance if terms else ()
+        aux = model.fixed | dict.fromkeys(terms, 1.0)
+        first = rows.tiles.shape[1] * likelihood.density_width
+        priors = np.zeros((len(nuisance), len(LogTerms._fields)))
+        for i, a in enumerate(nuisance):
+            priors[i] = terms.get(a) or LogTerms()
+        places = [*rows.places, *(first + nuisance.index(a) for a in terms)]
+        A = np.zeros((first + len(nuisance), self.at.A.shape[1]))
+        centre = np.append(np.zeros(first), np.log([aux[a] for a in nuisance]))
+        A[places], centre[places] = self.at.A, self.at.centre
+        m = model.shape[1]
+        unit = float(likelihood.noise(aux))
         normal_parts = parts_of(normal, m)
 
         def log_normal(z: Array) -> tuple[float, Array]:
@@ -616,19 +630,25 @@ class SampledDensity:
             ]
             return sum(parts), self.at.A.T @ slopes
 
+        # of the priors of nuisance parameters v: log p(v) + log v less its terms, at v = 1
+        constant = sum(
+            float(model.aux_prior(a).log_prob(np.asarray(1.0))) - t.at_one
+            for a, t in terms.items()
+            if t is not None
+        )
         # normal priors: log p = top + slope'z - z'Q z / 2
         top, slope = log_normal(np.zeros(self.size))
         Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
         entries, *scales = _entries_with_scales(others, m, unit)
         density, settings = next(iter(densities), None) or (None, ())
         arrays = (
-            rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**self.model.fixed), dtype=float),
-            centre, A, -slope, Q, rows.places[entries], *scales, np.array(settings, dtype=float),
-            np.array([top + rows.constant]),
+            rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**aux), dtype=float),
+            np.array(likelihood.constants, dtype=float), priors, centre, A, -slope, Q, rows.places[entries], *scales,
+            np.array(settings, dtype=float), np.array([top + rows.constant + constant]),
         )  # fmt: skip
         # The C function needs writable arrays in C order.
         data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
-        parts = rows.density, rows.y.ndim > 1, density
+        parts = rows.density, rows.y.ndim > 1, density, bool(terms)
         return CompiledTarget(parts, data, len(likelihood.density_nuisance))
 
 
@@ -636,7 +656,9 @@ class SampledDensity:
 class CompiledTarget:
     """A log density over z (d,) for compiled code: its component densities and its arrays."""
 
-    parts: tuple[CompiledDensity, bool, CompiledDensity | None]  # see `log_density_of`
+    parts: tuple[
+        CompiledDensity, bool, CompiledDensity | None, bool
+    ]  # see `log_density_of`
     data: AffineData
     nuisance: int = 0  # the number of nuisance parameters of the likelihood
 
