@@ -149,7 +149,7 @@ class NegativeBinomial(CountLikelihood):
         # log(1 + mu / r), of which r is bounded
         soft = np.log1p(aux["alpha"])
         if not self.is_linear:
-            soft = _soft(self.log_mean(eta), r)
+            soft, _ = _soft_and_share(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
 
@@ -185,7 +185,7 @@ class NegativeBinomial(CountLikelihood):
         if self.is_linear:
             return SmoothLikelihood.score(self, y, eta, **aux)
         r = _inverse_dispersion(aux)
-        q = expit(self.log_mean(eta) - np.log(r))
+        _, q = _soft_and_share(self.log_mean(eta), r)
         over_log_mu = y * (1.0 - q) - r * q
         return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
 
@@ -216,8 +216,7 @@ class NegativeBinomial(CountLikelihood):
         # (y + r) q (1 - q) - r q over l and v, and r L - 2 r q + (y + r) q (1 - q) - S1 + S2 over v
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
         log_mu = self.log_mean(eta)
-        soft = _soft(log_mu, r)
-        q = expit(log_mu - np.log(r))
+        soft, q = _soft_and_share(log_mu, r)
         ones = rising_sums(y, r)[1]
         bent = (y + r) * q * (1.0 - q)
         over_v = y - ones + r * soft - (y + r) * q
@@ -255,6 +254,11 @@ def _inverse_dispersion(aux: Any) -> Any:
     return 1.0 / np.clip(aux["alpha"], 1e-150, 1e300)
 
 
-def _soft(log_mu: Array, r: Any) -> Array:
-    """log(1 + alpha mu)."""
-    return np.logaddexp(0.0, log_mu - np.log(r))
+def _soft_and_share(log_mu: Array, r: Any) -> tuple[Array, Array]:
+    """log(1 + mu / r) and mu / (mu + r)."""
+    log_r = np.log(r)
+    log_odds = log_mu - log_r
+    # mu / r where it is at most 1: the logs of a large r would take its last digits
+    odds = np.exp(np.minimum(log_mu, log_r)) / r
+    soft = np.where(log_odds > 0.0, np.logaddexp(0.0, log_odds), np.log1p(odds))
+    return soft, np.where(log_odds > 0.0, expit(log_odds), odds / (1.0 + odds))

@@ -47,12 +47,14 @@ class LogTerms(NamedTuple):
 
     def slopes(self, v: Any) -> tuple[Any, Any]:
         """The first and second derivative over u."""
-        u = np.log(v)
+        with np.errstate(divide="ignore"):  # v = 0 at a limit
+            u = np.log(v)
+        bend = self.bend * u if self.bend else 0.0
         term = self.power * self.weight * v**self.power
         log_odds = 2.0 * u - np.log(self.square)
         tail = 2.0 * self.tail * expit(log_odds)
         return (
-            self.rise - self.bend * u - term - tail,
+            self.rise - bend - term - tail,
             -self.bend - self.power * term - 2.0 * tail * expit(-log_odds),
         )
 

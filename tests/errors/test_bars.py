@@ -186,7 +186,7 @@ def test_columns_beyond_memory_are_told_in_bytes():
     )
     with pytest.raises(
         DataError,
-        match=r"\(1 \| g\) has 2000 groups of 1 effect: .* at 10,000,000,000 rows .* 160 TB",
+        match=r"\(1 \| g\) has 2000 groups of 1 effect: .* 10,000,000,000 rows .* 160 TB",
     ):
         term.refuse_beyond_memory(10**10)
 

@@ -367,6 +367,7 @@ ASKED = {
 ELSEWHERE = {
     "censored",
     "table",
+    "table_one",
     "diagnose",
     "fit",
     "load_fit",
@@ -386,6 +387,7 @@ RECIPES = {
     "kernel_ridge",
     "quantile_regression",
     "svr",
+    "tune_svr",
     "lasso",
     "linear_probability",
     "logistic",
