@@ -1,7 +1,7 @@
 """log Gamma and its derivatives at any size, without the differences of large numbers: arithmetic of numbers and arrays, which numba compiles.
 
 At x >= 10 they are series, of which the term behind the last is below 1e-15: log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) -
-1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2. Smaller numbers take ten steps, Gamma(a + 10) = a (a + 1) ... (a + 9) Gamma(a).
+1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2. All numbers take ten steps before, Gamma(a + 10) = a (a + 1) ... (a + 9) Gamma(a).
 """
 
 from typing import Any
@@ -12,7 +12,6 @@ from numpy import log, log1p, sqrt  # of numbers and arrays
 from probreg.special import LOG_2PI
 
 Array = np.ndarray
-_SHIFT = 10
 
 
 def stirling_series(x: Any) -> Any:
@@ -55,7 +54,7 @@ def trigamma_rest(x: Any) -> Any:
 def rising_product(a: Any) -> tuple[Any, Any]:
     """The product of (a + k) / (a + 10) and the sum of 1 / (a + k), over k < 10."""
     # by pairs, (a + k) (a + 9 - k) = a (a + 9) + k (9 - k), each divided by (a + 10)^2
-    w = 1.0 / (a + _SHIFT)
+    w = 1.0 / (a + 10.0)
     first = (a * w) * ((a + 9.0) * w)
     p = first
     q = 1.0
@@ -68,7 +67,7 @@ def rising_product(a: Any) -> tuple[Any, Any]:
 
 def shifted_log_gamma(a: Any) -> tuple[Any, Any, Any]:
     """z = a + 10, log Gamma(a) + a - a log z and digamma(a) - log z."""
-    z = a + _SHIFT
+    z = a + 10.0
     p, ones = rising_product(a)
     value = 0.5 * LOG_2PI - 10.0 + stirling_series(z) - log(p * sqrt(z))
     return z, value, -0.5 / z - digamma_rest(z) - ones
@@ -77,20 +76,20 @@ def shifted_log_gamma(a: Any) -> tuple[Any, Any, Any]:
 def log_gamma_terms(a: Any) -> tuple[Any, Any]:
     """a log a - a - log Gamma(a) and log a - digamma(a)."""
     _, value, slope = shifted_log_gamma(a)
-    over = log1p(_SHIFT / a)
+    over = log1p(10.0 / a)
     return -a * over - value, -over - slope
 
 
 def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
     """The sums over j = 0, ..., y - 1 of log(1 + j/r) and r/(r + j): log Gamma(y + r) - log Gamma(r) - y log r and r (psi(y + r) - psi(r))."""
-    x = r + _SHIFT
+    x = r + 10.0
     z = x + y
     p, ones = rising_product(r)
     p_y, ones_y = rising_product(r + y)
     long = log1p(y / x)
     logs = (
         (r - 0.5) * long
-        + y * log1p((y + _SHIFT) / r)
+        + y * log1p((y + 10.0) / r)
         - y
         + stirling_series(z)
         - stirling_series(x)
@@ -102,11 +101,11 @@ def rising_sums(y: Any, r: Any) -> tuple[Any, Any]:
 
 def rising_squares(y: Array, r: Any) -> Array:
     """The sum over j = 0, ..., y - 1 of (r/(r + j))^2, r^2 (psi'(r) - psi'(y + r)), in the same way."""
-    x = r + _SHIFT
+    x = r + 10.0
     z = x + y
     squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (
         trigamma_rest(x) - trigamma_rest(z)
     )
-    for k in range(_SHIFT):
+    for k in range(10):
         squares = squares + (r / (r + k)) ** 2 - (r / (r + (y + k))) ** 2
     return squares

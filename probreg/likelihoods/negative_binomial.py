@@ -149,7 +149,7 @@ class NegativeBinomial(CountLikelihood):
         # log(1 + mu / r), of which r is bounded
         soft = np.log1p(aux["alpha"])
         if not self.is_linear:
-            soft, _ = _soft_and_share(self.log_mean(eta), r)
+            soft, _ = _softplus_and_share(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
 
@@ -185,7 +185,7 @@ class NegativeBinomial(CountLikelihood):
         if self.is_linear:
             return SmoothLikelihood.score(self, y, eta, **aux)
         r = _inverse_dispersion(aux)
-        _, q = _soft_and_share(self.log_mean(eta), r)
+        _, q = _softplus_and_share(self.log_mean(eta), r)
         over_log_mu = y * (1.0 - q) - r * q
         return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
 
@@ -216,7 +216,7 @@ class NegativeBinomial(CountLikelihood):
         # (y + r) q (1 - q) - r q over l and v, and r L - 2 r q + (y + r) q (1 - q) - S1 + S2 over v
         r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
         log_mu = self.log_mean(eta)
-        soft, q = _soft_and_share(log_mu, r)
+        soft, q = _softplus_and_share(log_mu, r)
         ones = rising_sums(y, r)[1]
         bent = (y + r) * q * (1.0 - q)
         over_v = y - ones + r * soft - (y + r) * q
@@ -254,7 +254,7 @@ def _inverse_dispersion(aux: Any) -> Any:
     return 1.0 / np.clip(aux["alpha"], 1e-150, 1e300)
 
 
-def _soft_and_share(log_mu: Array, r: Any) -> tuple[Array, Array]:
+def _softplus_and_share(log_mu: Array, r: Any) -> tuple[Array, Array]:
     """log(1 + mu / r) and mu / (mu + r)."""
     log_r = np.log(r)
     log_odds = log_mu - log_r

@@ -108,9 +108,18 @@ class AuxPrior(NamedSettings, ABC):
         """The terms of the density; None if it has others, with its own `slopes`, and Python evaluates it for every draw."""
         return None
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if vars(cls).keys() & {"log_prob", "slopes"} and "log_terms" not in vars(cls):
+            # those of the base class are of another density
+            cls.log_terms = None  # type: ignore[assignment]
+
     def slopes(self, v: Any) -> tuple[Any, Any]:
         """First and second derivative of log p(v) + log v over log v."""
-        assert self.log_terms is not None
+        if self.log_terms is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} needs slopes or log_terms"
+            )
         return self.log_terms.slopes(v)
 
     @abstractmethod

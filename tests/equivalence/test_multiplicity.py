@@ -407,6 +407,17 @@ def test_contrasts_of_a_posterior_have_no_p_value(method):
         means.hypothesis(adjust="holm")
 
 
+def test_contrasts_of_contrasts_are_contrasts_of_the_effects():
+    """Degrees of freedom by Satterthwaite differ between contrasts."""
+    means = pr.predictions(_mixed_warp(), at={"tension": ["H", "L", "M"]})
+    pairs = means.hypothesis(adjust="tukey")
+    twice = pairs.hypothesis("b2 = b1")
+    once = means.hypothesis("b3 = b2")
+    columns = ["estimate", "std_error", "lower", "upper", "p_value"]
+    np.testing.assert_allclose(twice.table[columns], once.table[columns], rtol=1e-9)
+    assert twice.kind == once.kind
+
+
 def test_a_hypothesis_about_effects_is_a_list_of_equations_of_rows():
     means = pr.predictions(FITS["least squares"](), by="tension")
     difference = means.hypothesis("b3 - b2 = b2 - b1, b1 = 2")

@@ -264,7 +264,19 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
         X, np.exp(X[:, 0]), likelihood="gamma", prior=pr.Normal(1.0)
     )
     assert compiled(gamma)
-    assert not compiled(gamma.with_aux(phi=OtherPrior()))
+    assert compiled(gamma.with_aux(phi=pr.HalfNormal(1.0)))
+    for other in (OtherPrior(), OtherHalfNormal(1.0)):
+        assert not compiled(gamma.with_aux(phi=other))
+
+
+class OtherHalfNormal(pr.HalfNormal):
+    """A density of a user, which has not the terms of its base."""
+
+    def log_prob(self, v: Any) -> Any:
+        return super().log_prob(v) - v
+
+    def slopes(self, v: Any) -> Any:
+        return 1.0 - (v / self.scale) ** 2 - v, -2.0 * (v / self.scale) ** 2 - v
 
 
 class OtherPrior(pr.priors.AuxPrior):

@@ -1,6 +1,5 @@
 """Averaged effects with their intervals: by the delta method, from posterior draws, or from draws of the estimate."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -89,7 +88,7 @@ class Effects(PrintsTable):
     covariance: Array
     draws: Array | None
     average_over: str = "sample"
-    df_of: "DegreesOfFreedom | None" = None
+    law: "EffectLaw | None" = None  # of a point estimate, or of an exact posterior
     has_tests: bool = False
 
     @property
@@ -138,8 +137,8 @@ class Effects(PrintsTable):
         names, L, r = self._read_contrasts(text)
         error = "sd" if "sd" in self.table else "std_error"
         columns = {"estimate": L @ self.table["estimate"].to_numpy() - r}
-        kind = self.kind.replace(f" on the {self.scale} scale", "")
-        draws = None
+        kind = self.kind
+        draws = law = None
         if self.draws is not None:
             if adjust is not None:
                 raise Incompatible(NO_TESTS)
@@ -148,6 +147,8 @@ class Effects(PrintsTable):
             columns[error] = mean_and_sd(draws)[1]
             columns["lower"], columns["upper"] = equal_tail(draws, self.prob)
         else:
+            assert self.law is not None  # without draws
+            law = self.law.of_combinations(L)
             slope = np.ones(len(self.table))
             if error == "std_error":
                 se = np.sqrt(np.diagonal(self.covariance))
@@ -155,30 +156,24 @@ class Effects(PrintsTable):
                 slope = np.divide(errors, se, out=slope, where=se > 0)
             half = L * slope
             cov = half @ self.covariance @ half.T
-            df = None if self.df_of is None else self.df_of(L)
             se = np.sqrt(np.diagonal(cov))
+            df = law.df_of(np.eye(len(se)))
+            request = EffectRequest(
+                self.prob,
+                adjust=adjust,
+                pairs_of=len(self.table) if text == "pairwise" else None,
+                contrasts=True,
+            )
             tests = _test_zero(
-                columns["estimate"],
-                se,
-                cov,
-                df,
-                EffectRequest(
-                    self.prob,
-                    adjust=adjust,
-                    pairs_of=len(self.table) if text == "pairwise" else None,
-                    contrasts=True,
-                ),
-                tested=self.has_tests,
+                columns["estimate"], se, cov, df, request, tested=self.has_tests
             )
             common_df = None if isinstance(df, np.ndarray) else df
-            if isinstance(df, np.ndarray):
-                own_df = f"Satterthwaite's {_range_of(df)} degrees"
-                kind = re.sub("Satterthwaite's .*? degrees", own_df, kind)
             columns[error] = closed_error(se, common_df, posterior=error == "sd")
             columns["lower"] = columns["estimate"] - tests.critical * se
             columns["upper"] = columns["estimate"] + tests.critical * se
             columns |= tests.columns
-            kind = tests.words + kind
+            if not np.isnan(se).all():
+                kind = tests.words + law.describe(df)
         table = pd.DataFrame({"contrast": names, **columns})
         what = f"contrasts of the {self.what}"
         table.attrs = self.table.attrs | {"kind": kind, "what": what}
@@ -190,6 +185,7 @@ class Effects(PrintsTable):
             scale="identity",
             covariance=cov,
             draws=draws,
+            law=law,
         )
 
     def _read_contrasts(self, text: str) -> tuple[list[str], Array, Array]:
@@ -226,9 +222,7 @@ class EffectRequest:
     adjust: str | None = None
     pairs_of: int | None = None
     sample: Population | None = None  # the rows of the model, as a sample
-    contrasts: bool = (
-        False  # the effects are contrasts or slopes, which are 0 under a null
-    )
+    contrasts: bool = False  # whether the effects are 0 under a null, as slopes are
 
     def spread(self, fit: Fit) -> Spread:
         """Return the covariance of the coefficients, with its degrees of freedom and its description."""
@@ -293,9 +287,10 @@ def evaluate_effects(
         found = _of_delta(fit, quantities, scale, request, off_span)
     else:
         found = _of_asymptotic(fit, quantities, scale, request, off_span)
-    columns, kind, cov, draws, sampled, df_of = found
+    columns, kind, cov, draws, sampled, law = found
     if off_span is not None:
         kind += off_span.words
+        law = law and law._replace(words=law.words + off_span.words)
     prob = request.prob
     over = "sample"
     where = "the rows are fixed"
@@ -316,9 +311,7 @@ def evaluate_effects(
     }
     name = scale.link.name
     tested = has_tests(fit)
-    return Effects(
-        table, what, prob, kind, method, name, cov, draws, over, df_of, tested
-    )
+    return Effects(table, what, prob, kind, method, name, cov, draws, over, law, tested)
 
 
 def _is_linear(quantities: Sequence[AveragedEffect], scale: Scale) -> bool:
@@ -331,9 +324,33 @@ def _quantity_of(quantities: Sequence[AveragedEffect]) -> Quantity:
     return quantities[0].targets[0].quantity
 
 
-DegreesOfFreedom = Callable[[Array], float | Array | None]
-# columns, kind, covariance, draws, rows are a sample, degrees of freedom of combinations L (q, R)
-Found = tuple[dict[str, Array], str, Array, Array | None, bool, DegreesOfFreedom | None]
+class EffectLaw(NamedTuple):
+    """The law of effects over their standard errors: the degrees of freedom of combinations L (q, R), one or each its own (q,) by
+    Satterthwaite, None for a normal law; and the words after it."""
+
+    df_of: Callable[[Array], float | Array | None]
+    words: str
+
+    def of_combinations(self, L: Array) -> "EffectLaw":
+        """Return the law of combinations of the effects."""
+        return self._replace(df_of=lambda K: self.df_of(K @ L))
+
+    def describe(self, df: float | Array | None, words: str | None = None) -> str:
+        """Describe the law at these degrees of freedom, by default with its own words."""
+        name = "normal"
+        if isinstance(df, np.ndarray):
+            low, high = df.min(), df.max()
+            ends = f"{low:.4g}"
+            if high - low >= 0.01 * high:
+                ends += f" to {high:.4g}"
+            name = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
+        elif df is not None:
+            name = f"Student-t ({df:g} degrees of freedom)"
+        return name + (self.words if words is None else words)
+
+
+# columns, kind, covariance, draws, rows are a sample, law
+Found = tuple[dict[str, Array], str, Array, Array | None, bool, EffectLaw | None]
 
 
 def _of_delta(
@@ -359,7 +376,6 @@ def _of_delta(
     se = np.sqrt(np.diagonal(cov))
     if exact_fit(fit):  # the residuals are rounding, and so are the standard errors
         se = np.full_like(se, np.nan)
-    distribution = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
     has_own_df = (
         request.covariance is None
         and off_span is None
@@ -371,19 +387,17 @@ def _of_delta(
         return df if own_df is None else own_df
 
     test_df = df_of(np.eye(len(z)))
-    if isinstance(test_df, np.ndarray):
-        distribution = (
-            f"Student-t (Satterthwaite's {_range_of(test_df)} degrees of freedom)"
-        )
+    law = EffectLaw(df_of, f" Wald, delta method, {source}")
     if np.isnan(se).all():
         kind = f"none: {fit.method.name} carries no standard errors here"
         if exact_fit(fit):
             kind = "none: the fit is exact, its residuals are rounding"
     elif posterior:
-        kind = f"{distribution}, exact"
+        law = law._replace(words=", exact")
+        kind = law.describe(test_df)
     else:
         where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
-        kind = f"{distribution} Wald{where}, delta method, {source}"
+        kind = law.describe(test_df, f" Wald{where}, delta method, {source}")
     error = closed_error(se * np.abs(scale.back.slope(z)), df, posterior=posterior)
     columns = {"estimate": scale.back.inverse(z)}
     columns["sd" if posterior else "std_error"] = error
@@ -391,15 +405,7 @@ def _of_delta(
     columns["lower"] = scale.back.inverse(z - tests.critical * se)
     columns["upper"] = scale.back.inverse(z + tests.critical * se)
     columns |= tests.columns
-    return columns, tests.words + kind, cov, None, rows is not None, df_of
-
-
-def _range_of(df: Array) -> str:
-    """Return the smallest and the largest degrees of freedom as text."""
-    low, high = df.min(), df.max()
-    if high - low < 0.01 * high:
-        return f"{low:.4g}"
-    return f"{low:.4g} to {high:.4g}"
+    return columns, tests.words + kind, cov, None, rows is not None, law
 
 
 def _covariance_of(
@@ -675,11 +681,14 @@ def _of_asymptotic(
     }
     se = np.sqrt(np.diagonal(cov))
     tests = _test_zero(center, se, cov, None, request, tested=has_tests(fit))
+    law = EffectLaw(
+        lambda L: None, f" with the covariance of {S} draws of the estimate, {source}"
+    )
     if tests.words:
         half = tests.critical * se
         columns |= {"lower": inverse(center - half), "upper": inverse(center + half)}
-        kind = f"{tests.words}normal with the covariance of {S} draws of the estimate, {source}"
-    return columns | tests.columns, kind, cov, None, rows is not None, None
+        kind = tests.words + law.describe(None)
+    return columns | tests.columns, kind, cov, None, rows is not None, law
 
 
 Joint = tuple[EffectSums, JointDraws]

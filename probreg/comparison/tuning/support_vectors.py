@@ -15,7 +15,7 @@ from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.support_vectors import SupportVectors, scaled_prior
 from probreg.likelihoods import EpsilonInsensitive
-from probreg.model.model import Model
+from probreg.system.progress import each_of
 
 
 @check_arguments
@@ -77,28 +77,28 @@ def tune_svr(
         (replace(unit, likelihood=EpsilonInsensitive(e)), SupportVectors(C=c))
         for c, e in pairs
     ]
-    errors = [_held_out_error(*candidate, fold) for candidate in candidates]
-    i = int(np.argmin(errors))
+    errors = np.zeros((len(pairs), model.design.n))
+
+    def predict_fold(pair_and_fold: tuple[int, int]) -> None:
+        j, k = pair_and_fold
+        candidate, method = candidates[j]
+        others = replace(candidate, design=model.design.take(fold != k))
+        rows = model.design.take(fold == k)
+        eta = rows.eta(fit_model(others, method).solution.beta)[:, 0]
+        errors[j, fold == k] = np.abs(rows.observed - eta)
+
+    each_of(predict_fold, [*np.ndindex(len(pairs), int(fold.max()) + 1)], "folds")
+    weights = full_weights(model.design.weights, model.design.n)
+    mean_errors = np.average(errors, axis=1, weights=weights)
+    i = int(np.argmin(mean_errors))
     note = important_note(
         Topic.METHOD,
         "C = {C:g} and epsilon = {epsilon:g} have the smallest mean absolute error of {folds} folds, {error:.6g}, of {count} pairs",
         C=pairs[i][0],
         epsilon=pairs[i][1],
         folds=fold.max() + 1,
-        error=errors[i],
+        error=mean_errors[i],
         count=len(pairs),
     )
     best = fit_model(*candidates[i])
     return replace(best, notes=(note, *best.notes))
-
-
-def _held_out_error(model: Model, method: SupportVectors, fold: np.ndarray) -> float:
-    """Return the mean absolute error of each row from the fit without its fold."""
-    design = model.design
-    error = np.zeros(design.n)
-    for k in range(fold.max() + 1):
-        others = replace(model, design=design.take(fold != k))
-        rows = design.take(fold == k)
-        eta = rows.eta(fit_model(others, method).solution.beta)[:, 0]
-        error[fold == k] = np.abs(rows.observed - eta)
-    return float(np.average(error, weights=full_weights(design.weights, design.n)))

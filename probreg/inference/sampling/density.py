@@ -617,29 +617,15 @@ class SampledDensity:
         A = np.zeros((first + len(nuisance), self.at.A.shape[1]))
         centre = np.append(np.zeros(first), np.log([aux[a] for a in nuisance]))
         A[places], centre[places] = self.at.A, self.at.centre
-        m = model.shape[1]
         unit = float(likelihood.noise(aux))
-        normal_parts = parts_of(normal, m)
-
-        def log_normal(z: Array) -> tuple[float, Array]:
-            theta = self.at.centre + self.at.A @ z
-            slopes = np.zeros(len(theta))
-            parts = [
-                p.add(theta, unit if p.relative else 1.0, slopes)[0]
-                for p in normal_parts
-            ]
-            return sum(parts), self.at.A.T @ slopes
-
         # of the priors of nuisance parameters v: log p(v) + log v less its terms, at v = 1
         constant = sum(
             float(model.aux_prior(a).log_prob(np.asarray(1.0))) - t.at_one
             for a, t in terms.items()
             if t is not None
         )
-        # normal priors: log p = top + slope'z - z'Q z / 2
-        top, slope = log_normal(np.zeros(self.size))
-        Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
-        entries, *scales = _entries_with_scales(others, m, unit)
+        top, slope, Q = self._quadratic_terms(normal, unit)
+        entries, *scales = _entries_with_scales(others, model.shape[1], unit)
         density, settings = next(iter(densities), None) or (None, ())
         arrays = (
             rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**aux), dtype=float),
@@ -650,6 +636,24 @@ class SampledDensity:
         data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
         parts = rows.density, rows.y.ndim > 1, density, bool(terms)
         return CompiledTarget(parts, data, len(likelihood.density_nuisance))
+
+    def _quadratic_terms(
+        self, blocks: list[BlockPrior], unit: float
+    ) -> tuple[float, Array, Array]:
+        """Return c, b and Q with log p = c + b'z - z'Q z / 2 of normal priors, at this noise scale."""
+        parts = parts_of(blocks, self.model.shape[1])
+
+        def log_normal(z: Array) -> tuple[float, Array]:
+            theta = self.at.centre + self.at.A @ z
+            slopes = np.zeros(len(theta))
+            values = [
+                p.add(theta, unit if p.relative else 1.0, slopes)[0] for p in parts
+            ]
+            return sum(values), self.at.A.T @ slopes
+
+        top, slope = log_normal(np.zeros(self.size))
+        Q = np.array([slope - log_normal(e)[1] for e in np.eye(self.size)])
+        return top, slope, Q
 
 
 @dataclass(frozen=True, eq=False)
