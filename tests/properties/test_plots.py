@@ -611,6 +611,19 @@ def test_effects_over_a_condition_are_predictions_at_its_values(likelihood, cond
     assert all(f"{name} = " in fig.get_supxlabel() for name in fixed)
 
 
+def test_rows_are_drawn_at_the_nearest_value_of_a_number_and_at_their_level():
+    from probreg.show.plot.reference_grid import ReferenceGrid
+
+    data = {
+        "y": np.arange(6.0),
+        "x": [0.0, 1.0, 2.0, 8.0, 9.0, 40.0],
+        "g": [*"abcabc"],
+    }
+    grid = ReferenceGrid.of(pr.ols("y ~ x + g", data), None)
+    assert grid.nearest("x", [1.0, 10.0]).tolist() == [0, 0, 0, 1, 1, 1]
+    assert grid.nearest("g", ["c", "a"]).tolist() == [1, -1, 0, 1, -1, 0]
+
+
 @pytest.mark.parametrize("condition", CONDITIONS, ids=", ".join)
 def test_effects_draw_every_row_once(condition):
     fig = plot.effects(_condition_fit("gaussian"), condition=condition)
