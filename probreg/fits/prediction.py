@@ -53,6 +53,7 @@ from probreg.model.off_span import (
     off_span,
 )
 from probreg.model.predictive import Predictive
+from probreg.system.progress import progress_bar
 
 Array = np.ndarray
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
@@ -374,12 +375,15 @@ def _predict_by_blocks(
         )
 
     def predict_rows(rows: slice) -> Prediction:
-        return predict_block(model, solution, design.take(rows), prob)
+        part: Prediction = predict_block(model, solution, design.take(rows), prob)
+        bar.advance(rows.stop - rows.start)
+        return part
 
     # blocks with residual processes draw one after another from the same stream of random numbers
     in_parallel = atoms is not None and atoms.off is None
     map_slices: Any = on_all_cores if in_parallel else map
-    parts = list(map_slices(predict_rows, row_slices(design.n, size)))
+    with progress_bar("rows", design.n) as bar:
+        parts = list(map_slices(predict_rows, row_slices(design.n, size)))
     arrays = {k: np.concatenate([p.arrays[k] for p in parts]) for k in parts[0].arrays}
     return Prediction(arrays, parts[0].kind)
 
