@@ -5,10 +5,7 @@ Blocks of ```text are what the page prints, folded or not; a line of "…" stand
 
 import pathlib
 import re
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 
 import pytest
 
@@ -32,13 +29,6 @@ SOURCES = [
 
 def of_page(page: pathlib.Path) -> str:
     return page.relative_to(ROOT).with_suffix("").as_posix()
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    process = Forks()
-    yield process
-    process.close()
 
 
 @pytest.mark.slow
@@ -96,18 +86,15 @@ def test_the_citation_names_this_version_and_the_licence():
 
 
 @pytest.mark.slow
-def test_the_readme_prints_the_tables_that_it_shows(tmp_path: pathlib.Path):
+def test_the_readme_prints_the_tables_that_it_shows(
+    tmp_path: pathlib.Path, forks: Forks
+):
     text = (ROOT / "README.md").read_text()
     script = tmp_path / "page.py"
     script.write_text(
         "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = forks.run_page(script)
     assert done.returncode == 0, done.stderr[-2000:]
     printed = [line.split() for line in done.stdout.splitlines()]
     lines = [

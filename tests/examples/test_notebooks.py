@@ -1,12 +1,11 @@
 """The notebooks of docs run from the first cell to the last, each in one fresh process, and what they end a cell with is shown."""
 
-import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+
+from .fork_pages import Forks
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = sorted(
@@ -21,7 +20,7 @@ CELL = re.compile(
 
 # As Jupyter does: the value of the last expression of a cell is displayed, as HTML where it has some.
 RUN = """
-import ast, json, pathlib, sys
+import ast, sys
 import matplotlib
 
 matplotlib.use("Agg")
@@ -35,7 +34,7 @@ def display(value):
 
 sys.displayhook = display
 names = {"__name__": "__main__"}
-for number, cell in enumerate(json.loads(pathlib.Path(sys.argv[1]).read_text())):
+for number, cell in enumerate(CELLS):
     *body, last = ast.parse(cell).body
     exec(compile(ast.Module(body, []), f"cell {number}", "exec"), names)
     exec(compile(ast.Interactive([last]), f"cell {number}", "single"), names)
@@ -44,16 +43,10 @@ for number, cell in enumerate(json.loads(pathlib.Path(sys.argv[1]).read_text()))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_notebook_runs(page: pathlib.Path, tmp_path: pathlib.Path):
-    cells = CELL.findall(page.read_text())
-    (tmp_path / "cells.json").write_text(json.dumps(cells))
-    (tmp_path / "run.py").write_text(RUN)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "run.py", "cells.json"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+def test_a_notebook_runs(page: pathlib.Path, tmp_path: pathlib.Path, forks: Forks):
+    script = tmp_path / "run.py"
+    script.write_text(f"CELLS = {CELL.findall(page.read_text())!r}\n{RUN}")
+    done = forks.run_page(script)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("SHOWN") > 2
 
