@@ -75,7 +75,7 @@ print(
 
 X = model.design.X
 curve = np.einsum("nj,cdj->cdn", X, posterior["beta"].values).reshape(-1, len(X))
-ours = fits["exact"].tree["posterior"]["beta"].values.reshape(-1, X.shape[1]) @ X.T
+ours = fits["exact"].solution.draws.flat["beta"][..., 0] @ X.T
 early = after == 0.0
 print(
     f"sd of the curve before the impact: {ours.std(0)[early].mean():.1f} with one sigma, {curve.std(0)[early].mean():.1f} with two"

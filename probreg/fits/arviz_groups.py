@@ -1,6 +1,6 @@
-"""`fit.inference_data`: the tree of a fit with the names of ArviZ's examples: a variable per term, a named response, a prior.
+"""`fit.tree`: the groups of a fit with the names of the PyMC model, a variable for each term and the response under its name.
 
-The numbers are the same as in `fit.tree`; the groups `prior` and `prior_predictive` are drawn here.
+`probreg.fits.inference_data` makes the groups, with all coefficients in `beta`; the groups `prior` and `prior_predictive` are drawn here.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,26 +34,19 @@ from probreg.priors import BlockPrior, JointPrior
 from probreg.system.terminal import few_names
 
 
-def arviz_tree(
-    tree: Any, model: Model, solution: Solution, *, prior: int, seed: int
-) -> Any:
-    """Return the tree of a fit with one variable for each term, and with `prior` draws from the priors."""
+def tree_by_term(tree: Any, model: Model, solution: Solution) -> Any:
+    """Return a tree of all coefficients with one variable for each term, and with the response under its name."""
     import xarray as xr
 
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
-    attrs = dict(tree.attrs)
     terms = named_terms(model)
-    if prior:
-        prior_draws, left_out = _prior_groups(model, prior, seed)
-        groups |= prior_draws
-        attrs |= {"left_out_of_prior": left_out} if left_out else {}
     scaled_blocks = blocks_given_scales(model)
     blocks = {
         "log_prior": set(range(len(model.joint.blocks))) - scaled_blocks,
         "log_prior_of_effects": scaled_blocks,
     }
     for name, group in groups.items():
-        if name in ("posterior", "sampling", "prior"):
+        if name in ("posterior", "sampling"):
             groups[name] = _by_term(group, terms)
         elif name in blocks:
             draws = solution.posterior.values
@@ -62,9 +55,9 @@ def arviz_tree(
             groups[name] = _with_response(group, model)
         elif name == "constant_data":
             groups[name] = _with_variables(group, model)
-    data_tree = xr.DataTree.from_dict(groups)
-    data_tree.attrs.update(attrs)
-    return data_tree
+    by_term = xr.DataTree.from_dict(groups)
+    by_term.attrs.update(tree.attrs)
+    return by_term
 
 
 def named_terms(model: Model) -> tuple[TermVariable, ...]:
@@ -128,8 +121,8 @@ def _with_variables(group: Any, model: Model) -> Any:
 # ---- the prior ---------------------------------------------------------------------------------------------------------
 
 
-def _prior_groups(model: Model, draws: int, seed: int) -> tuple[dict[str, Any], str]:
-    """Return the groups `prior` and `prior_predictive`, and the variables left out because their prior is improper."""
+def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
+    """Add the groups `prior` and `prior_predictive`; an attribute lists the variables without draws, whose prior is improper."""
     import xarray as xr
 
     if not model.design.n:
@@ -151,15 +144,18 @@ def _prior_groups(model: Model, draws: int, seed: int) -> tuple[dict[str, Any], 
         if k not in model.fixed
     }
     reported = reported_coefficients(model, beta)
-    groups = {"prior": draws_dataset(model, reported, variables)}
+    prior = draws_dataset(model, reported, variables)
+    tree["prior"] = xr.DataTree(_by_term(prior, named_terms(model)))
     if prior_draws.y is not None:
         y = integer_response(model, prior_draws.y)[None]
         coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
         coords["obs"] = np.arange(y.shape[2])
         if y.ndim == 4:
             coords["level"] = [str(v) for v in model.likelihood.levels]
-        groups["prior_predictive"] = xr.Dataset({"y": (tuple(coords), y)}, coords)
-    return groups, "; ".join(prior_draws.notes)
+        predictive = xr.Dataset({"y": (tuple(coords), y)}, coords)
+        tree["prior_predictive"] = xr.DataTree(_with_response(predictive, model))
+    if prior_draws.notes:
+        tree.attrs["left_out_of_prior"] = "; ".join(prior_draws.notes)
 
 
 # ---- the log prior -----------------------------------------------------------------------------------------------------
@@ -174,7 +170,7 @@ def _log_prior_by_term(
 ) -> Any:
     """Return one log density (chain, draw) per term, or one per block if its prior does not factor over columns.
 
-    Their sum equals the sum in `fit.tree`.
+    Their sum is the log prior density of all coefficients.
     """
     import xarray as xr
 

@@ -1238,10 +1238,23 @@ class Fit(FitStatistics, NamesPeers):
 
     @cached_property
     def tree(self) -> DataTree:
-        """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
+        """The xarray.DataTree of groups that ArviZ reads, with one variable for each term.
+
+        A term with several columns has the dimension `name_dim`, a response with several predictors the dimension `outcome` before it,
+        and a name that is taken becomes `beta[name]`. `posterior` holds the draws of a posterior, and `sampling` those of the asymptotic
+        distribution of a point estimate. `estimate` has all coefficients in `beta`. `constant_data` has the numeric variables of the formula.
+
+        Examples
+        --------
+        >>> model = Model.from_formula("y ~ x", {"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, 2.0]})
+        >>> list(fit(model, "conjugate").tree["posterior"])
+        ['Intercept', 'x', 'sigma']
+        """
+        from probreg.fits.arviz_groups import tree_by_term
+
         design = self.model.design
         s = self.solution
-        return labelled_tree(
+        tree = labelled_tree(
             self.model,
             s,
             seed=self.seed,
@@ -1251,15 +1264,13 @@ class Fit(FitStatistics, NamesPeers):
             sampling=s.not_estimable is None and self.method.probabilities,
             repeat=True,
         )
+        return tree_by_term(tree, self.model, s)
 
     @check_arguments
     def inference_data(
         self, *, prior: Flag = False, prior_draws: Natural = 1000
     ) -> DataTree:
-        """Return the groups of `tree` under the names that ArviZ's functions expect.
-
-        Each term is a variable with its own name, over `name_dim` if it has several columns, and a name that is taken becomes `beta[name]`.
-        The response has its name, and `constant_data` has the numeric variables of the formula. `tree` has all coefficients in `beta`.
+        """Return a copy of `tree`, with the groups of the prior if `prior` is True.
 
         Parameters
         ----------
@@ -1272,7 +1283,7 @@ class Fit(FitStatistics, NamesPeers):
         Returns
         -------
         DataTree
-            `posterior` for a posterior or `sampling` for a point estimate, and the other groups of `tree`.
+            The groups of `tree`, and those of the prior.
 
         Raises
         ------
@@ -1288,12 +1299,12 @@ class Fit(FitStatistics, NamesPeers):
         >>> list(tree["posterior"]), list(tree["prior"]), list(tree["observed_data"])
         (['Intercept', 'x'], ['x'], ['won'])
         """
-        from probreg.fits.arviz_groups import arviz_tree
+        from probreg.fits.arviz_groups import add_prior
 
-        draws = prior_draws if prior else 0
-        return arviz_tree(
-            self.tree, self.model, self.solution, prior=draws, seed=self.seed
-        )
+        tree = self.tree.copy()
+        if prior:
+            add_prior(tree, self.model, prior_draws, self.seed)
+        return tree
 
     def _attrs(self) -> dict[str, Any]:
         from probreg import __version__

@@ -1,4 +1,6 @@
-"""Labels for results: a model, a method and a solution become one xarray.DataTree that ArviZ can read.
+"""Labels for results: a model, a method and a solution become one xarray.DataTree, with all coefficients in `beta`.
+
+`probreg.fits.arviz_groups` splits `beta` into the variables of `fit.tree`, and a saved file holds the groups as they are made here.
 
 Groups: `estimate` is always present; `posterior` if the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
 replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior_of_effects`, `posterior_predictive`, `sample_stats`,

@@ -282,12 +282,7 @@ def test_a_posterior_is_averaged_draw_by_draw_and_in_closed_form_where_it_is_lin
     )
     post = pr.fit(logit, "laplace", seed=4)
     found = comparisons(post, "x", by="g", average_over="sample")
-    draws = (
-        post.tree["posterior"]["beta"]
-        .stack(s=("chain", "draw"))
-        .transpose("s", "coef")
-        .values
-    )
+    draws = post.solution.draws.flat["beta"][..., 0]
     X = logit.design.X[rows()["g"] == "b"]
     up = X + np.eye(X.shape[1])[logit.design.columns.index("x")]
     by_hand = (1 / (1 + np.exp(-draws @ up.T)) - 1 / (1 + np.exp(-draws @ X.T))).mean(1)

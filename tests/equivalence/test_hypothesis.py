@@ -292,12 +292,8 @@ def test_a_posterior_has_probabilities_and_levels():
     )
     assert level.log_bayes_factor is None  # a flat prior has no density to compare with
     both = hypothesis(exact, "x1 > x2, x2 > 0.2").beliefs[0]
-    theta = exact.tree["posterior"]["beta"]
-    by_hand = (
-        ((theta.sel(coef="x1") > theta.sel(coef="x2")) & (theta.sel(coef="x2") > 0.2))
-        .mean()
-        .item()
-    )
+    theta = exact.tree["posterior"]
+    by_hand = ((theta["x1"] > theta["x2"]) & (theta["x2"] > 0.2)).mean().item()
     assert both.value == pytest.approx(by_hand)
     assert 0 < both.mcse < 0.02
     post = pr.fit(
@@ -467,8 +463,8 @@ def test_a_posterior_known_by_formula_has_no_number_from_draws(
         one, other = hypothesis(fit, text), hypothesis(again, text)
         assert one.beliefs == other.beliefs
         pd.testing.assert_frame_equal(one.estimates, other.estimates)
-        theta = fit.tree["posterior"]["beta"]
-        drawn = (theta.sel(coef="x1") - theta.sel(coef="x2")).to_numpy()
+        theta = fit.tree["posterior"]
+        drawn = (theta["x1"] - theta["x2"]).to_numpy()
         row = one.estimates.iloc[0]
         np.testing.assert_allclose(
             [row["estimate"], row["sd"]],

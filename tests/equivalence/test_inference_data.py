@@ -1,4 +1,4 @@
-"""`fit.inference_data` holds the numbers of `fit.tree`, term by term, with draws from the prior beside them."""
+"""`fit.tree` holds the draws term by term, and `fit.inference_data` adds draws from the prior."""
 
 import warnings
 
@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.fits.inference_data import integer_response
+from probreg.fits.inference_data import integer_response, labelled_tree
 
 RNG = np.random.default_rng(0)
 N = 36
@@ -33,6 +33,13 @@ PRIORS = {
 }  # fmt: skip
 
 
+def in_one_variable(fit: pr.Fit):
+    """Return the groups of a fit with all coefficients in `beta`, as a file has them."""
+    return labelled_tree(
+        fit.model, fit.solution, seed=1, attrs={}, rows=True, density=True, repeat=True
+    )
+
+
 def short(model: pr.Model) -> pr.Fit:
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -49,9 +56,9 @@ def test_log_priors_by_term_add_up_to_that_of_all(case):
             formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
         )
     )
-    by_term, met = fit.inference_data(), set()
+    together, met = in_one_variable(fit), set()
     for group in {"log_prior", "log_prior_of_effects"} & set(fit.tree.children):
-        whole, parts = fit.tree[group].to_dataset(), by_term[group].to_dataset()
+        whole, parts = together[group].to_dataset(), fit.tree[group].to_dataset()
         met |= set(parts) - (set(whole) - {"beta"})
         np.testing.assert_allclose(
             sum(whole.data_vars.values()),
@@ -88,10 +95,12 @@ def test_the_log_prior_is_of_stated_priors_alone():
         sum(tree["log_prior"].to_dataset().data_vars.values()), stated, rtol=1e-9
     )
     effects = stats.norm(0, sd[..., None]).logpdf(beta[..., 2:]).sum(-1)
-    np.testing.assert_allclose(tree["log_prior_of_effects"]["beta"], effects, rtol=1e-9)
+    np.testing.assert_allclose(
+        tree["log_prior_of_effects"]["effects[s]"], effects, rtol=1e-9
+    )
     import arviz as az
 
-    table = az.psense_summary(fit.inference_data(), var_names=["x"])
+    table = az.psense_summary(tree, var_names=["x"])
     assert np.isfinite(table.loc["x", "prior"])
 
 
@@ -101,7 +110,7 @@ def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
         pr.Model.from_formula(
             formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
         )
-    ).inference_data()
+    ).tree
     posterior, log_prior = tree["posterior"], tree["log_prior"]
     np.testing.assert_allclose(
         log_prior["x"], stats.t(4.0, scale=0.7).logpdf(posterior["x"]), rtol=1e-10
@@ -119,7 +128,7 @@ def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
         "kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0)
     )
     fit = short(model)
-    old, new = fit.tree, fit.inference_data()
+    old, new = in_one_variable(fit), fit.tree
     graph = model.to_pymc()
     assert (
         list(new["posterior"])
@@ -142,7 +151,6 @@ def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
         new["posterior_predictive"]["kind"], old["posterior_predictive"]["y"]
     )
     np.testing.assert_array_equal(new["constant_data"]["x"], DATA["x"])
-    assert set(old["posterior"]) == {"beta"}  # as it was
 
 
 def test_draws_from_the_prior_are_of_the_prior():
@@ -183,7 +191,7 @@ def test_flat_coefficients_have_no_prior_draws_and_are_named():
     flat = pr.fit(fit.model.with_prior(pr.Flat()))
     with pytest.raises(pr.DataError, match="no coefficient has one: Intercept, x"):
         flat.inference_data(prior=True)
-    assert list(flat.inference_data()["sampling"]) == ["Intercept", "x"]
+    assert list(flat.tree["sampling"]) == ["Intercept", "x"]
 
 
 def test_names_that_are_taken_are_told_apart():
@@ -193,7 +201,7 @@ def test_names_that_are_taken_are_told_apart():
         "g": list("abab"),
     }
     model = pr.Model.from_formula("obs ~ beta + C(g)", data, prior=pr.Normal(1.0))
-    tree = pr.fit(model, "quadrature").inference_data()
+    tree = pr.fit(model, "quadrature").tree
     assert list(tree["posterior"]) == ["Intercept", "beta[beta]", "C(g)", "sigma"]
     assert list(tree["observed_data"]) == ["obs (response)"]
 
@@ -215,7 +223,7 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
 
         saved, own = (
             az.loo(az.from_netcdf(path)),
-            az.loo(fit.inference_data(), reff=1.0),
+            az.loo(fit.tree, reff=1.0),
         )
         again = az.loo(az.from_netcdf(path), reff=1.0)
     assert saved.n_data_points == N
@@ -228,7 +236,7 @@ def test_variables_stand_at_the_rows_of_the_response_and_displace_nothing():
         pr.Model.from_formula("count ~ x + X", data, likelihood="poisson", weights="w"),
         "laplace",
     )
-    tree = fit.inference_data()
+    tree = fit.tree
     np.testing.assert_array_equal(
         tree["constant_data"]["x"], np.repeat(DATA["x"], data["w"])
     )
@@ -274,18 +282,14 @@ def test_arviz_draws_a_rootogram_and_the_prior_sensitivity_of_discrete_responses
         "laplace",
         seed=1,
     )
-    for tree in (fit.tree, fit.inference_data()):
-        response = next(iter(tree["observed_data"]))
-        assert (
-            tree["observed_data"][response].dtype
-            == tree["posterior_predictive"][response].dtype
-            == np.int64
-        )
+    response = next(iter(fit.tree["observed_data"]))
+    for group in ("observed_data", "posterior_predictive"):
+        assert fit.tree[group][response].dtype == np.int64
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         az.plot_ppc_rootogram(fit.tree)
         if not aux:  # ArviZ's own dimension is called alpha too
-            az.plot_psense_dist(fit.inference_data())
+            az.plot_psense_dist(fit.tree)
 
 
 def test_priors_in_units_of_a_held_noise_and_of_many_outcomes():

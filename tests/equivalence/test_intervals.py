@@ -522,7 +522,7 @@ def test_replicates_without_an_estimate_are_counted_and_count():
     assert np.isfinite(found["upper"].sel(coef="x1"))
     assert found.attrs["failed"] == lost
     assert np.isfinite(fit.std_error).all()
-    assert int(np.isnan(fit.tree["sampling"]["beta"].sel(coef="x1")).sum()) == lost
+    assert int(np.isnan(fit.tree["sampling"]["x1"]).sum()) == lost
 
 
 def test_draws_of_an_estimator_are_no_posterior(tmp_path):
@@ -533,11 +533,12 @@ def test_draws_of_an_estimator_are_no_posterior(tmp_path):
     fit = pr.fit(m, method, seed=1)
     assert fit.target == "mode"
     assert "posterior" not in fit.tree.children
-    assert fit.tree["sampling"]["beta"].shape == (1, 25, 3, 2)
-    np.testing.assert_allclose(
-        fit.tree["sampling"]["beta"].values.reshape(25, -1).std(0, ddof=1),
-        fit.std_error.values.ravel(),
-    )
+    sampling, spread = fit.tree["sampling"], fit.std_error
+    for name in spread["coef"].values:
+        assert sampling[name].dims == ("chain", "draw", "outcome")
+        np.testing.assert_allclose(
+            sampling[name].values.reshape(25, -1).std(0, ddof=1), spread.sel(coef=name)
+        )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert again.method == method
     for kind in ("bootstrap", "percentile"):

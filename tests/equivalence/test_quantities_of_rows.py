@@ -71,7 +71,7 @@ def test_a_constant_parameter_has_the_interval_of_the_summary():
 
 def test_draws_of_a_posterior_give_draws_of_the_parameter(two_formulas):
     fit = pr.fit(two_formulas, "laplace", seed=1)
-    beta = fit.tree["posterior"]["beta"].values.reshape(-1, 4)
+    beta = fit.solution.draws.flat["beta"][..., 0]
     sigma = np.exp(beta[:, 2] + beta[:, 3] * 0.5)
     first = fit.predict(NEW, what="sigma").isel(obs=0)
     np.testing.assert_allclose(first["sigma"], sigma.mean(), rtol=1e-12)

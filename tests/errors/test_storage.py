@@ -293,7 +293,7 @@ def test_rows_of_many_trials_stay_rows(tmp_path):
         == fit.tree["posterior_predictive"].sizes["obs"]
         == 3
     )
-    np.testing.assert_array_equal(fit.tree["observed_data"]["y"], rows["s"])
+    np.testing.assert_array_equal(fit.tree["observed_data"]["s of t"], rows["s"])
     np.testing.assert_array_equal(fit.tree["constant_data"]["trials"], rows["t"])
     again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
     np.testing.assert_array_equal(

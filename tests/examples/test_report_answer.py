@@ -69,8 +69,8 @@ def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
     np.testing.assert_allclose(
         one[3:6], same[["estimate", "lower", "upper"]].astype(float), rtol=1e-8
     )
-    draws = exact.tree["posterior"]["beta"].stack(s=("chain", "draw"))
-    share = float((draws.sel(coef="g[T.c]") > draws.sel(coef="g[T.b]")).mean())
+    draws = exact.tree["posterior"]["g"]
+    share = float((draws.sel(g_dim="c") > draws.sel(g_dim="b")).mean())
     assert one.above == pytest.approx(
         share, abs=0.03
     )  # three Monte Carlo errors of 4,000 draws are 0.024

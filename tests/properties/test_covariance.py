@@ -578,7 +578,8 @@ def test_standard_deviations_and_correlations_stand_in_draws_summary_tree_and_fi
     names = ["sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)"]
     assert set(fit.solution.draws.values) == {"beta", "sigma", *names}
     assert set(fit.tree["posterior"].data_vars) == {
-        "beta",
+        "Intercept",
+        "x",
         "sigma",
         "effects[g]",
         *names,

@@ -357,11 +357,12 @@ def test_draws_of_the_response_are_of_the_rows_trials(name):
     total = drawn if name == "binomial" else drawn.sum(-1)
     assert (total <= TRIALS).all() if name == "binomial" else (total == TRIALS).all()
     tree = pr.fit(model, pr.LaplaceApproximation(draws=50)).tree
-    replicate = tree["posterior_predictive"]["y"]
+    (response,) = tree["observed_data"]
+    replicate = tree["posterior_predictive"][response]
     assert replicate.dims == ("chain", "draw", "obs") + ("level",) * (
         name == "multinomial"
     )
-    assert tree["log_likelihood"]["y"].sizes["obs"] == N
+    assert tree["log_likelihood"][response].sizes["obs"] == N
 
 
 def test_dispersion_of_trials_is_pearsons_by_row():

@@ -84,10 +84,9 @@ def test_wells_by_nuts(which: str, certified: Any) -> None:
     columns, means, m = wells(case["terms"])
     fit = pr.fit(m, pr.NUTS(draws=4000), seed=1)
     assert fit.solution.status is Status.SAMPLED
-    draws = in_order(
-        fit.tree["posterior"]["beta"].stack(s=("chain", "draw")).T, columns
-    )
-    raw = uncentred(draws.reshape(-1, len(columns.order)), means)
+    posterior = fit.tree["posterior"]
+    draws = np.column_stack([posterior[name].values.ravel() for name in columns.order])
+    raw = uncentred(draws, means)
     exact, ess = case["exact"], fit.summary()["ess_bulk"].to_numpy(dtype=float).min()
     assert ess > 4000
     ess = min(

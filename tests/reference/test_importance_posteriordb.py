@@ -56,12 +56,8 @@ def test_quantiles_of_the_draws_are_certified(name: str, certified: Any) -> None
     columns, m, exact = posed(name, certified)
     fit = pr.fit(m, "importance", seed=3)
     posterior = fit.tree["posterior"]
-    beta = (
-        posterior["beta"]
-        .sel(coef=list(columns.order))
-        .values.reshape(-1, len(columns.order))
-    )
-    draws = np.column_stack([beta, *(posterior[a].values.ravel() for a in m.unknown)])
+    names = [*columns.order, *m.unknown]
+    draws = np.column_stack([posterior[name].values.ravel() for name in names])
     for level, q in zip((0.05, 0.5, 0.95), np.array(exact["q05_q50_q95"]).T):
         error = np.sqrt(level * (1 - level) / fit.solution.stats["ess"])
         assert np.abs((draws < q).mean(0) - level).max() < FAR * error

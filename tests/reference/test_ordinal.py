@@ -50,7 +50,7 @@ def test_a_profile_interval_of_a_threshold_has_the_likelihood_ratio(fit, name):
 
 def test_thresholds_are_in_tidy_and_in_the_tree(fit):
     assert set(CLM) <= set(fit.tidy()["term"])
-    estimate = fit.inference_data()["estimate"]
+    estimate = fit.tree["estimate"]
     assert float(estimate["2|3"]) == pytest.approx(CLM["2|3"][0])
 
 
