@@ -1,5 +1,6 @@
 """Formulas for several parameters of a response: with an intercept alone they are the plain likelihood, and R's dispersion models."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,34 +30,42 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def columns() -> dict[str, Any]:
     rng = np.random.default_rng(1)
-    n = 120
+    n = 60
     x, z = rng.normal(size=(2, n))
     group = rng.integers(0, 10, n)
     shift = rng.normal(size=10) * 0.5
     y = 1 + 2 * x + shift[group] + np.exp(0.3 + 0.5 * z) * rng.normal(size=n)
-    k = rng.poisson(np.exp(0.5 + 0.4 * x) * rng.gamma(2.0, 0.5, n)).astype(float)
+    k = rng.poisson(np.exp(0.5 + 0.4 * x) * rng.gamma(1.0, 1.0, n)).astype(float)
     t, end = rng.exponential(np.exp(0.5 * x)), rng.exponential(3.0, n)
     times = {"t": np.minimum(t, end), "event": (t < end) * 1}
     times |= {"lower": np.floor(t), "upper": np.ceil(t)}
     counts = {"k": k, "trials": k.max() + rng.integers(0, 9, n)}
     share = rng.beta(2.0, 3.0, n)
-    columns = {"y": y, "x": x, "z": z, "g": group.astype(str), "share": share}
-    return columns | times | counts
+    common = {"y": y, "x": x, "z": z, "g": group.astype(str), "share": share}
+    return common | times | counts
 
 
-@pytest.fixture(scope="module", params=CASES)
-def pair(request: Any, data: dict[str, Any]) -> tuple[Any, Any]:
+DATA = columns()
+FIRST_ROWS = {name: values[:8] for name, values in DATA.items()}
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return DATA
+
+
+@cache
+def pair(name: str) -> tuple[Any, Any]:
     """A plain fit, and one with an intercept for the logarithm of its nuisance parameter."""
-    response, parameter, likelihood = CASES[request.param]
+    response, parameter, likelihood = CASES[name]
     formulas = (
         f"{response} ~ x + z",
         {"y": f"{response} ~ x + z", parameter: "~ 1"},
     )
     plain, several = (
-        pr.fit(pr.Model.from_formula(f, data, likelihood=likelihood), "newton")
+        pr.fit(pr.Model.from_formula(f, DATA, likelihood=likelihood), "newton")
         for f in formulas
     )
     return plain, several
@@ -72,7 +81,7 @@ OUTPUTS = {
     "robust": lambda f, q: numbers(f.summary(covariance="HC0"))[:q, 1],
     "information criteria": lambda f, q: [f.log_likelihood, f.aic, f.bic],
     "predictions": lambda f, q: [
-        f.predict()[v]
+        f.predict(FIRST_ROWS)[v]
         for v in ("mean", "mean_std_error", "mean_lower", "new_lower", "new_upper")
     ],
     "response residuals": lambda f, q: f.residuals("response"),
@@ -82,13 +91,21 @@ OUTPUTS = {
     "slopes": lambda f, q: numbers(pr.slopes(f).table),
     "leave-one-out": lambda f, q: numbers(pr.compare_models({"a": f}).table),
 }
+# one of each kind of density: of numbers, of counts, censored, truncated, a mixture
+LEFT_OUT = ("gaussian", "negative_binomial", "right_censored", "truncated", "zeros")
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_an_intercept_alone_is_the_plain_likelihood(
-    pair: tuple[Any, Any], output: str
-) -> None:
-    plain, several = pair
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        (name, output)
+        for name in CASES
+        for output in OUTPUTS
+        if output != "leave-one-out" or name in LEFT_OUT
+    ],
+)
+def test_an_intercept_alone_is_the_plain_likelihood(name: str, output: str) -> None:
+    plain, several = pair(name)
     q = len(plain.coef)
     expected, value = (
         np.asarray(OUTPUTS[output](f, q), dtype=float) for f in (plain, several)
@@ -158,11 +175,10 @@ def certified_table(name: str) -> Path:
 @pytest.mark.parametrize(
     "formulas",
     [
-        {"y": "y ~ x + (1 | g)", "log sigma": "~ z"},
         {"y": "y ~ x + (1 | g)", "log sigma": "~ z + (1 | g)"},
         {"y": "y ~ s(x)", "log sigma": "~ s(z)"},
     ],
-    ids=["group", "groups", "smooths"],
+    ids=["groups", "smooths"],
 )
 def test_groups_and_smooths_in_each_formula(
     formulas: dict[str, str], data: dict[str, Any], tmp_path: Path
@@ -186,7 +202,9 @@ def test_a_group_of_constant_noise_has_the_likelihood_of_the_plain_model(
     np.testing.assert_allclose(fits[1].coef[:2], fits[0].coef, rtol=1e-5)
 
 
-@pytest.mark.parametrize("term", ["s(x)", "gp(x, basis='hsgp')"])
+@pytest.mark.parametrize(
+    "term", ["s(x)", pytest.param("gp(x, basis='hsgp')", marks=pytest.mark.slow)]
+)
 def test_a_function_beside_constant_noise_is_that_of_the_plain_model(
     data: dict[str, Any], term: str
 ) -> None:
