@@ -33,14 +33,27 @@ def table_for(seed: int, likelihood: str) -> pd.DataFrame:
     return pd.DataFrame({"y": y, "x": x, "g": g.astype(str)})
 
 
-def require_ends(seed: int, likelihood: str, criterion: str) -> None:
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize(
+    ("seed", "likelihood", "criterion", "effects"),
+    [
+        (3, "gaussian", "ML", "x | g"),
+        (0, "gaussian", "REML", "x | g"),
+        (2, "poisson", "REML", "x | g"),
+        (1, "negative_binomial", "ML", "x || g"),
+    ],
+)
+def test_profile_ends_have_the_ratio_of_their_quantile(
+    seed: int, likelihood: str, criterion: str, effects: str
+) -> None:
     data = table_for(seed, likelihood)
     method = pr.Evidence(criterion=criterion)
 
     def fitted(**more: object) -> pr.Fit:
         return pr.fit(
             pr.Model.from_formula(
-                "y ~ x + (x | g)", data, likelihood=likelihood, **more
+                f"y ~ x + ({effects})", data, likelihood=likelihood, **more
             ),
             method,
         )
@@ -60,30 +73,8 @@ def require_ends(seed: int, likelihood: str, criterion: str) -> None:
                 continue
             if name.startswith("sd("):
                 effect = name.removeprefix("sd(").split(" |")[0]
-                held = fitted(prior={"(x | g)": pr.Covariance(sd={effect: end})})
+                held = fitted(prior={f"({effects})": pr.Covariance(sd={effect: end})})
             else:
                 held = fitted(aux={name: end})
             ratio = 2.0 * (found.value - held.solution.scales.value)
             assert ratio == pytest.approx(Z2, abs=2e-3), (name, end)
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_profile_ends_have_the_ratio_of_their_quantile(seed: int) -> None:
-    require_ends(seed, "gaussian", "ML")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
-@pytest.mark.parametrize(
-    ("seed", "likelihood", "criterion"),
-    [
-        (4, "gaussian", "ML"),
-        (1, "gaussian", "REML"),
-        (2, "poisson", "REML"),
-        (1, "negative_binomial", "ML"),
-    ],
-)
-def test_every_profile_end_has_the_ratio_of_its_quantile(
-    seed: int, likelihood: str, criterion: str
-) -> None:
-    require_ends(seed, likelihood, criterion)
