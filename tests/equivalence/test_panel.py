@@ -197,11 +197,11 @@ def test_separated_data_sets_are_counted_and_named():
     model = pr.Model.from_arrays(
         x, (x > 0.1).astype(int) ^ (np.arange(10) == 2), likelihood="bernoulli"
     )
-    found = coverage(model, [0.0, 4.0], kinds=["wald", "profile"], reps=40)
+    found = coverage(model, [0.0, 4.0], kinds=["wald", "profile"], reps=20)
     lost = found.failures["wald"]["separated"]
-    assert found.table.loc[("x1", "wald"), "count"] == 40 - lost < 40
+    assert found.table.loc[("x1", "wald"), "count"] == 20 - lost < 20
     assert (
-        found.table.loc[("x1", "profile"), "count"] > 40 - lost
+        found.table.loc[("x1", "profile"), "count"] > 20 - lost
     )  # it needs no estimate
     assert f"no interval: {lost} separated" in repr(found)
 
@@ -246,13 +246,13 @@ def test_what_gaussian_intervals_reach():
     HC3 reaches 0.95 to within its bias of some hundredths; the flat posterior is t."""
     n = 30
     found = coverage(
-        gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=400, seed=3
+        gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=150, seed=3
     )
     judged(found, "t", 0.95)
     judged(found, "eti", 0.95)
     judged(found, "wald", float(2 * stats.t.cdf(stats.norm.ppf(0.975), n - 3) - 1))
-    assert abs(found.table.loc[("x1", "HC3"), "covered"] - 0.95) < 0.02 + 4 * 0.011
-    few = coverage(gaussian(n), TRUE, kinds=["profile", "score"], reps=40, seed=4)
+    assert abs(found.table.loc[("x1", "HC3"), "covered"] - 0.95) < 0.02 + 4 * 0.018
+    few = coverage(gaussian(n), TRUE, kinds=["profile", "score"], reps=20, seed=4)
     assert (few.off.abs() < 4).all()
 
 
@@ -260,17 +260,17 @@ def test_what_gaussian_intervals_reach():
 def test_robust_intervals_hold_where_the_variance_is_not_constant():
     """Responses with noise that grows with x1: t claims 0.95 and holds far less, HC3 holds it."""
     rng, X, held = np.random.default_rng(8), rows(300), {"t": [], "HC3": []}
-    for _ in range(300):
+    for _ in range(150):
         fit = pr.ols(X, X @ [0.7, -0.5] + rng.normal(size=300) * np.abs(X[:, 0]) ** 1.5)
         for kind, how in (("t", {}), ("HC3", {"covariance": "HC3"})):
             said = fit.interval(0.95, **how).sel(coef="x1")
             held[kind].append(said["lower"].item() <= 0.7 <= said["upper"].item())
     assert np.mean(held["t"]) < 0.85
-    assert np.mean(held["HC3"]) == pytest.approx(0.95, abs=0.01 + 4 * 0.0126)
+    assert np.mean(held["HC3"]) == pytest.approx(0.95, abs=0.01 + 4 * 0.018)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "reps"), [(30, 100), (300, 60)])
+@pytest.mark.parametrize(("n", "reps"), [(30, 50), (300, 20)])
 def test_what_intervals_of_odds_reach(n, reps):
     """At 300 rows all hold what they claim. At 30 (500 data sets, once) Wald holds 0.97 to 0.98, more than it claims, as data
     sets come near separation (Hauck & Donner 1977), the profile 0.91 to 0.94, the score 0.93 to 0.95."""

@@ -153,13 +153,13 @@ def streams(n, runs):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:lms")
 def test_the_plug_in_covariance_is_that_of_the_one_pass_average_over_repeated_streams():
-    runs = 300
+    runs = 150
     fits = [pr.fit(m, LMS(epochs=1, rate=0.5), seed=s) for s, m in streams(2000, runs)]
     found = np.array([f.solution.beta[:, 0] for f in fits])
     plug_in = np.mean([f.covariance("HC0").values for f in fits], axis=0)
-    # a variance of 300 draws has an error of 8 %, three of which are 25 %; the start, forgotten, adds some 1 / (step n) = 3 %
+    # a variance of 150 draws has an error of 12 %, three of which are 35 %; the start, forgotten, adds some 1 / (step n) = 3 %
     np.testing.assert_allclose(
-        np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.28
+        np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.38
     )
     assert (
         np.abs(found.mean(0) - [0.1, 0.2]).max()
@@ -232,9 +232,9 @@ def test_errors_of_other_likelihoods_are_those_of_newton(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("method", "n"), [(LMS(epochs=32), 12), (SGD(epochs=32), 50)])
 def test_intervals_of_a_gaussian_cover(method, n):
-    """Of 100 samples 95 % +- 6.5 % cover (three standard errors)."""
+    """Of 50 samples 95 % +- 9.2 % cover (three standard errors)."""
     hits = 0
-    for seed in range(100):
+    for seed in range(50):
         rng = np.random.default_rng([17, n, seed])
         x = rng.normal(size=n)
         fit = pr.fit(
@@ -244,13 +244,13 @@ def test_intervals_of_a_gaussian_cover(method, n):
         )
         ends = fit.interval(0.95)
         hits += float(ends["lower"][1]) < 2.0 < float(ends["upper"][1])
-    assert hits / 100 == pytest.approx(0.95, abs=0.065)
+    assert hits / 50 == pytest.approx(0.95, abs=0.092)
 
 
-@pytest.mark.parametrize("method", ["sgd", "lms"])
-def test_exact_data_have_no_standard_errors(method):
+@pytest.mark.slow
+def test_exact_data_have_no_standard_errors():
     model = pr.Model.from_arrays([[2.0], [3.0], [4.0]], [5.0, 7.0, 9.0], columns=["x"])
-    fit = pr.fit(model, method, seed=1)
+    fit = pr.fit(model, "sgd", seed=1)
     assert fit.solution.status is Status.CONVERGED
     np.testing.assert_allclose(fit.coef, [1.0, 2.0], atol=1e-7)
     assert fit.summary()["statistic"].isna().all()
