@@ -14,7 +14,6 @@ from probreg.kernels import RBF, Linear
 from probreg.likelihoods import (
     AbsoluteLoss,
     EpsilonInsensitive,
-    Huber,
     PowerNoise,
     Quantile,
 )
@@ -307,15 +306,15 @@ def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "likelihood",
-    [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5), Huber(), PowerNoise(1.5)],
+    [Quantile(0.8), EpsilonInsensitive(0.5), PowerNoise(1.5)],
 )
 def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> None:
-    x, y = rows(300)
+    x, y = rows(100)
     model = pr.Model.from_arrays(x, y, likelihood=likelihood, prior=pr.Normal(2.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        weighed = pr.fit(model, pr.Importance(draws=8000, max_k=np.inf), seed=0)
-    drawn = pr.fit(model, pr.NUTS(draws=2000), seed=0)
+        weighed = pr.fit(model, pr.Importance(draws=4000, max_k=np.inf), seed=0)
+    drawn = pr.fit(model, pr.NUTS(draws=1000, tune=500), seed=0)
     sd = drawn.std_error.values
     assert (np.abs(weighed.coef - drawn.coef).values / sd).max() < 0.12
     np.testing.assert_allclose(weighed.std_error, drawn.std_error, rtol=0.1)
@@ -325,7 +324,7 @@ def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> N
 def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
     rng, likelihood, n = np.random.default_rng(0), EpsilonInsensitive(0.3), 400
     found = []
-    for _ in range(600):
+    for _ in range(200):
         y = likelihood.sample(rng, np.zeros((n, 1)), scale=0.7)
         found.append(
             pr.fit(
@@ -334,8 +333,8 @@ def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
                 )
             ).coef.values[0]
         )
-    # c (eps + c) = 0.7 for large n
-    assert n * np.var(found) == pytest.approx(0.7, rel=0.15)
+    # c (eps + c) = 0.7 for large n; the variance of 200 has a standard error of 10 percent
+    assert n * np.var(found) == pytest.approx(0.7, rel=0.25)
 
 
 def test_a_linear_kernel_is_the_columns_themselves() -> None:
@@ -462,7 +461,7 @@ def test_a_power_near_one_with_rows_on_the_line_names_the_absolute_loss() -> Non
 
 @pytest.mark.slow
 def test_a_row_without_a_mode_is_told_as_that() -> None:
-    x, y = rows(30)
+    x, y = rows(12)
     models = {
         p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)
     }
@@ -522,18 +521,19 @@ def test_quantiles_near_the_ends_have_no_sandwich(n, tau) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "tau"), [(200, 0.95), (60, 0.75), (20, 0.5)])
+@pytest.mark.parametrize(("n", "tau"), [(200, 0.95), (20, 0.5)])
 def test_intervals_of_quantiles_cover(n, tau) -> None:
-    """400 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
-    hits = np.zeros(2)
-    for seed in range(400):
+    """150 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
+    hits, reps = np.zeros(2), 150
+    for seed in range(reps):
         rng = np.random.default_rng([23, seed])
         x = rng.normal(size=n)
         fit = pr.quantile_regression(x, x + rng.normal(size=n), tau=tau)
         hits += (
             np.abs(fit.coef.values - [norm.ppf(tau), 1.0]) < 1.96 * fit.std_error.values
         )
-    assert (hits / 400 > 0.90).all()  # 95 % less three standard errors and two points
+    # 95 % less three standard errors and two points
+    assert (hits / reps > 0.93 - 3.0 * np.sqrt(0.95 * 0.05 / reps)).all()
 
 
 def test_a_bootstrap_of_a_quantile_names_its_own_errors_alone() -> None:
