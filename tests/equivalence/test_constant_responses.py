@@ -1,5 +1,7 @@
 """Responses without variation: one number, all counts zero, or one class. Proper priors give them a posterior; flat ones do not."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -63,7 +65,7 @@ def test_mode_and_posterior_equal_dense_quadrature(likelihood, value):
         return log_prob(y, eta).sum(-1) - (a**2 + b**2) / 8.0
 
     a, b = np.meshgrid(
-        np.linspace(-14, 14, 561), np.linspace(-12, 12, 481), indexing="ij"
+        np.linspace(-14, 14, 281), np.linspace(-12, 12, 241), indexing="ij"
     )
     log_p = log_joint(a, b)
     p = np.exp(log_p - logsumexp(log_p))
@@ -112,7 +114,7 @@ def test_prior_simulation_needs_no_variation(likelihood):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", DATA)
+@pytest.mark.parametrize("likelihood", ["bernoulli", "censored", "zero_inflated"])
 def test_pymc_has_the_same_density(likelihood):
     from pymc.model.transform.conditioning import remove_value_transforms
 
@@ -131,7 +133,7 @@ def test_pymc_has_the_same_density(likelihood):
         )
 
 
-@pytest.mark.parametrize("likelihood", [k for k, v in DATA.items() if v["y"].ndim == 1])
+@pytest.mark.parametrize("likelihood", ["binomial", "categorical", "poisson"])
 def test_constant_responses_in_dask(likelihood):
     dask = pytest.importorskip("dask.dataframe")
     given = dict(DATA[likelihood])
@@ -225,12 +227,13 @@ def numbers(likelihood, **options):
     )
 
 
+@cache
 def integrate_grid(likelihood):
     """Means and sds of (intercept, slope, sigma) under PRIOR and NOISE, by sums over a grid of u = (intercept - LEVEL) / sigma,
     v = slope / sigma and log sigma: residuals are -(u + v x) sigma."""
-    u = np.linspace(-1.5, 1.5, 101)[:, None, None]
-    v = np.linspace(-1.7, 1.7, 101)[:, None]
-    sigma = np.geomspace(0.02, 2.0, 201)
+    u = np.linspace(-1.5, 1.5, 61)[:, None, None]
+    v = np.linspace(-1.7, 1.7, 61)[:, None]
+    sigma = np.geomspace(0.02, 2.0, 121)
     a, b = LEVEL + sigma * u, sigma * v
     residual = u[..., None] + v[..., None] * X
     log_p = STANDARD[likelihood].logpdf(residual).sum(-1) - N * np.log(sigma)
@@ -251,7 +254,6 @@ def integrate_grid(likelihood):
         ("gaussian", "posterior", 1e-3),
         # in posterior sds: 4 errors of a mean over 1,000 effective draws
         ("gaussian", "importance", 0.13),
-        pytest.param("gaussian", "nuts", 0.13, marks=pytest.mark.slow),
         ("student", "importance", 0.13),
         pytest.param("student", "nuts", 0.13, marks=pytest.mark.slow),
     ],
@@ -304,12 +306,19 @@ def test_constant_numbers_without_a_prior_of_their_scale_have_no_estimate(likeli
             numbers(likelihood, prior=prior, aux={})
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "student", "huber"])
-def test_a_prior_with_mass_at_a_scale_of_zero_gives_no_fit(likelihood):
+@pytest.mark.parametrize(
+    ("likelihood", "method"),
+    [
+        ("gaussian", "newton"),
+        ("student", "newton"),
+        ("huber", "newton"),
+        pytest.param("student", "nuts", marks=pytest.mark.slow),
+    ],
+)
+def test_a_prior_with_mass_at_a_scale_of_zero_gives_no_fit(likelihood, method):
     built = numbers(likelihood, aux={"sigma": pr.HalfNormal(1.0)})
-    for method in ("newton", "nuts"):
-        with pytest.raises(pr.errors.ProbregError, match="sigma"):
-            pr.fit(built, method, seed=1)
+    with pytest.raises(pr.errors.ProbregError, match="sigma"):
+        pr.fit(built, method, seed=1)
 
 
 @pytest.mark.parametrize("likelihood", ADDITIVE)

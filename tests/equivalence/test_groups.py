@@ -404,7 +404,7 @@ def test_draws_have_the_moments_of_a_quadrature():
     )
     top = pr.fit(model.with_prior(pr.Flat()))
     grid = [
-        np.linspace(-1, 1, 801) * 9 * s + c
+        np.linspace(-1, 1, 401) * 9 * s + c
         for s, c in zip(np.sqrt(np.diagonal(top.covariance())), top.coef.values)
     ]
     at = np.stack(np.meshgrid(*grid, indexing="ij"), -1)
@@ -412,17 +412,17 @@ def test_draws_have_the_moments_of_a_quadrature():
     p = np.exp(log_p - log_p.max())
     mean = (p[..., None] * at).sum((0, 1)) / p.sum()
     sd = np.sqrt((p[..., None] * (at - mean) ** 2).sum((0, 1)) / p.sum())
-    draws = moments(pr.fit(model, pr.NUTS(draws=1500), seed=1))
-    # 6,000 draws, some 4,000 of them effective: four standard errors
-    assert_allclose(draws[0][:, 0], mean, atol=0.06 * sd.max())
-    assert_allclose(draws[1][:, 0], sd, rtol=0.06)
+    draws = moments(pr.fit(model, pr.NUTS(draws=400, tune=400), seed=1))
+    # 1,600 draws, some 1,000 of them effective: four standard errors
+    assert_allclose(draws[0][:, 0], mean, atol=0.12 * sd.max())
+    assert_allclose(draws[1][:, 0], sd, rtol=0.12)
 
 
 @pytest.mark.slow
 def test_an_unknown_scale_is_sampled_with_its_groups():
     X, y, groups = rows(40, (3, 2, 2), active=1)
     model = pr.Model.from_arrays(X, y, prior=GroupLaplace(pr.HalfNormal(0.5), groups))
-    fit = pr.fit(model, pr.NUTS(draws=500, tune=500), seed=1)
+    fit = pr.fit(model, pr.NUTS(draws=200, tune=200, chains=2), seed=1)
     assert fit.solution.status.good
     assert set(fit.solution.draws.hyper) == {"tau"}
     wide: Any = fit.solution.draws["tau"]

@@ -191,8 +191,10 @@ def test_the_dual_is_a_subgradient_and_no_point_is_better(n, p, epsilon):
         assert loss.sum() + (b - centre) @ P @ (b - centre) / 2 >= found.dual_value
 
 
-@pytest.mark.parametrize(("C", "epsilon"), [(1.0, 0.1), (100.0, 0.1), (1.0, 0.0)])
-@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize(
+    ("C", "epsilon", "offset"),
+    [(1.0, 0.1, True), (100.0, 0.1, False), (1.0, 0.0, True)],
+)
 def test_kernels_of_many_rows_by_coordinate_descent(C, epsilon, offset):
     rng = np.random.default_rng(1)
     n = 350
@@ -272,17 +274,18 @@ def test_rows_held_on_a_wrong_side_are_found_and_taken_in(monkeypatch):
 
 def test_coordinate_descent_stays_in_the_box_and_comes_close():
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((90, 120))
+    n, p = 40, 60
+    X = rng.standard_normal((n, p))
     X[:, 0] = 1.0
-    P = np.diag(np.r_[0.0, np.ones(119)])
-    y, C = 3.0 + 10 * rng.standard_normal(90), rng.uniform(0.01, 0.2, 90)
+    P = np.diag(np.r_[0.0, np.ones(p - 1)])
+    y, C = 3.0 + 10 * rng.standard_normal(n), rng.uniform(0.01, 0.2, n)
     problem = KinkProblem(
         X,
         y,
-        PiecewiseLinear(C, 2 * C, np.full(90, 0.5)),
+        PiecewiseLinear(C, 2 * C, np.full(n, 0.5)),
         P,
-        np.zeros(120),
-        np.zeros(120),
+        np.zeros(p),
+        np.zeros(p),
     )
     found = dual_coordinate(problem, ByRows(problem), None, tol=1e-6, max_steps=100_000)
     assert np.all((found.a >= -2 * C) & (found.a <= C))

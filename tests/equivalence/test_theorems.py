@@ -471,7 +471,7 @@ def test_nuts_on_sufficient_statistics_is_nuts_on_rows():
     )
     ours, theirs = (
         pr.fit(model, "nuts", seed=3),
-        pr.fit(model, "pymc", seed=4).solution.draws,
+        pr.fit(model, pr.PyMC(draws=500, tune=500), seed=4).solution.draws,
     )
     agrees(ours, theirs["beta"].reshape(-1, 4), ours.std_error.values, 0.1)
     assert float(theirs["sigma"].mean()) == pytest.approx(ours.aux["sigma"], rel=0.02)

@@ -153,11 +153,11 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     assert isinstance(caught.value.__cause__, OSError)
 
     def interrupt():
-        time.sleep(0.6)
+        time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 
     def slow(block):
-        time.sleep(3.0)
+        time.sleep(1.0)
         return (block.X.sum(0),)
 
     thread = threading.Thread(target=interrupt)

@@ -615,18 +615,16 @@ def test_a_prior_in_raw_units_on_as_many_columns_as_rows_says_what_serves():
         ):
             with pytest.raises(error, match="InverseGamma"):
                 pr.fit(weak, method)
-        assert pr.fit(
-            weak.with_aux(sigma=pr.priors.InverseGamma(1.0, 1.0))
-        ).solution.status.good
-        assert np.isfinite(pr.fit(weak.with_aux(sigma=1.0)).std_error).all()
-        assert np.isfinite(
-            pr.fit(
-                weak.with_aux(sigma=pr.HalfNormal(1.0)), "posterior", seed=1
-            ).std_error
-        ).all()
-        assert np.isfinite(
-            pr.fit(weak.with_prior(pr.Normal(2.5, sigma_units=True))).std_error
-        ).all()
+    assert pr.fit(
+        weak.with_aux(sigma=pr.priors.InverseGamma(1.0, 1.0))
+    ).solution.status.good
+    assert np.isfinite(pr.fit(weak.with_aux(sigma=1.0)).std_error).all()
+    assert np.isfinite(
+        pr.fit(weak.with_aux(sigma=pr.HalfNormal(1.0)), "posterior", seed=1).std_error
+    ).all()
+    assert np.isfinite(
+        pr.fit(weak.with_prior(pr.Normal(2.5, sigma_units=True))).std_error
+    ).all()
 
 
 def test_errors_that_one_argument_resolves_carry_it():

@@ -448,7 +448,7 @@ def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback
     """Ctrl-C goes to all of them, once while they start, once while they work."""
     script, root = tmp_path / "run.py", str(Path(__file__).parents[2])
     script.write_text(PROCESSES)
-    for wait in (0.5, 6.0):
+    for wait in (0.5, 3.0):
         run = subprocess.Popen(
             [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             env=os.environ | {"PYTHONPATH": root}, text=True,

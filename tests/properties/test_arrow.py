@@ -87,9 +87,17 @@ def theta_of(surface: Any, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(-0.3, 0.4, len(surface.priors))
 
 
-@pytest.mark.parametrize("more", WEIGHTED, ids=["plain", "frequencies", "precisions"])
-@pytest.mark.parametrize("name", DIAGONAL | RELATIVE)
-@pytest.mark.parametrize("criterion", ["REML", "ML"])
+@pytest.mark.parametrize(
+    ("name", "criterion", "more"),
+    [
+        *(
+            (name, "REML", WEIGHTED[i % 3])
+            for i, name in enumerate(DIAGONAL | RELATIVE)
+        ),
+        *(("smooth", "ML", more) for more in WEIGHTED),
+        ("units of sigma", "ML", {}),
+    ],
+)
 def test_a_gaussian_evidence_is_that_of_columns_written_out(name, criterion, more):
     problem = EvidenceProblem(
         model("y", "gaussian", name, **more), False, criterion=criterion
@@ -127,8 +135,14 @@ def test_a_held_noise_and_an_intercept_with_a_prior():
     np.testing.assert_allclose(at.effective, by.effective, rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["one", "crossed", "smooth", "known"])
-@pytest.mark.parametrize("likelihood", SMOOTH)
+@pytest.mark.parametrize(
+    ("likelihood", "name"),
+    [
+        *zip(SMOOTH, ["one", "crossed", "smooth", "known", "one"]),
+        ("poisson", "known"),
+        ("categorical", "crossed"),
+    ],
+)
 def test_an_approximate_evidence_is_that_of_columns_written_out(likelihood, name):
     problem = EvidenceProblem(model(*SMOOTH[likelihood], name), False)
     f, dense = (
@@ -170,10 +184,17 @@ CORRELATED = [
 ]
 
 
-@pytest.mark.parametrize("right", CORRELATED)
-@pytest.mark.parametrize("criterion", ["REML", "ML"])
 @pytest.mark.parametrize(
-    "likelihood", [("y", "gaussian"), *list(SMOOTH.values())[:3]], ids=str
+    ("likelihood", "criterion", "right"),
+    [
+        *((("y", "gaussian"), "REML", right) for right in CORRELATED),
+        (("y", "gaussian"), "ML", CORRELATED[2]),
+        (SMOOTH["bernoulli"], "ML", CORRELATED[1]),
+        (SMOOTH["poisson"], "REML", CORRELATED[2]),
+        (SMOOTH["student"], "REML", CORRELATED[0]),
+        (SMOOTH["student"], "ML", CORRELATED[2]),
+    ],
+    ids=str,
 )
 def test_slopes_are_differences(likelihood, criterion, right):
     made = Model.from_formula(
@@ -347,7 +368,7 @@ def test_where_points_are_refused(right, more, why):
         pr.fit(made, pr.Evidence(points=5, **more))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4, 5])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_covariance_at_its_edge_is_found_from_every_start(seed):
     rng = np.random.default_rng(seed)
     g, x = np.repeat(np.arange(8), 10), rng.normal(size=80)
@@ -483,8 +504,10 @@ def both(
     return dense, other
 
 
-@pytest.mark.parametrize("right", SPARSE)
-@pytest.mark.parametrize("criterion", ["REML", "ML"])
+@pytest.mark.parametrize(
+    ("right", "criterion"),
+    [*((right, "REML") for right in SPARSE), (SPARSE[2], "ML"), (SPARSE[4], "ML")],
+)
 def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
     dense, other = both(monkeypatch, right, criterion)
     theta = dense.starts()[0] + np.random.default_rng(1).normal(

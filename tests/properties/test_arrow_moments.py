@@ -87,8 +87,7 @@ def test_moments_of_two_places_are_those_of_all_rows_whichever_groups_each_has(k
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("criterion", ["REML", "ML"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "criterion"), [*zip(KINDS, ["REML", "ML"] * 2)])
 def test_a_fit_from_moments_is_that_of_the_rows(kind, criterion):
     how, more = pr.Evidence(criterion=criterion), KINDS[kind]
     rows, parts = (

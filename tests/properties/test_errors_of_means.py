@@ -28,7 +28,7 @@ STEP = 1e-3  # of a variable, in central differences
 
 
 def rows(likelihood: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    X, y = rows_for(likelihood, 80, 2)
+    X, y = rows_for(likelihood, 40, 2)
     options = recipe_of(likelihood)
     return {"x": X[:, 0], "z": X[:, 1]}, y, options
 
@@ -119,7 +119,7 @@ def test_errors_of_an_estimate_are_those_of_the_delta_method(likelihood: Any) ->
 def test_errors_of_a_posterior_are_the_spread_over_its_draws(likelihood: Any) -> None:
     if likelihood.least_squares:
         pytest.skip("its posterior has a closed form, which its draws only sample")
-    few = pr.inference.METHODS["laplace"](draws=300)
+    few = pr.inference.METHODS["laplace"](draws=30)
     fit = fitted(
         likelihood,
         few,

@@ -204,7 +204,7 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
     )
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "negative_binomial"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "negative_binomial"])
 def test_a_nearly_linear_function_has_a_fit_that_can_be_saved(likelihood, tmp_path):
     """Its length is long, so the density at most frequencies of the sines is below 1e-150."""
     rng = np.random.default_rng(0)
@@ -212,7 +212,6 @@ def test_a_nearly_linear_function_has_a_fit_that_can_be_saved(likelihood, tmp_pa
     mean = np.exp(x / 2)
     y = {
         "gaussian": x + rng.normal(size=80),
-        "poisson": rng.poisson(mean),
         "negative_binomial": rng.negative_binomial(2, 2 / (2 + mean)),
     }[likelihood]
     model = pr.Model.from_formula(
@@ -312,9 +311,9 @@ def test_nodes_follow_a_bent_posterior():
     # the mean of log length by a plain grid over the three logs
     surface = EvidenceProblem(model, False).surface
     axes = np.meshgrid(
-        np.linspace(-2.5, 2.5, 31),
-        np.linspace(-3.0, 1.5, 41),
-        np.linspace(-1.8, 0.3, 31),
+        np.linspace(-2.5, 2.5, 21),
+        np.linspace(-3.0, 1.5, 29),
+        np.linspace(-1.8, 0.3, 17),
         indexing="ij",
     )
     theta = np.stack([a.ravel() for a in axes], 1)

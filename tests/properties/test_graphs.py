@@ -290,7 +290,7 @@ def test_the_non_centred_pymc_model_has_the_models_density():
 def test_a_mixture_of_uniforms_is_the_exponential_power(q):
     import pymc as pm
 
-    prior, n = ExponentialPower(0.7, q=q, location=0.4), 20_000
+    prior, n = ExponentialPower(0.7, q=q, location=0.4), 5_000
     with pm.Model(coords={"coef": ["a"]}):
         value = 0.4 + 0.7 * 1.8 * prior.uniforms("b", ("coef",))
         draws = np.sort(pm.draw(value, draws=n, random_seed=1)[:, 0]) - 0.4
@@ -328,7 +328,7 @@ def test_scales_stand_in_draws_summary_and_file(tmp_path):
         {"x1": Normal(pr.HalfNormal(0.8)), ("x2", "x3"): Horseshoe(tau=0.4)},
         n=30,
     )
-    fit = pr.fit(model, pr.NUTS(draws=60, tune=150, chains=2))
+    fit = pr.fit(model, pr.NUTS(draws=30, tune=50, chains=2))
     names = ["tau[x1]", "tau[x2..x3]", "lambda[x2]", "lambda[x3]"]
     assert set(fit.solution.draws.values) == {"beta", "sigma", *names}
     assert {"Intercept", "x1", "sigma", *names} <= set(fit.tree["posterior"].data_vars)

@@ -290,7 +290,7 @@ STATED = (
 @pytest.mark.parametrize("kind", ["bernoulli", "poisson", "binomial"])
 def test_separation_by_levels_is_that_of_the_linear_programme(kind):
     rng, met = np.random.default_rng(8), set()
-    for _ in range(40):
+    for _ in range(20):
         data, way, prior = (
             small(kind, rng),
             str(rng.choice(WAYS)),

@@ -196,7 +196,7 @@ def _random_formula(rng, depth=0):
 
 def test_terms_are_those_of_another_reader_of_the_same_algebra():
     rng, read = np.random.default_rng(5), 0
-    for _ in range(300):
+    for _ in range(100):
         text = f"y ~ {_random_formula(rng)}"
         try:
             parts = parse_formula(text)
@@ -205,4 +205,4 @@ def test_terms_are_those_of_another_reader_of_the_same_algebra():
         read += 1
         theirs = [tuple(f.expr for f in term.factors) for term in Formula(text).rhs]
         assert [*([("1",)] if parts.intercept else []), *parts.terms] == theirs, text
-    assert read > 280
+    assert read > 90

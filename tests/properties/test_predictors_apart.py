@@ -1,5 +1,6 @@
 """Every linear predictor of a softmax with a reference class has hyperparameters of its own, by every method and in every output."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -70,8 +71,9 @@ def test_names_of_hyperparameters_end_with_the_class(formula):
     ] == ["tau[b]", "tau[c]"]
 
 
-@pytest.mark.parametrize("criterion", ["REML", "ML"])
-@pytest.mark.parametrize("formula", ["y ~ x + (1 | g)", "y ~ s(x)"])
+@pytest.mark.parametrize(
+    ("formula", "criterion"), [("y ~ x + (1 | g)", "REML"), ("y ~ s(x)", "ML")]
+)
 def test_no_scale_of_a_predictor_can_be_moved_up(formula, criterion):
     """At the maximum the criterion has no slope over the log of any scale that is not at zero."""
     from probreg.inference.exact.evidence_problem import EvidenceProblem
@@ -136,20 +138,20 @@ def test_independent_predictors_have_the_scales_of_separate_fits():
         ] == pytest.approx(sd, rel=1e-3, abs=1e-4)
 
 
-METHODS = {
-    "integrate": {"(1 | g)": pr.Covariance(HalfNormal(2.0))},
-    "posterior": {"(1 | g)": pr.Covariance(HalfNormal(2.0))},
-}
+METHODS = {"integrate": "integrate", "nuts": pr.NUTS(draws=100, tune=100, chains=2)}
+
+
+@functools.cache
+def posterior(method):
+    prior = {"(1 | g)": pr.Covariance(HalfNormal(2.0))}
+    return pr.fit(model(prior=prior), METHODS[method], seed=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", [*METHODS, pr.NUTS(draws=300, tune=300, chains=2)], ids=str
-)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
 def test_a_posterior_draws_the_scale_of_each_predictor(method):
-    prior = {"(1 | g)": pr.Covariance(HalfNormal(2.0))}
-    fit = pr.fit(model(prior=prior), method, seed=1)
+    fit = posterior(method)
     table = fit.summary()
     sd = {c: float(table.loc[("", f"sd(Intercept | g)[{c}]"), "mean"]) for c in "bc"}
     reml = pr.fit(model()).solution.effect_scales.values
@@ -179,8 +181,7 @@ def test_outputs_of_each_predictor(tmp_path):
 
 @pytest.mark.slow
 def test_effects_of_a_new_group_have_the_covariance_of_each_predictor():
-    prior = {"(1 | g)": pr.Covariance(HalfNormal(2.0))}
-    fit = pr.fit(model(prior=prior), "integrate", seed=1)
+    fit = posterior("integrate")
     row = {"x": [0.0], "g": ["new"]}
     draws = fit.solution.posterior.flat
     new = fit.predictive(row, groups="new").eta[:, 0]

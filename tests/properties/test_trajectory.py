@@ -258,15 +258,13 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     two = {"x1": Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}
     assert not compiled(model.with_prior(two))
     assert not compiled(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
-    assert compiled(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
     assert not compiled(pr.Model.from_arrays(X, Y))
-    gamma = pr.Model.from_arrays(
-        X, np.exp(X[:, 0]), likelihood="gamma", prior=pr.Normal(1.0)
+    student = pr.Model.from_arrays(
+        X, X[:, 0] ** 2, likelihood="student", prior=pr.Normal(1.0)
     )
-    assert compiled(gamma)
-    assert compiled(gamma.with_aux(phi=pr.HalfNormal(1.0)))
+    assert compiled(student.with_aux(sigma=pr.HalfNormal(1.0)))
     for other in (OtherPrior(), OtherHalfNormal(1.0)):
-        assert not compiled(gamma.with_aux(phi=other))
+        assert not compiled(student.with_aux(sigma=other))
 
 
 class OtherHalfNormal(pr.HalfNormal):
@@ -350,9 +348,10 @@ def test_chains_that_call_python_draw_from_the_same_posterior() -> None:
     draws = []
     for aim, density in ((0.7, whole), (0.9, plain)):
         draws.append(
-            sample([density], SamplerSettings(3, 4000, 500, 4, aim), Interrupts())
+            sample([density], SamplerSettings(3, 1000, 500, 4, aim), Interrupts())
             .posterior["beta"]
             .reshape(-1, model.shape[0])
         )
-    ours, theirs = (np.quantile(v, [0.02, 0.1, 0.5, 0.9, 0.98], axis=0) for v in draws)
+    # of some 2,000 independent draws each, two standard errors of the difference of deciles
+    ours, theirs = (np.quantile(v, [0.1, 0.5, 0.9], axis=0) for v in draws)
     np.testing.assert_allclose(ours, theirs, atol=0.12 * float(draws[1].std(0).max()))

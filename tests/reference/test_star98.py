@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.after import residuals
+from probreg.diagnostics.after import DIAGNOSTICS, residuals
 from probreg.diagnostics.after.influence import influence_measures
 
 FORMULA = "p(NABOVE, NABOVE + NBELOW) ~ LOWINC + PERASIAN + PERBLACK + PERHISP"
@@ -79,7 +79,7 @@ def test_residuals_and_influence_are_by_district(fit, theirs):
 
 @pytest.mark.slow
 def test_the_dispersion_is_by_district(fit, theirs):
-    finding = next(f for f in pr.diagnose(fit) if f.check == "dispersion")
+    finding, *_ = DIAGNOSTICS["dispersion"]().run(fit)
     assert finding.statistic / 298 == pytest.approx(18.1, abs=0.05)
     assert finding.statistic == pytest.approx(theirs.pearson_chi2, rel=1e-9)
     assert finding.verdict.name == "WARNING"
@@ -91,13 +91,8 @@ def test_a_district_in_which_all_pass_is_seen(star):
     wrong = star.copy()
     wrong.loc[5, "NABOVE"] = wrong.loc[5, ["NABOVE", "NBELOW"]].sum()
     wrong.loc[5, "NBELOW"] = 0
-    found = {
-        f.check: f
-        for f in pr.diagnose(
-            pr.fit(pr.Model.from_formula(FORMULA, wrong, likelihood="binomial"))
-        )
-    }
-    assert found["outliers"].verdict.name == "WARNING"
-    assert 5 in found["outliers"].rows
-    assert found["cook"].verdict.name == "WARNING"
-    assert 5 in found["cook"].rows
+    fit = pr.fit(pr.Model.from_formula(FORMULA, wrong, likelihood="binomial"))
+    for name in ("outliers", "cook"):
+        found, *_ = DIAGNOSTICS[name]().run(fit)
+        assert found.verdict.name == "WARNING"
+        assert 5 in found.rows

@@ -141,8 +141,11 @@ def test_draws_above_a_hurdle_have_the_truncated_distribution(eta):
     assert y.min() == 1.0
 
 
-@pytest.mark.parametrize("kind", ["hurdle", "zero_inflated"])
-@pytest.mark.parametrize("with_formula", ["logit zero", "log alpha"])
+@pytest.mark.slow  # both densities are compiled
+@pytest.mark.parametrize(
+    ("kind", "with_formula"),
+    [("hurdle", "logit zero"), ("zero_inflated", "log alpha")],
+)
 def test_compiled_slopes_over_parameters_with_and_without_columns(kind, with_formula):
     formulas = {"y": "y ~ x", with_formula: "~ x"}
     model = pr.Model.from_formula(
