@@ -310,8 +310,6 @@ def test_constant_numbers_without_a_prior_of_their_scale_have_no_estimate(likeli
     ("likelihood", "method"),
     [
         ("gaussian", "newton"),
-        ("student", "newton"),
-        ("huber", "newton"),
         pytest.param("student", "nuts", marks=pytest.mark.slow),
     ],
 )
