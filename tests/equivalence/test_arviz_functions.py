@@ -383,7 +383,7 @@ def cell(name: str, case: Case, special) -> str:
 
 
 def found_table(stated: dict[str, list[str]]) -> list[list[str]]:
-    """Return what each function does with each fit; one that is stated to run with all is tried with two of them, in turn."""
+    """Return what each function does with each fit; of the fits with which it is stated to run two are tried, in turn."""
     import arviz as az
     import matplotlib
 
@@ -398,12 +398,10 @@ def found_table(stated: dict[str, list[str]]) -> list[list[str]]:
         special, every = calls(), cases()
         with az.rc_context({"plot.max_subplots": 50}):
             for i, name in enumerate(f for f in functions() if f not in elsewhere):
-                tried = range(5)
-                cells = list(stated.get(name, ()))
-                if cells == ["runs"] * 5:
-                    tried = (i % 5, (i + 2) % 5)
-                else:
-                    cells = [""] * 5
+                cells = list(stated.get(name, [""] * 5))
+                runs = [k for k in range(5) if cells[k] == "runs"]
+                tried = {k for j, k in enumerate(runs) if (j - i) % len(runs) < 2}
+                tried |= {k for k in range(5) if cells[k] != "runs"}
                 for k in tried:
                     cells[k] = cell(name, list(every.values())[k], special)
                 table.append([name, *cells])
