@@ -6,6 +6,9 @@ import pytest
 
 from .fork_pages import Forks
 
+# scripts that test_translations runs; doctest would run them to look for examples
+collect_ignore = ["translations"]
+
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
