@@ -95,6 +95,7 @@ def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Gene
         learner,
         ((X[i : i + 9], y[i : i + 9]) for i in range(0, 50, 9)) if stream else X,
         None if stream else y,
+        record=online.Record(compiled=False),
     )
     w, rss = np.linalg.lstsq(X, y, rcond=None)[:2]
     found = path.regret()
@@ -148,7 +149,7 @@ def test_the_widest_margin_is_the_quadratic_programme(rng: np.random.Generator):
 
 def test_a_long_stream_keeps_a_bounded_number_of_weights():
     blocks = ((np.ones((2, 1)), np.ones(2)) for _ in range(1000))
-    path = online.run(online.lms(0.1), blocks)
+    path = online.run(online.lms(0.1), blocks, record=online.Record(compiled=False))
     assert len(path.times) <= 402
     assert (path.times[0], path.times[-1]) == (0, 2000)
     assert np.all(np.diff(path.times) > 0)

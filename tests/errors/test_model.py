@@ -610,7 +610,6 @@ def test_a_prior_in_raw_units_on_as_many_columns_as_rows_says_what_serves():
         )
         for method, error in (
             ("auto", pr.NotConverged),
-            ("newton", pr.NotConverged),
             ("laplace", pr.Incompatible),
         ):
             with pytest.raises(error, match="InverseGamma"):

@@ -83,7 +83,7 @@ def by_grid(rows: dict[str, Array]) -> tuple[float, Array, Array]:
     return log_p, w @ mean, np.sqrt(w @ second - (w @ mean) ** 2)
 
 
-@pytest.mark.parametrize("nodes", [pytest.param(8192, marks=pytest.mark.slow), 1024])
+@pytest.mark.parametrize("nodes", [pytest.param(2048, marks=pytest.mark.slow), 1024])
 def test_at_the_rows_the_moments_are_those_of_quadrature(nodes, fitted):
     fit = (
         fitted
@@ -321,7 +321,7 @@ def test_counts_have_the_posterior_of_many_sines():
     exact, sines = (
         pr.fit(
             of_counts("poisson", f"basis='{basis}'", UNKNOWN),
-            Integrate(draws=2000),
+            Integrate(nodes=64, draws=2000),
             seed=5,
         )
         for basis in ("exact", "hsgp")
