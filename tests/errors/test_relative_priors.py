@@ -45,7 +45,8 @@ def fitted(likelihood: str, prior: Any, **more: Any) -> pr.Fit:
             ["gaussian", "bernoulli", "student", "categorical"], RELATIVE, [False, True]
         ),
         lambda likelihood, prior, rows: likelihood,
-        lambda likelihood, prior, rows: (str(prior), rows),
+        lambda likelihood, prior, rows: str(prior),
+        lambda likelihood, prior, rows: rows,
         name=str,
     ),
 )

@@ -51,7 +51,6 @@ def table_of(text: str) -> pd.DataFrame:
         ("p(k, n) ~ x", ()),
         ("k ~ x", ("--likelihood", "poisson", "--offset", "log(t)", "--prior", "weak", "--method", "laplace(draws=50)")),
         ("g ~ x", ("--likelihood", "categorical", "--prior", "normal(1)")),
-        ("y ~ x + (1 | g)", ()),
     ],
 )  # fmt: skip
 def test_predict_writes_what_the_saved_fit_predicts(folder, formula, options):
