@@ -6,7 +6,7 @@ what cannot be guessed from a field, such as a matrix.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -340,17 +340,22 @@ def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
     ]
 
 
+def models_of(priors: Sequence[Any]) -> Iterator[pr.Model]:
+    """Models of every likelihood with each of these priors: a Gaussian one with every treatment of sigma, the others in turn."""
+    for (i, likelihood), (j, prior) in itertools.product(
+        enumerate(LIKELIHOOD_CASES), enumerate(priors)
+    ):
+        choices = aux_choices(likelihood)
+        if type(likelihood) is not pr.Gaussian:
+            choices = [choices[(i + j) % len(choices)]]
+        models = (accepted(likelihood, prior, aux) for aux in choices)
+        yield from (model for model in models if model is not None)
+
+
 def triples() -> Iterator[tuple[pr.Model, Method]]:
     """Models of every registered likelihood with every prior, and every method."""
-    pairs = itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS])
-    for i, (likelihood, prior) in enumerate(pairs):
-        choices = aux_choices(likelihood)
-        # with the default one other treatment of the nuisance parameters, in turn
-        for aux in choices[:1] + choices[1:][i % 3 :][:1]:
-            model = accepted(likelihood, prior, aux)
-            if model is not None:
-                for method in METHOD_CASES:
-                    yield model, method
+    models = models_of([*PRIOR_CASES, *DATA_DEPENDENT_PRIORS])
+    return itertools.product(models, METHOD_CASES)
 
 
 def named(thing: Any) -> str:

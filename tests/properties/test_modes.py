@@ -39,12 +39,12 @@ from .cases import (
     PRIOR_CASES,
     Array,
     accepted,
-    aux_choices,
     auxiliaries,
     covering,
     gradient,
     likelihood_kind,
     model_for,
+    models_of,
     named,
     recipe_of,
     rows_for,
@@ -68,22 +68,12 @@ MIXED: list[Any] = [
 METHODS_HERE: list[Method] = [CoordinateDescent(), ProximalNewton()]
 
 
-def cases() -> list[tuple[pr.Model, Method]]:
-    out = []
-    for likelihood, prior in itertools.product(
-        LIKELIHOOD_CASES, [*KINKED, *DATA_DEPENDENT_PRIORS, *MIXED]
-    ):
-        for aux in aux_choices(likelihood):
-            model = accepted(likelihood, prior, aux=aux)
-            out += [
-                (model, k)
-                for k in METHODS_HERE
-                if model is not None and k.obstacle(model) is None
-            ]
-    return out
-
-
-CASES = cases()
+CASES = [
+    (model, k)
+    for model in models_of([*KINKED, *DATA_DEPENDENT_PRIORS, *MIXED])
+    for k in METHODS_HERE
+    if k.obstacle(model) is None
+]
 # Quick are each method with each kind of likelihood, with each prior, and with each treatment of sigma.
 over = pytest.mark.parametrize(
     ("model", "method"),
