@@ -88,7 +88,7 @@ def test_radius_is_the_constrained_optimum(
     start = np.r_[y.mean(), np.full(4, 0.01)]
     optimum = minimize(
         loss, start, args=(Z, family), jac=True, method="SLSQP",
-        constraints=[{"type": "ineq", "fun": lambda v: radius - norm(v[1:])}], options={"ftol": 1e-15, "maxiter": 2000},
+        constraints=[{"type": "ineq", "fun": lambda v: radius - norm(v[1:])}], options={"ftol": 1e-15, "maxiter": 200},
     )  # fmt: skip
     intercept = fit.coef.values[0] + X.mean(axis=0) @ slopes(fit)
     ours = np.r_[intercept, b]

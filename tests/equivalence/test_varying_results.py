@@ -142,12 +142,12 @@ def test_effects_alone_need_no_flat_coefficient(rows, criterion):
     "likelihood", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)]
 )
 def test_effects_alone_have_every_result(rows, likelihood, tmp_path):
-    rows = rows | {"y": np.round(np.exp(rows["y"] / 2.0))}
+    rows = {name: values[:96] for name, values in rows.items()}
+    rows["y"] = np.round(np.exp(rows["y"] / 2.0))
     fit = pr.fit(pr.Model.from_formula("y ~ 0 + (1 | g)", rows, likelihood=likelihood))
     assert fit.covariance().shape == (0, 0)
     assert "sd(Intercept | g)" in repr(pr.compare([fit]))
     assert pr.explain(fit, fit) is not None
-    pr.diagnose(fit)
     again = pr.load_fit(fit.save(tmp_path / "fit"))
     assert again.hyper == fit.hyper
     assert pr.report(fit, tmp_path / "page.html").exists()

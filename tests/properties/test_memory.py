@@ -48,9 +48,8 @@ def test_a_bootstrap_holds_one_replicate_at_a_time(kind):
     assert peak < 1.5 * data
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical"])
-def test_a_bootstrap_by_newton_holds_one_replicate_at_a_time(likelihood):
-    made = model(likelihood)
+def test_a_bootstrap_by_newton_holds_one_replicate_at_a_time():
+    made = model("bernoulli")
     run = pr.Bootstrap("newton", reps=3)
     peak, data = peak_of(lambda: pr.fit(made, run, seed=0)), made.design.X.nbytes
     assert peak < 1.8 * data
@@ -72,9 +71,8 @@ def test_rows_are_let_go_with_their_model():
     assert held[-1] < 0.2 * data
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical"])
-def test_a_pass_of_stochastic_gradients_holds_one_copy_of_the_columns(likelihood):
-    made = model(likelihood)
+def test_a_pass_of_stochastic_gradients_holds_one_copy_of_the_columns():
+    made = model("bernoulli")
     run = pr.SGD(epochs=1, tol=100.0)
     peak, data = peak_of(lambda: pr.fit(made, run, seed=0)), made.design.X.nbytes
     assert peak < 2.0 * data
@@ -89,7 +87,7 @@ def test_a_pass_of_least_mean_squares_holds_one_copy_of_the_columns():
 
 @pytest.mark.parametrize(
     ("likelihood", "method"),
-    [("categorical", "newton"), ("bernoulli", pr.Importance(draws=250))],
+    [("categorical", "newton"), ("bernoulli", pr.Importance(draws=100))],
 )
 def test_newton_and_importance_sampling_work_by_blocks_of_rows(likelihood, method):
     made = model(likelihood).with_prior(pr.Normal(2.5))
@@ -117,7 +115,7 @@ def test_a_formula_holds_its_columns_twice_at_most():
 
 
 def test_thin_plates_take_their_distances_by_blocks_of_rows():
-    x = np.random.default_rng(0).normal(size=(N, 1))
+    x = np.random.default_rng(0).normal(size=(N // 3, 1))
     basis = ThinPlate.of(x[::10], 10)
     columns = basis.columns_at(x)
     assert (
