@@ -187,7 +187,7 @@ def test_simulation_agrees_with_the_closed_form(method):
 def test_monte_carlo_errors_are_the_spread_over_seeds():
     model, truth = model_of(pr.Normal(0.7), 10, sigma=SIGMA), curve
     runs = [
-        bias_variance(model, truth, method="closed_form", reps=40, seed=s)
+        bias_variance(model, truth, method="closed_form", reps=20, seed=s)
         for s in range(60)
     ]
     for k in ("bias2", "variance", "error"):

@@ -203,7 +203,7 @@ def total(model: pr.Model, beta: Array, aux: dict[str, float]) -> float:
         CASES[::7],
         lambda m, k: likelihood_kind(m.likelihood),
         lambda m, k: k.name,
-        one_in=16,
+        one_in=64,
     ),
 )
 def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(

@@ -150,7 +150,7 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.parametrize("count", [80, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_stream_breaks_a_bound(count: int, rng: np.random.Generator):
     for i, (X, y) in enumerate(streams(rng, count)):
         name = FAMILIES[
@@ -163,7 +163,7 @@ def test_no_stream_breaks_a_bound(count: int, rng: np.random.Generator):
         kept(path, np.zeros(len(y)))
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(200, marks=pytest.mark.slow)])
 def test_mistakes_of_a_kernel_perceptron_never_exceed_the_bound(
     count: int, rng: np.random.Generator
 ):

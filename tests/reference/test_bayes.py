@@ -56,7 +56,9 @@ def uncentred(draws: np.ndarray, means: np.ndarray) -> np.ndarray:
     return np.column_stack([draws[:, 0] - draws[:, 1:] @ means, draws[:, 1:]])
 
 
-@pytest.mark.parametrize("which", ["fit1", "fit2"])
+@pytest.mark.parametrize(
+    "which", ["fit1", pytest.param("fit2", marks=pytest.mark.slow)]
+)
 def test_wells_by_importance(which: str, certified: Any) -> None:
     """The normal at the maximum, weighted to the posterior under Student-t priors: means within 4 Monte Carlo standard
     errors, medians within 0.005 of those printed."""
@@ -77,10 +79,9 @@ def test_wells_by_importance(which: str, certified: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["fit1", "fit2"])
-def test_wells_by_nuts(which: str, certified: Any) -> None:
+def test_wells_by_nuts(certified: Any) -> None:
     """Medians within 3 Monte Carlo standard errors of the exact ones (1.25 sd / sqrt(ess)) and 0.005 of those printed."""
-    case = certified("bayes_printed_fits/rstanarm_wells")["fits"][which]
+    case = certified("bayes_printed_fits/rstanarm_wells")["fits"]["fit2"]
     columns, means, m = wells(case["terms"])
     fit = pr.fit(m, pr.NUTS(draws=4000), seed=1)
     assert fit.solution.status is Status.SAMPLED
@@ -103,15 +104,14 @@ def test_wells_by_nuts(which: str, certified: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["fit1", "fit2"])
-def test_leave_one_out_of_wells(which: str, certified: Any) -> None:
-    """The expected log density of a left-out household. 4000 draws leave an error near 0.05, which 0.25 is five times of;
+def test_leave_one_out_of_wells(certified: Any) -> None:
+    """The expected log density of a left-out household. 2000 draws leave an error near 0.07, which 0.25 is three times of;
     the printed standard error is over rows and has one decimal."""
     import arviz as az
 
-    case = certified("bayes_printed_fits/rstanarm_wells")["fits"][which]
+    case = certified("bayes_printed_fits/rstanarm_wells")["fits"]["fit2"]
     _, _, m = wells(case["terms"])
-    loo = az.loo(pr.fit(m, "nuts", seed=1).tree)
+    loo = az.loo(pr.fit(m, pr.NUTS(draws=500), seed=1).tree)
     assert loo.elpd == pytest.approx(case["exact"]["elpd_loo"], abs=0.25)
     assert loo.se == pytest.approx(case["printed_elpd_loo"][1], abs=0.06)
 
