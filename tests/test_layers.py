@@ -87,10 +87,16 @@ def parsed(path: pathlib.Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@functools.cache
+def imports_and_calls(path: pathlib.Path) -> list[ast.AST]:
+    kinds = (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
+
+
 def imports(path: pathlib.Path) -> list[tuple[str, str]]:
     """Packages of probreg that a file imports, with the line that does."""
     found = []
-    for node in ast.walk(parsed(path)):
+    for node in imports_and_calls(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "") == "probreg":
             found += [(a.name, f"from probreg import {a.name}") for a in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
@@ -134,7 +140,7 @@ def test_no_files_import_in_a_circle():
     for name, path in files.items():
         nodes = [
             n
-            for n in ast.walk(parsed(path))
+            for n in imports_and_calls(path)
             if isinstance(n, ast.ImportFrom) and n.module
         ]
         needs[name] = {
@@ -183,7 +189,7 @@ def test_every_package_that_is_imported_is_declared():
             | (extras["dask"] if path.parent.name == "blocks" else set())
             | (extras["word"] if package == "tables" else set())
         )
-        for node in ast.walk(parsed(path)):
+        for node in imports_and_calls(path):
             modules = (
                 [a.name for a in node.names] if isinstance(node, ast.Import) else []
             )
@@ -260,7 +266,7 @@ def test_what_shows_asks_likelihoods_and_priors_by_what_they_can_do():
     }
     found = []
     for path in (ROOT / "show").rglob("*.py"):
-        for node in ast.walk(parsed(path)):
+        for node in imports_and_calls(path):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)

@@ -23,11 +23,11 @@ def integrated(model: pr.Model) -> float:
     top = problem.maximise(200)
     sd = float(np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1]))
     u, v = (
-        top.theta[0] + np.arange(-9.0, 18.0, 0.15),
-        top.theta[1] + sd * np.arange(-9.0, 9.0, 0.45),
+        top.theta[0] + np.arange(-9.0, 18.0, 0.25),
+        top.theta[1] + sd * np.arange(-9.0, 9.0, 0.6),
     )
     values = [[problem.surface(np.array([a, b])).value for b in v] for a in u]
-    return float(logsumexp(values)) + np.log(0.15 * 0.45 * sd)
+    return float(logsumexp(values)) + np.log(0.25 * 0.6 * sd)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,9 @@ def r_squared(y: Array, X: Array) -> float:
     return 1.0 - residual @ residual / np.square(y - y.mean()).sum()
 
 
-@pytest.mark.parametrize("r", [np.sqrt(2) / 4, 1.0])
-@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize(
+    ("q", "r"), [(1, 1.0), pytest.param(3, np.sqrt(2) / 4, marks=pytest.mark.slow)]
+)
 def test_the_jzs_bayes_factor_is_its_integral(q: int, r: float) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, q)) * np.array([1.0, 30.0, 0.2])[:q] + 5.0
@@ -128,7 +129,6 @@ def attitude(certified: Any) -> tuple[Array, Array, list[str]]:
     [
         (("complaints",), 417939.0),
         pytest.param(("complaints", "learning"), 207272.0, marks=pytest.mark.slow),
-        pytest.param(("complaints", "raises"), 77499.0, marks=pytest.mark.slow),
     ],
 )
 def test_bayes_factors_of_attitude(
@@ -155,8 +155,8 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
     sd = np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1])
     grid = [
         (a, b)
-        for a in top.theta[0] + np.arange(-9, 16, 0.25)
-        for b in top.theta[1] + sd * np.arange(-7, 7, 0.7)
+        for a in top.theta[0] + np.arange(-9, 16, 0.5)
+        for b in top.theta[1] + sd * np.arange(-6, 6, 0.8)
     ]
     weight = np.array([problem.surface(np.array(t)).value for t in grid])
     weight = np.exp(weight - logsumexp(weight))
@@ -165,7 +165,7 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
         np.zeros(len(model.design.columns) + 2),
     )
     for w, (a, b) in zip(weight, grid):
-        if w < 1e-12:
+        if w < 1e-9:
             continue
         given = model.with_prior(problem.prior_at(np.exp([a]))).with_aux(
             sigma=float(np.exp(b))

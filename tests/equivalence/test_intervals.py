@@ -239,7 +239,7 @@ def test_a_coefficient_that_runs_away_has_a_profile_to_one_side(kind, supremum, 
 def test_small_data_separated_or_not_keep_the_definition(kind):
     """Few rows on a grid, many of them separated: each finite end is a root, found again with the column as an offset."""
     rng, ends = np.random.default_rng(1), []
-    for _ in range(12):
+    for _ in range(8):
         X = np.round(rng.normal(size=(9, 2)) * 2)
         y = (rng.random(9) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
         y = (
@@ -414,10 +414,10 @@ def noisy(n: int = 400) -> pr.Model:
 )
 def test_a_bootstrap_finds_the_covariance_that_it_resamples(kind, covariance):
     m = noisy()
-    fit = pr.fit(m, Bootstrap(kind=kind, reps=4000), seed=1)
+    fit = pr.fit(m, Bootstrap(kind=kind, reps=1000), seed=1)
     expected = np.sqrt(np.diagonal(pr.fit(m).covariance(covariance)))
-    # a standard error of 4000 replicates is known to 1/sqrt(8000) = 1.1 %; the variances here differ by a factor of four
-    np.testing.assert_allclose(fit.std_error, expected, rtol=0.06)
+    # a standard error of 1000 replicates is known to 1/sqrt(2000) = 2.2 %; the variances here differ by a factor of four
+    np.testing.assert_allclose(fit.std_error, expected, rtol=0.12)
     assert fit.covariance().attrs["kind"] == "bootstrap"
     np.testing.assert_allclose(fit.coef, pr.fit(m).coef, rtol=1e-12)
 
@@ -427,10 +427,10 @@ def test_a_parametric_bootstrap_of_counts_finds_the_information():
     X, eta = data(200)
     y = np.random.default_rng(8).poisson(np.exp(eta))
     m = pr.Model.from_arrays(X, y, likelihood="poisson")
-    fit = pr.fit(m, Bootstrap(kind="parametric", reps=600), seed=1)
+    fit = pr.fit(m, Bootstrap(kind="parametric", reps=300), seed=1)
     np.testing.assert_allclose(
-        fit.std_error, pr.fit(m).std_error, rtol=0.12
-    )  # 2.9 % of Monte Carlo, and O(1/n)
+        fit.std_error, pr.fit(m).std_error, rtol=0.17
+    )  # 4.1 % of Monte Carlo, and O(1/n)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     y = np.random.default_rng(3).exponential(size=50) ** 1.5
     fit = pr.fit(
         pr.Model.from_arrays(np.zeros((50, 0)), y),
-        Bootstrap(interval="bca", reps=1999),
+        Bootstrap(interval="bca", reps=999),
         seed=1,
     )
     found = fit.solution.replicates
@@ -510,13 +510,13 @@ def test_replicates_without_an_estimate_are_counted_and_count():
     x = np.r_[np.zeros(20), np.ones(10)]
     y = np.r_[np.arange(20) % 2, [1], np.zeros(9)].astype(int)
     m = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    fit = pr.fit(m, Bootstrap(reps=199), seed=2)
+    fit = pr.fit(m, Bootstrap(reps=99), seed=2)
     lost = int(fit.solution.stats["failed"])
     assert (
-        45 < lost < 100
-    )  # (29/30)^30 = 0.36 of the resamples, of which 199 have 72 and a standard error of 7
-    assert f"{lost} of 199" in fit.described["status"]
-    assert any(f"{199 - lost} " in n for n in fit.described["notes"])
+        17 < lost < 55
+    )  # (29/30)^30 = 0.36 of the resamples, of which 99 have 36 and a standard error of 5
+    assert f"{lost} of 99" in fit.described["status"]
+    assert any(f"{99 - lost} " in n for n in fit.described["notes"])
     found = fit.interval(0.95)
     assert found["lower"].sel(coef="x1") == -np.inf
     assert np.isfinite(found["upper"].sel(coef="x1"))
@@ -552,7 +552,7 @@ def test_draws_of_an_estimator_are_no_posterior(tmp_path):
 def test_sigma_has_intervals_of_every_kind():
     m = model("student")
     plain = pr.fit(m)
-    fit = pr.fit(m, Bootstrap(reps=199), seed=2)
+    fit = pr.fit(m, Bootstrap(reps=99), seed=2)
     for kind in ("bootstrap", "percentile", "bca", "profile", "score"):
         lower, upper = fit.aux_interval("sigma", 0.9, kind)
         assert 0 < lower < plain.aux["sigma"] < upper < 3 * plain.aux["sigma"]

@@ -373,8 +373,15 @@ def open_files(folder: Path) -> list[str]:
 @pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="open files are read from /proc"
 )
-@pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KeyboardInterrupt, "parquet"),
+        pytest.param(KeyboardInterrupt, "csv", marks=pytest.mark.slow),
+        (KeyboardInterrupt, "feather"),
+        (MemoryError, "parquet"),
+    ],
+)
 def test_an_interrupt_leaves_nothing_behind(
     tmp_path: Path, kind: str, error: type[BaseException]
 ) -> None:

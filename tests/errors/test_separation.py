@@ -77,7 +77,7 @@ def tiny_models(kind, count, seed):
 def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
     seen = set()
     for model in tiny_models(
-        kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1
+        kind, {"bernoulli": 100, "categorical": 40, "poisson": 100}[kind], seed=1
     ):
         kind_, not_estimable = enumerated(model)
         found = separation(model)
@@ -94,7 +94,7 @@ def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_likelihood_rises_along_the_direction_and_has_a_maximum_without_one(kind):
-    for model in tiny_models(kind, 60, seed=2):
+    for model in tiny_models(kind, 30, seed=2):
         found = separation(model)
         if found:
             values = model.log_lik(
@@ -293,7 +293,7 @@ def test_published_counts_by_class(path, labels):
 def test_a_prior_hides_no_separation(kind):
     """Of small models with a prior on every column, the check warns exactly of those whose rows are separated."""
     warned = []
-    for model in tiny_models(kind, 40, seed=8):
+    for model in tiny_models(kind, 20, seed=8):
         held = replace(model, prior={c: Normal(1.0) for c in model.design.columns})
         (said,) = SeparationCheck().run(held)
         found = separation(model)
@@ -305,7 +305,7 @@ def test_a_prior_hides_no_separation(kind):
             )
             assert said.sentence.endswith("finite only because of the prior")
         warned.append(bool(found))
-    assert 0 < sum(warned) < 40
+    assert 0 < sum(warned) < 20
 
 
 def test_columns_that_no_prior_holds_still_have_no_estimate():
@@ -529,15 +529,6 @@ BEND, STEP = abs(POINTS) > 0.5, POINTS > 0.1
         ("s(x)", BEND, INTERLEAVED, NO_SCALE, "s(x)"),
         ("s(x)", BEND, BLOCKS, NO_SCALE, "s(x)"),
         pytest.param("gp(x)", BEND, BLOCKS, NO_SCALE, "gp(x)", marks=pytest.mark.slow),
-        pytest.param("gp(x)", STEP, BLOCKS, NO_SCALE, "gp(x)", marks=pytest.mark.slow),
-        pytest.param(
-            "gp(x)",
-            INTERLEAVED % 2,
-            INTERLEAVED,
-            NO_SCALE,
-            "g",
-            marks=pytest.mark.slow,
-        ),
         ("x", INTERLEAVED % 2, INTERLEAVED, NO_SCALE, "g"),
         ("s(x)", STEP, INTERLEAVED, NO_SLOPE, "s(x)"),
         ("x", STEP, INTERLEAVED, NO_SLOPE, "x"),

@@ -136,10 +136,11 @@ SMALL += [
     (pr.Poisson(), pr.Flat(), 2, 15),
 ]
 SMALL += [
-    (pr.Categorical(), prior, 1, 30)
-    for prior in (Normal(1.0), pr.priors.Cauchy(1.0), pr.Flat())
+    pytest.param(
+        pr.Categorical(symmetric=s), Normal(1.0), 1, 30, marks=pytest.mark.slow
+    )
+    for s in (False, True)
 ]
-SMALL += [(pr.Categorical(symmetric=True), Normal(1.0), 1, 30)]
 SMALL += [
     (pr.StudentT(), Normal(1.0), 1, 25),
     (pr.StudentT(), Normal(1.0, sigma_units=True), 2, 25),
@@ -236,11 +237,11 @@ def test_a_gaussian_posterior_is_the_exact_one(prior, sigma, exact, weighted):
 
 @pytest.mark.slow
 def test_monte_carlo_errors_are_what_they_say():
-    """Over 150 seeds the errors of mean, sd and evidence in units of the stated ones have a standard deviation of one."""
+    """Over 60 seeds the errors of mean, sd and evidence in units of the stated ones have a standard deviation of one."""
     model = small(pr.Bernoulli(), Normal(1.5), 1, 20)
     mean, sd, evidence = on_a_grid(model)
     z = []
-    for seed in range(150):
+    for seed in range(60):
         s = Importance(draws=500, chains=2).solve(model, np.random.default_rng(seed))
         z.append(
             [
@@ -251,9 +252,9 @@ def test_monte_carlo_errors_are_what_they_say():
         )
     found = np.std(z, 0)
     assert (
-        np.abs(np.log(found)) < FAR / np.sqrt(2 * 150)
+        np.abs(np.log(found)) < FAR / np.sqrt(2 * 60)
     ).all()  # the standard error of a log standard deviation
-    assert (np.abs(np.mean(z, 0)) < FAR / np.sqrt(150)).all()
+    assert (np.abs(np.mean(z, 0)) < FAR / np.sqrt(60)).all()
 
 
 @pytest.mark.slow
@@ -496,12 +497,9 @@ def test_the_last_rung_is_nuts():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "likelihood", ["bernoulli", "categorical", "poisson", "student"]
-)
+@pytest.mark.parametrize("likelihood", ["bernoulli", "student"])
 def test_ranks_are_uniform(likelihood):
-    k = {"bernoulli": 2, "categorical": 3}.get(likelihood, 4)
-    y = np.arange(20) % k
+    y = np.arange(20) % (2 if likelihood == "bernoulli" else 4)
     prior = {c: Normal(1.0) for c in ("Intercept", "x1")}
     aux = {"sigma": pr.priors.LogNormal(0.5)} if likelihood == "student" else {}
     model = pr.Model.from_arrays(
@@ -567,10 +565,7 @@ def test_a_concave_posterior_needs_no_caution():
 
 @pytest.mark.parametrize(
     "sigma",
-    [
-        pytest.param(pr.HalfNormal(1.0), marks=pytest.mark.slow),
-        pr.priors.Uniform(0.0, 3.0),
-    ],
+    [pr.HalfNormal(1.0), pr.priors.Uniform(0.0, 3.0)],
     ids=named,
 )
 def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monkeypatch):
@@ -599,9 +594,10 @@ def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monke
     assert pr.fit(model, "posterior").method.name == "quadrature"
 
     def refuses(self, *given):
-        raise pr.Incompatible("quadrature: not this one")
+        raise pr.Incompatible(f"{self.name}: not this one")
 
-    monkeypatch.setattr(pr.Quadrature, "solve", refuses)
+    for method in (pr.Quadrature, Importance):  # whose modes are far away here
+        monkeypatch.setattr(method, "solve", refuses)
     settled = Posterior(draws=50, chains=2).resolve(model, rng)
     # an edge of sigma's support has no compiled density
     bounded = model.aux_prior("sigma").has_bounded_support

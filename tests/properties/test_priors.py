@@ -568,14 +568,19 @@ def centre_of(prior: Any) -> float:
     return float(getattr(prior.base, "location", 0.0))
 
 
-@pytest.mark.parametrize("unit", [pytest.param(1.0, marks=pytest.mark.slow), UNIT])
-@hierarchical
-def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
+each_kind = pytest.mark.parametrize(
+    "prior",
+    covering(HIERARCHICAL_PRIORS, lambda prior: named(prior).split("(")[0], one_in=2),
+)
+
+
+@each_kind
+def test_the_density_without_its_hyperparameters_has_mass_one(prior):
     one = one_column(prior)
     y, w = half_line()
     for side in (-1, 1):
         # exp(-pi^2 / 0.4) is the error of the inner rules
-        assert w @ np.exp(log_p(one, centre_of(one) + side * y, unit)) == pytest.approx(
+        assert w @ np.exp(log_p(one, centre_of(one) + side * y, UNIT)) == pytest.approx(
             0.5, abs=1e-9
         )
 
@@ -586,7 +591,7 @@ def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
 )
 def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
     """By Monte Carlo over draws of the hyperparameters, each a plain prior through `given`."""
-    beta, n = np.array([[0.4], [-0.9], [0.25]]), 8000
+    beta, n = np.array([[0.4], [-0.9], [0.25]]), 3000
     values = {
         k: h.prior.sample(np.random.default_rng(i), n * (Q if h.each else 1))
         for i, (k, h) in enumerate(prior.hyper.items())
@@ -627,9 +632,9 @@ def test_a_unit_reaches_each_draw_of_a_block_and_multiplies_every_scale(prior):
     )
 
 
-@hierarchical
+@each_kind
 def test_draws_of_a_block_follow_its_density(prior):
-    one, n = one_column(prior), 8000
+    one, n = one_column(prior), 4000
     rng = np.random.default_rng(7)
     x = np.sort([one.sample(rng, (1, 1), UNIT)[0, 0] for _ in range(n)])
     y, w = half_line(UNIT)
@@ -639,7 +644,7 @@ def test_draws_of_a_block_follow_its_density(prior):
     assert (
         np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
     )  # half a step of the quadrature
-    scale = np.array([prior.sample(rng, (Q, 2)) for _ in range(2000)])
+    scale = np.array([prior.sample(rng, (Q, 2)) for _ in range(200)])
     assert np.isfinite(scale).all()
 
 
@@ -716,10 +721,10 @@ def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
     Xc, rng = X - X.mean(0), np.random.default_rng(3)
     # given tau the signal's variance has mean q tau^2 sigma^2, so that its ratio to sigma^2 is R / (1 - R), here 1 in mean
     ratio = [
-        np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(20_000)
+        np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(5_000)
     ]
     assert np.mean(ratio) == pytest.approx(
-        2.0 / (3.0 - 1.0), rel=0.15
+        2.0 / (3.0 - 1.0), rel=0.3
     )  # heavy tailed: five standard errors
     tau = prior.tau.sample(rng, 50_000)
     share = Q * tau**2 / (1 + Q * tau**2)

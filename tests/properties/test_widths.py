@@ -132,7 +132,7 @@ SHOWN = {
     "guarantee": lambda: pr.guarantee(fit(), y_range=(-50.0, 50.0)),
     "conformal": lambda: pr.conformal(fit(), prob=0.8),
     "bias_variance": lambda: pr.bias_variance(
-        model(pr.Normal(1.0)), fit(), scales=[0.5, 1.0]
+        model(pr.Normal(1.0)), fit(), scales=[0.5, 1.0], reps=2
     ),
     "list_datasets": pr.list_datasets,
     "card": lambda: pr.list_datasets()[0],
@@ -151,7 +151,7 @@ SHOWN = {
     "influence_measures": lambda: pr.influence_measures(fit()),
 }
 SLOW = {
-    "coverage": lambda: pr.coverage(model(), fit(), reps=4),
+    "coverage": lambda: pr.coverage(model(), fit(), reps=2, kinds=["wald", "HC3"]),
     "sbc": lambda: pr.sbc(proper(), "conjugate", reps=20),
     "nuts": lambda: fit("nuts", pr.Normal(0.3)),
     "diagnose of chains, all": lambda: pr.diagnose(

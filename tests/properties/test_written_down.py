@@ -12,7 +12,7 @@ from probreg.diagnostics.before import CHECKS
 from probreg.inference import METHODS
 from probreg.likelihoods import OfTrials, ProximalLikelihood
 
-from .cases import LIKELIHOOD_CASES, covering, model_for, named, proper_aux, quick
+from .cases import LIKELIHOOD_CASES, covering, model_for, proper_aux, quick
 
 N = 30
 # both fits stop when their gradient is below 1e-8 standard errors or so
@@ -78,7 +78,15 @@ CASES = [
 METHODS_HERE = [METHODS["auto"](), quick(METHODS["laplace"])]  # a mode, and a posterior
 
 
-@pytest.mark.parametrize(("likelihood", "offset"), CASES, ids=named)
+@pytest.mark.parametrize(
+    ("likelihood", "offset"),
+    covering(
+        CASES,
+        lambda k, _: k.name,
+        lambda k, offset: (k.width > 1, isinstance(k, OfTrials), offset),
+        one_in=100,
+    ),
+)
 def test_checks_count_observations(likelihood, offset):
     for cls in CHECKS.values():
         first, *others = (cls().run(m) for m in written(likelihood, offset))
@@ -105,6 +113,7 @@ def test_checks_count_observations(likelihood, offset):
             isinstance(k, ProximalLikelihood),
         ),
         lambda _, offset, method: (offset, method.target),
+        one_in=25,
     ),
 )
 def test_diagnostics_count_observations(likelihood, offset, method):

@@ -231,12 +231,11 @@ def test_derivatives_by_the_scale_are_differences(link):
         np.testing.assert_allclose(slopes[..., k], change, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("link", OF_SCALE)
-def test_pymc_has_the_density_of_a_model_of_scale(link):
+def test_pymc_has_the_density_of_a_model_of_scale():
     pytest.importorskip("pymc")
     from tests.pymc_density import density_of
 
-    model = model_of_scale(link)
+    model = model_of_scale()
     graph = density_of(model.to_pymc())
     rng = np.random.default_rng(2)
     gaps = []
