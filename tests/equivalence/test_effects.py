@@ -387,8 +387,7 @@ def test_questions_that_cannot_be_answered_say_why():
 
 
 HIDDEN = {
-    "logarithm": ("log(t) + g", {}),
-    "spline": ("bs(t, df=4) * d", {}),
+    "spline": ("bs(t, df=4) * g", {}),
     "offset": ("log(t)", {"offset": "np.sqrt(t)"}),
     "weights": ("np.sqrt(t) + d", {"weights": "k"}),
 }
@@ -470,8 +469,8 @@ def test_levels_that_no_column_shows_are_kept_and_saved(tmp_path):
 @pytest.mark.parametrize(
     ("right", "column"),
     [
-        ("x + z + g", 1), ("x + z + C(g)", 1), ("z + x:z + x", None), ("x + center(x):z", None), ("x + (1 | g)", 1), ("z + (x | g) + x", None),
-        ("s(x) + z", None), ("x + s(z)", 1), ("x:z", None), ("`x` + z", 1), ("log(x + 9)", None), ("d * g + x", 1),
+        ("x + z + C(g)", 1), ("z + x:z + x", None), ("x + (1 | g)", 1), ("z + (x | g) + x", None), ("s(x) + z", None), ("`x` + s(z)", 1),
+        ("log(x + 9)", None),
     ],
 )  # fmt: skip
 def test_a_variable_that_is_a_column_of_its_own_moves_as_the_formula_says(

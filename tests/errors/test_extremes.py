@@ -173,7 +173,7 @@ def test_every_shape_of_r2_that_passes_has_a_density_and_draws(shapes):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("nu", [0.1, 4.0, 1e6])
+@pytest.mark.parametrize("nu", [0.1, 1e6])
 def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
     rng = np.random.default_rng(0)
     x, t = rng.normal(size=40), rng.standard_t(3, size=40)

@@ -528,8 +528,12 @@ def wide(p: int = 100) -> dict[str, pr.Fit]:
 
 
 @pytest.mark.slow
-def test_of_many_parameters_the_largest_shifts_are_printed():
+def test_of_many_parameters_the_largest_shifts_are_printed(monkeypatch):
     c = compare(wide())
+    with monkeypatch.context() as patch:
+        patch.setattr(pr.Fit, "covariance", None)
+        # no smooth path joins these two: sigma jumps as half of the columns are held back
+        assert set(c.causes["cause"]) == {"prior"}
     half = c.data.sel(fit="half")
     shift = np.fmax(abs(half["difference"]), abs(np.log(half["se_ratio"]))).values[:-1]
     largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {
@@ -547,14 +551,6 @@ def test_of_many_parameters_the_largest_shifts_are_printed():
     assert len(c.reasons) > 50
     assert len(c.to_pandas()) == 102
     assert "more parameters" in repr(compare({"ML": c.fits["ML"]}))
-
-
-@pytest.mark.slow
-def test_reasons_of_many_parameters_ask_for_no_covariance(monkeypatch):
-    """No smooth path joins these two: sigma jumps as half of the columns are held back."""
-    c = compare(wide())
-    monkeypatch.setattr(pr.Fit, "covariance", None)
-    assert set(c.causes["cause"]) == {"prior"}
 
 
 def test_sampling_noise_is_a_reason():

@@ -19,6 +19,7 @@ from probreg.likelihoods.distributional import with_predictors
 from tests.properties.cases import (
     LIKELIHOOD_CASES,
     covering,
+    likelihood_kind,
     model_for,
     named,
     proper_prior,
@@ -138,7 +139,10 @@ def test_ratios_are_exp_of_what_has_a_logarithm(likelihood):
 
 @pytest.mark.parametrize(
     "likelihood",
-    covering([c for c in LIKELIHOOD_CASES if not (c.at_zero or c.at_infinity)], type),
+    covering(
+        [c for c in LIKELIHOOD_CASES if not (c.at_zero or c.at_infinity)],
+        likelihood_kind,
+    ),
     ids=None,
 )
 def test_a_penalised_mode_and_a_posterior_have_no_p_and_no_aic(likelihood):
@@ -311,7 +315,7 @@ def test_other_likelihoods_have_the_pseudo_r_squared_of_statsmodels():
     )
 
 
-@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, type), ids=None)
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, likelihood_kind))
 def test_frequencies_are_rows(likelihood):
     X, y = rows_for(likelihood)
     w = np.random.default_rng(1).integers(1, 4, len(X))

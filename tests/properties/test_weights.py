@@ -615,11 +615,11 @@ def test_replicates_have_the_noise_of_their_rows(kind):
     m = pr.Model.from_arrays(x, y, weights=pr.weights.precision(w))
     plain, found = (
         pr.fit(m),
-        pr.fit(m, pr.Bootstrap("closed_form", kind=kind, reps=400)),
+        pr.fit(m, pr.Bootstrap("closed_form", kind=kind, reps=200)),
     )
     np.testing.assert_allclose(
         found.std_error, plain.std_error, rtol=0.25
-    )  # 400 replicates, and the sampling of y
+    )  # 200 replicates, and the sampling of y
 
 
 def test_a_lasso_is_that_of_the_rows_times_their_roots():
