@@ -227,13 +227,17 @@ def test_shifts_and_units_of_columns_change_no_prediction(
         )
 
 
-@pytest.mark.parametrize("likelihood", covering(SMOOTH, likelihood_kind, one_in=100))
+@pytest.mark.parametrize(
+    "likelihood",
+    # a formula takes multinomial counts as several columns
+    covering(
+        [v for v in SMOOTH if v.name != "multinomial"], likelihood_kind, one_in=100
+    ),
+)
 def test_raw_centred_and_orthogonal_powers_have_equal_predictions(
     likelihood: Any,
 ) -> None:
     X, y, options = rows_of(likelihood)
-    if y.ndim > 1:
-        pytest.skip("a formula takes counts as several columns")
     t = 2000.0 + np.round(10 * X[:, 0])
     data = {"y": y, "t": t, "c": t - 2000.0}
     found = []
