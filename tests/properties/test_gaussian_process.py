@@ -517,8 +517,11 @@ def test_a_posterior_of_a_process_comes_back_from_its_file(drawn, tmp_path) -> N
     for name, values in drawn.solution.draws.values.items():
         np.testing.assert_array_equal(again.solution.draws[name], values)
     tree, back = drawn.tree, again.tree
-    total = sum(tree["log_prior"][name].values for name in tree["log_prior"].data_vars)
-    total = total + tree["log_prior_of_effects"]["beta"].values
+    total = sum(
+        values.values
+        for group in ("log_prior", "log_prior_of_effects")
+        for values in tree[group].data_vars.values()
+    )
     np.testing.assert_allclose(
         total.ravel(),
         log_prior_of_draws(drawn.model, drawn.solution.draws.flat),
