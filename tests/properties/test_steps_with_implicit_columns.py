@@ -9,7 +9,7 @@ import probreg as pr
 from probreg.data import implicit_columns
 from probreg.priors import LKJ, Covariance, HalfNormal
 
-N = 150
+N = 100
 
 
 def data() -> dict[str, Any]:
