@@ -183,5 +183,20 @@ def _largest_places(x: Array, count: int, z: float, at: Places, work: Array) -> 
     for s in range(x.size):
         at[found], work[found] = s, x[s]
         found += x[s] >= bound
-    order = np.argsort(work[:found])[found - count :]
-    return at[order]
+    _sort_pairs(work[:found], at)
+    return at[found - count : found]
+
+
+@inline
+def _sort_pairs(x: Array, y: Places) -> None:
+    """Sort x, and y with it, by insertion over gaps that shrink (Shell 1959): `np.argsort` would take two seconds to compile."""
+    gap = x.size // 2
+    while gap > 0:
+        for i in range(gap, x.size):
+            value, place = x[i], y[i]
+            j = i
+            while j >= gap and x[j - gap] > value:
+                x[j], y[j] = x[j - gap], y[j - gap]
+                j -= gap
+            x[j], y[j] = value, place
+        gap = 1 if gap == 2 else gap * 5 // 11
