@@ -32,7 +32,7 @@ def glmnet_prior(model: pr.Model, lam: float, alpha: float) -> Any:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
-@pytest.mark.parametrize("K", [2, 3, 4, 5])
+@pytest.mark.parametrize("K", [2, 4])
 def test_coefficients_satisfy_the_optimality_conditions_of_glmnet(
     K: int, alpha: float, weighted: bool
 ) -> None:
@@ -116,8 +116,8 @@ def test_two_classes_are_the_bernoulli_lasso() -> None:
     np.testing.assert_allclose(
         shown[:, 1] - shown[:, 0], pr.fit(one).coef.values, atol=1e-8
     )
-    scales = pr.path(one, n=12).scales
-    np.testing.assert_allclose(pr.path(both, n=12).scales, scales, rtol=1e-8)
+    scales = pr.path(one, n=6).scales
+    np.testing.assert_allclose(pr.path(both, n=6).scales, scales, rtol=1e-8)
     paths = [pr.path(m, scales) for m in (both, one)]
     for name in ("df", "log_likelihood", "AIC"):
         np.testing.assert_allclose(paths[0].data[name], paths[1].data[name], rtol=1e-7)

@@ -201,17 +201,17 @@ def counted(name: str, method: str, reps: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("name", covering(LIKELIHOODS))
 @pytest.mark.parametrize("method", ["mode", "posterior"])
 def test_intervals_hold_as_often_as_they_say(name, method):
-    """300 rows and 200 repetitions: standard error 0.028 of a share; four of them, and at n = 300 no bias beside that.
+    """300 rows and 100 repetitions: standard error 0.04 of a share; four of them, and at n = 300 no bias beside that.
 
     A new observation is held at least as often: its quantiles are whole numbers or classes where the response is discrete.
     """
-    mean_share, new_share = counted(name, method, 200)
-    assert np.abs(mean_share - 0.8).max() < 4 * 0.0283
+    mean_share, new_share = counted(name, method, 100)
+    assert np.abs(mean_share - 0.8).max() < 4 * 0.04
     assert (
-        name == "bernoulli" or (new_share > 0.8 - 4 * 0.0283).all()
+        name == "bernoulli" or (new_share > 0.8 - 4 * 0.04).all()
     )  # an event has no interval
     if name in ("gaussian", "student"):
-        assert (new_share < 0.8 + 4 * 0.0283).all()
+        assert (new_share < 0.8 + 4 * 0.04).all()
 
 
 # ---- the probability integral transform ----------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_a_new_observation_has_the_quantiles_of_the_asymptotic_mixture(name, dat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "least"), [(12, 0.91), (50, 0.935), (500, 0.945)])
+@pytest.mark.parametrize(("n", "least"), [(12, 0.89), (500, 0.943)])
 @pytest.mark.parametrize(
     ("name", "data"), [("student", heavy_tails), ("negative_binomial", overdispersed)]
 )
@@ -412,7 +412,7 @@ def test_intervals_of_a_new_observation_cover_it_as_often_as_they_state(
         if name == "student"
         else law_of_new(name, 1.2 + 0.5 * x0, 0.5)
     )
-    for seed in range(60):
+    for seed in range(30):
         x, y = data(n, seed)
         if len(set(y)) == 1:
             continue
@@ -425,5 +425,5 @@ def test_intervals_of_a_new_observation_cover_it_as_often_as_they_state(
             ).predict([x0])
         low, high = float(found["new_lower"][0]), float(found["new_upper"][0])
         held.append(truth.cdf(high) - truth.cdf(low - (name != "student")))
-    # the probability of a new observation within the interval, averaged over samples; its standard error is below 0.01
+    # the probability of a new observation within the interval, averaged over samples; its standard errors are below 0.015 and 0.002
     assert least < np.mean(held) < 0.99

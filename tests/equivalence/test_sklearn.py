@@ -49,9 +49,7 @@ NOISE = {"sigma": 1.0}
 QUICK = [Regressor(), Classifier()]
 FURTHER = [
     Regressor("poisson"),
-    Regressor(prior="normal(1)", aux=NOISE),
     Regressor(prior="laplace(1)", aux=NOISE),
-    Regressor("student", prior="normal(1)", aux=NOISE),
     Regressor(prior="normal(1)", aux=NOISE, method="conjugate"),
     Classifier("categorical"),
 ]

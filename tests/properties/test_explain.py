@@ -54,6 +54,7 @@ def fitted(likelihood, prior=None, method="newton", aux=None):
         # in these few rows the maximum has no extra zeros
         [v for v in SMOOTH if v.name != "zero_inflated"],
         lambda v: (v.width > 1, bool(v.nuisance)),
+        one_in=20,
     ),
 )
 def test_shares_sum(likelihood):
@@ -81,7 +82,9 @@ def test_shares_sum_with_weights():
     shares(ml, tight)
 
 
-@pytest.mark.parametrize("likelihood", covering([v for v in SMOOTH if v.nuisance]))
+@pytest.mark.parametrize(
+    "likelihood", covering([v for v in SMOOTH if v.nuisance], one_in=11)
+)
 def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood):
     units = likelihood.noise_scale is not None
     prior = {"x1": pr.Normal(0.3, sigma_units=units), "x2": pr.priors.Cauchy(0.8)}

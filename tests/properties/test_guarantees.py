@@ -342,7 +342,8 @@ def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
 
 
 @pytest.mark.filterwarnings("ignore:.*mistakes in the last")
-@pytest.mark.parametrize("name", [name for name in HELD_TO if "kernel" not in name])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["LMS", "RLS", "EG+-", "perceptron", "descent"])
 def test_the_mean_risk_bound_is_above_the_mean_loss_on_new_rows(name: str):
     """Rows of unequal lengths and noisy responses, 60 samples of 50 rows; the loss on new rows is that of 2,000 others."""
     learner, kind, _ = HELD_TO[name]

@@ -439,11 +439,11 @@ def test_conflict_p_values_are_uniform_under_the_prior():
         answer("prior_data_conflict", pr.fit(simulate(model, rng).model, "conjugate"))[
             0
         ].p_value
-        for _ in range(200)
+        for _ in range(100)
     ]
     assert np.abs(
         (np.array(p)[:, None] <= np.linspace(0, 1, 41)).mean(0) - np.linspace(0, 1, 41)
-    ).max() < dkw(200)
+    ).max() < dkw(100)
 
 
 def test_conflict():
@@ -557,8 +557,9 @@ def test_only_proper_parts_of_a_prior_are_scaled():
     }
     fit = pr.fit(pr.Model.from_arrays(X, y, **settings), "laplace")
     theirs = az.psense(fit.tree, group="prior")
+    coefficients = [theirs[name].item() for name in ("Intercept", "x1", "x2")]
     assert_allclose(
-        power_scaling(fit)["prior"].iloc[:3], theirs["beta"].values, rtol=1e-9
+        power_scaling(fit)["prior"].iloc[:3], coefficients, rtol=1e-9
     )  # the same sums of 4,000 terms
     assert_allclose(
         power_scaling(fit)["prior"].loc["sigma"], theirs["sigma"].item(), rtol=1e-9

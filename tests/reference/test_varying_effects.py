@@ -102,6 +102,7 @@ def test_correlated_effects_by_reml(correlated):
         correlated.aux_interval("sigma", kind="score")
 
 
+@pytest.mark.slow
 def test_profile_intervals_of_correlated_effects(correlated):
     ml = pr.fit(correlated.solution.effect_scales.stated, pr.Evidence(criterion="ML"))
     # confint of lme4's fm1 in its help page
