@@ -236,24 +236,28 @@ def exact_quantiles(model: pr.Model, probs: Any) -> Any:
     return np.stack(out, -1)
 
 
+# PyMC compiles each density anew: one with weights and an offset, and fewer draws
+OF_POSTERIORS = [
+    (cls(), kind)
+    for name, cls in METHODS.items()
+    if cls.makes_chains and name != "pymc"
+    for kind in POSTERIORS
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("method", "kind"),
     [
-        (name, kind)
-        if name != "pymc"
-        else pytest.param(name, kind, marks=pytest.mark.slow)
-        for name, cls in METHODS.items()
-        if cls.makes_chains
-        for kind in POSTERIORS
-        # PyMC compiles each density anew: one with weights and an offset
-        if name != "pymc" or kind == "poisson"
+        *OF_POSTERIORS,
+        pytest.param(pr.PyMC(draws=400, tune=400), "poisson", marks=pytest.mark.slow),
     ],
+    ids=named,
 )
-def test_draws_are_from_the_posterior(name: str, kind: str) -> None:
+def test_draws_are_from_the_posterior(method: Method, kind: str) -> None:
     """The share of the draws below a quantile of the posterior is its probability, within five standard errors of as many
     independent draws as the chains are worth."""
     probs = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-    fit = pr.fit(POSTERIORS[kind], name, seed=5, strict=True)
+    fit = pr.fit(POSTERIORS[kind], method, seed=5, strict=True)
     draws = fit.solution.draws["beta"].reshape(-1, 1, 2)
     share = (draws <= exact_quantiles(fit.model, probs)).mean(0)
     worth = fit.summary()[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy()

@@ -196,7 +196,6 @@ def test_few_clean_rows_raise_few_alarms(name, likelihood, n):
     ("likelihood", "n"),
     [
         (pr.Gaussian(), 20),
-        (pr.Bernoulli(), 20),
         (pr.NegativeBinomial(), 20),
         (pr.Poisson(), 50),
     ],
