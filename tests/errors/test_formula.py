@@ -335,6 +335,22 @@ def test_mixed_values_are_no_predictor():
 
 
 @pytest.mark.parametrize(
+    "day", ["2024-01-{:02}", "2024/1/{}", "{}.1.2024", "2024-01-{:02}T09:30:00.5+01:00"]
+)
+def test_dates_as_text_are_no_categories_unless_asked_for(day):
+    data = changed(x=[day.format(number) for number in (1, 1, 2, 2, 3, 3)])
+    with pytest.raises(DataError, match=r"column 'x' is text with dates.*C\(x\)"):
+        read_formula("y ~ x", data)
+    assert len(read_formula("y ~ C(x)", data).recipe.columns) == 3
+    with pytest.raises(DataError, match="dates"):
+        read_formula("y ~ s:x", data)
+    words = data | {
+        "x": ["1-2-2024 a", "1.2.3", "2024-01", "12/13", "1.2.3", "2024-01"]
+    }
+    assert len(read_formula("y ~ x", words).recipe.columns) == 4
+
+
+@pytest.mark.parametrize(
     ("weights", "message"),
     [
         ([1, 1, -2, 1, 1, 1], "row 2 is -2"),

@@ -42,6 +42,10 @@ from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
 
 MANY_LEVELS = 20  # text that differs in every row of more rows than this consists of row names or misread numbers
+# a year of four digits at one end, with or without a time of day
+_DATE = re.compile(
+    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T][\d:.+Z-]+)?$"
+)
 _NOT_OF_NUMBERS = re.compile(
     r"[%,'\s\0$€£¥]"
 )  # signs that people and spreadsheets write within numbers
@@ -395,6 +399,11 @@ def training_levels(
         )
     if coded or kind_of(column) != "text":
         return levels
+    if all(_DATE.match(str(level)) for level in levels):
+        raise DataError(
+            f"column {text!r} is text with dates, such as {levels[0]!r}; turn it into a number first, such as days since a date, "
+            f"or write C({text}) for a category of its values"
+        )
     refuse_malformed_numbers(
         text,
         levels,
