@@ -62,9 +62,12 @@ PRIORS = {
 }
 
 
-@pytest.mark.parametrize("name", list(PRIORS))
+NEW_ROWS = np.array([[0.3, 0.1], [2.0, -1.0]])
+
+
 @pytest.mark.parametrize(
-    "x", [None, np.array([[0.3, 0.1], [2.0, -1.0]])], ids=["its rows", "new rows"]
+    ("name", "x"),
+    [(name, None) for name in PRIORS] + [("a precision matrix", NEW_ROWS)],
 )
 def test_the_closed_form_is_the_average_over_every_sign_of_the_noise(name, x):
     prior, aux = PRIORS[name]

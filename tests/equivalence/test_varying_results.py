@@ -138,9 +138,8 @@ def test_effects_alone_need_no_flat_coefficient(rows, criterion):
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
-@pytest.mark.parametrize(
-    "likelihood", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_effects_alone_have_every_result(rows, likelihood, tmp_path):
     rows = {name: values[:96] for name, values in rows.items()}
     rows["y"] = np.round(np.exp(rows["y"] / 2.0))

@@ -68,19 +68,24 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
 }
 
 
+class SavedFits(dict[str, Path]):
+    """Each case as a file without its rows and one with them, and of a posterior one with its draws too; saved when asked for."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __missing__(self, key: str) -> Path:
+        name, _, content = key.partition(" with ")
+        formula, options, method = CASES[name]
+        fit = pr.fit(pr.Model.from_formula(formula, rows(), **options), method, seed=5)
+        more = {"rows": bool(content), "log_likelihood": content == "draws"}
+        self[key] = fit.save(self.folder / f"{name}_{content}.nc", **more)
+        return self[key]
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> dict[str, Path]:
-    """Each case as a file without its rows and one with them, and of a posterior one with its draws too."""
-    folder, out = tmp_path_factory.mktemp("saved"), {}
-    for name, (formula, options, method) in CASES.items():
-        fit = pr.fit(pr.Model.from_formula(formula, rows(), **options), method, seed=5)
-        out[name] = fit.save(folder / f"{name}.nc")
-        out[f"{name} with rows"] = fit.save(folder / f"{name}_rows.nc", rows=True)
-        if fit.target == "posterior":
-            out[f"{name} with draws"] = fit.save(
-                folder / f"{name}_draws.nc", rows=True, log_likelihood=True
-            )
-    return out
+    return SavedFits(tmp_path_factory.mktemp("saved"))
 
 
 def edited(path: Path, change: Callable[[h5py.File], None], folder: Path) -> Path:
@@ -453,7 +458,8 @@ def works(fit: pr.Fit, folder: Path) -> None:
 
 def edits(saved: dict[str, Path], folder: Path, count: int, seed: int) -> list[str]:
     """What became of so many edits: a line for each that ended in anything but a ProbregError or a fit that works."""
-    rng, names, wrong = np.random.default_rng(seed), list(saved), []
+    names = [*CASES, *(f"{name} with rows" for name in CASES), "softmax with draws"]
+    rng, wrong = np.random.default_rng(seed), []
     for _ in range(count):
         name = names[rng.integers(len(names))]
         said: list[str] = []

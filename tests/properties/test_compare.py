@@ -662,7 +662,9 @@ def test_ridge_with_unknown_sigma_is_the_joint_mode():
 # ---- the size of a print -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", pytest.param("bernoulli", marks=pytest.mark.slow)]
+)
 def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(150, 10))
@@ -729,6 +731,7 @@ def test_many_fits_of_few_columns_are_forty_lines():
     assert len(said.split("\n")) <= 40
 
 
+@pytest.mark.slow
 def test_without_a_path_a_prior_is_not_blamed_for_what_the_method_does():
     """Of collinear columns no path tells shares; that a weak prior is not the cause shows in the mode, which has ML's sigma."""
     rng = np.random.default_rng(1)

@@ -53,6 +53,10 @@ ESTIMATED = [
 ]
 
 
+# methods that see a prior by its log density and derivatives alone
+GENERAL = ("newton", "bootstrap", "laplace", "importance")
+
+
 def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any:
     """Quick are each method with each kind of likelihood, with each class of priors, and with each treatment of sigma; of those
     that find a mode at every node one, and of stochastic gradients one of each kind of likelihood."""
@@ -72,7 +76,10 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
             k.name,
             (k.name == "integrate" and is_slow(m, k)) or likelihood_kind(m.likelihood),
         ),
-        lambda m, k: (k.name, is_slow(m, k) or type(m.prior)),
+        lambda m, k: (
+            k.name not in GENERAL and k.name,
+            is_slow(m, k) or type(m.prior),
+        ),
         lambda m, k: (
             k.name,
             *((True,) if is_slow(m, k) else map(type, m.aux.values())),

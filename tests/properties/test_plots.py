@@ -120,18 +120,6 @@ def test_the_tested_likelihoods_are_all_there_are():
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))
 
 
-# Quick are each likelihood and each target.
-every = pytest.mark.parametrize(
-    ("likelihood", "target"),
-    covering(
-        itertools.product(LIKELIHOODS, TARGETS),
-        lambda likelihood, _: likelihood,
-        lambda _, target: target,
-        one_in=9,
-    ),
-)
-
-
 @pytest.mark.parametrize(
     ("likelihood", "target"),
     [
@@ -162,7 +150,20 @@ def test_coefficients_show_every_parameter_with_its_numbers(likelihood, target):
         assert len(ends) == 2
 
 
-@every
+@pytest.mark.parametrize(
+    ("likelihood", "target"),
+    [
+        ("gaussian", "mode"),
+        ("gaussian", "posterior"),
+        ("bernoulli", "mode"),
+        ("poisson", "mode"),
+        ("beta", "mode"),
+        ("ordinal", "mode"),
+        ("categorical", "posterior"),
+        ("binomial", "mode"),
+        ("multinomial", "mode"),
+    ],
+)
 def test_fitted_draws_the_curve_of_predict_along_the_first_variable(likelihood, target):
     fit = fit_of(likelihood, target)
     fig = plot.fitted(fit)
