@@ -94,6 +94,7 @@ KEYWORDS: Mapping[str, str] = (
         "sample_weight": "weights=",
         "exposure": "offset=, the log of the exposure",
         "exponentiate": "exp=True",
+        "typ": "type=, as in probreg.anova(fit, type='I')",
         "type": "what='link' for the linear predictor, or probreg.residuals(fit, kind)",
         "newdata": "the table as the first argument",
         "random_state": "seed=",

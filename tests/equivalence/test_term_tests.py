@@ -31,6 +31,56 @@ def test_least_squares_has_the_f_tests_of_statsmodels(covariance):
     assert found["df"].tolist() == [1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("type", ["I", "III"])
+@pytest.mark.parametrize("right", ["{sex} * {species}", "{sex} + {species} + year"])
+def test_sequential_and_marginal_tests_are_those_of_statsmodels(type, right):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    from statsmodels.stats.anova import anova_lm
+
+    def formula(contrast: str) -> str:
+        factors = {name: f"C({name}, {contrast})" for name in ("sex", "species")}
+        return f"body_mass_g ~ {right.format(**factors)}"
+
+    found = pr.anova(pr.ols(formula("contr.sum"), PENGUINS), type=type)
+    expected = anova_lm(smf.ols(formula("Sum"), PENGUINS).fit(), typ=len(type))
+    expected = expected.drop(["Intercept", "Residual"], errors="ignore")
+    assert [name.replace("contr.sum", "Sum") for name in found.index] == list(
+        expected.index
+    )
+    np.testing.assert_allclose(found["statistic"], expected["F"], rtol=1e-7)
+    np.testing.assert_allclose(found["df"], expected["df"])
+
+
+def test_sequential_likelihood_ratios_are_differences_of_deviances():
+    terms = ["sex", "year", "flipper_length_mm"]
+    fits = [
+        pr.logistic(f"heavy ~ {' + '.join(terms[:k]) or '1'}", PENGUINS)
+        for k in range(4)
+    ]
+    found = pr.anova(fits[-1], "lr", type="I")
+    assert list(found.index) == terms
+    deviances = [2.0 * fit.log_likelihood for fit in fits]
+    np.testing.assert_allclose(found["statistic"], np.diff(deviances), rtol=1e-6)
+
+
+def test_terms_of_each_parameter_have_a_sequence_of_their_own():
+    formulas = {"y": "body_mass_g ~ sex + species", "log sigma": "~ species + sex"}
+    fit = pr.fit(pr.Model.from_formula(formulas, PENGUINS))
+    first, second = pr.anova(fit, type="I"), pr.anova(fit)
+    last = ["species", "log sigma: sex"]
+    np.testing.assert_allclose(
+        first.loc[last, "statistic"], second.loc[last, "statistic"]
+    )
+    alone = pr.Model.from_formula(
+        formulas | {"y": "body_mass_g ~ species + sex"}, PENGUINS
+    )
+    other = pr.anova(pr.fit(alone), type="I")
+    sigma = ["log sigma: species", "log sigma: sex"]
+    np.testing.assert_allclose(
+        first.loc[sigma, "statistic"], other.loc[sigma, "statistic"], rtol=1e-6
+    )
+
+
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
 def test_likelihood_ratios_are_those_of_two_fits(likelihood):
     def fitted(right: str) -> pr.Fit:

@@ -1,4 +1,4 @@
-"""A table of tests of each term of a formula given the others (type II)."""
+"""A table of tests of each term of a formula given others."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,11 @@ from probreg.comparison.hypotheses.point_estimate import (
 )
 from probreg.comparison.hypotheses.restricted import independent, likelihood_tests
 from probreg.comparison.hypotheses.result import Test, over_own
-from probreg.data.formula.variables import coefficients_by_term, factors_by_term
+from probreg.data.formula.variables import (
+    coefficients_by_term,
+    factors_by_term,
+    prefix_by_term,
+)
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -34,15 +38,17 @@ def anova(
     fit: Fit,
     test: Literal["wald", "lr"] = "wald",
     *,
+    type: Literal["I", "II", "III"] = "II",
     covariance: CovarianceLike | None = None,
     groups: str | ArrayLike | tuple[str, str] | None = None,
     lags: Natural | None = None,
     data: TableLike | None = None,
 ) -> "DataFrame":
-    """Test each term of the formula given all other terms, except the interactions that contain it (type II).
+    """Test each term of the formula given other terms.
 
-    `a` in "y ~ a * b" is tested in the model without `a:b`, and `a:b` in the whole model. Contrasts of factors do not matter.
-    With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth
+    Type II: given all other terms except the interactions that contain it. `a` in "y ~ a * b" is tested in the model without
+    `a:b`, and `a:b` in the whole model. Contrasts of factors do not matter. Type I, sequential: given the terms before it. Type III: given
+    all other terms, so that a test of `a` beside `a:b` depends on the contrasts, and is usual with sums to zero, `C(a, contr.sum)`. With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth
     functions and random effects have no row: see `hypothesis` for "s(x) is linear" and "sd(x | g) = 0".
 
     Parameters
@@ -51,6 +57,8 @@ def anova(
         A point estimate without a prior on the coefficients of its terms.
     test : {"wald", "lr"}
         Wald's test, by F where the fit has degrees of freedom, or the likelihood ratio.
+    type : {"I", "II", "III"}
+        Which other terms are in the model of the test.
     covariance : str or DataArray, optional
         For Wald's test: the name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`.
     groups : str or array (n,) or pair of these, optional
@@ -85,6 +93,8 @@ def anova(
        df  df_resid law  statistic  p_value
     x   1       2.0   F       2.56    0.251
     g   2       2.0   F      20.19    0.047
+    >>> anova(ols("y ~ x + g", data), type="I")["statistic"].round(2).tolist()
+    [39.19, 20.19]
     """
     import pandas as pd
 
@@ -97,11 +107,11 @@ def anova(
     if covariance is not None:
         spread = fit.spread(covariance, groups=groups, data=data, lags=lags)
     rows = {}
-    for term, (L, containing) in _combinations_of_terms(fit).items():
+    for term, (L, left_out) in _combinations_of_terms(fit, type).items():
         if test == "wald":
-            result = _wald(fit, term, L, containing, spread)
+            result = _wald(fit, term, L, left_out, spread)
         else:
-            result = _likelihood_ratio(fit, L, containing)
+            result = _likelihood_ratio(fit, L, left_out)
         df, *residual = result.df
         rows[term] = {
             "df": int(df),
@@ -114,8 +124,8 @@ def anova(
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _combinations_of_terms(fit: Fit) -> dict[str, tuple[Array, Array]]:
-    """Return the coefficients of each term as combinations L (q, p m) over vec(beta), and those of the terms that contain it."""
+def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]]:
+    """Return the coefficients of each term as combinations L (q, p m) over vec(beta), and those of the terms left out of its test."""
     design = fit.model.design
     smooth = {term.name for term in design.recipe.terms}
     is_intercept = design.is_intercept[design.ungrouped]
@@ -128,6 +138,13 @@ def _combinations_of_terms(fit: Fit) -> dict[str, tuple[Array, Array]]:
     unit = over_own(fit, np.eye(len(fit.parameter_names)))
     unit = unit.reshape(len(design.ungrouped), -1, unit.shape[1])
     factors = {name: frozenset((name,)) for name in places} | factors_by_term(design)
+    prefixes = dict.fromkeys(places, "") | prefix_by_term(design)
+    order = {name: i for i, name in enumerate(places)}
+
+    def is_left_out(other: str, name: str) -> bool:
+        if type == "I":
+            return order[other] > order[name] and prefixes[other] == prefixes[name]
+        return type == "II" and factors[name] < factors[other]
 
     def combinations(names: list[str]) -> Array:
         columns = [j for name in names for j in places[name]]
@@ -136,20 +153,20 @@ def _combinations_of_terms(fit: Fit) -> dict[str, tuple[Array, Array]]:
     return {
         name: (
             combinations([name]),
-            combinations([other for other in places if factors[name] < factors[other]]),
+            combinations([other for other in places if is_left_out(other, name)]),
         )
         for name in places
     }
 
 
 def _wald(
-    fit: Fit, term: str, L: Array, containing: Array, spread: Spread | None
+    fit: Fit, term: str, L: Array, left_out: Array, spread: Spread | None
 ) -> Test:
-    """Test L beta = 0 given that the coefficients of the containing terms are 0: (L - V_12 V_22^-1 L_2) beta = 0."""
+    """Test L beta = 0 given that the coefficients of the terms left out are 0: (L - V_12 V_22^-1 L_2) beta = 0."""
     V = (spread or fit.spread()).matrix
-    if len(containing):
-        B, B2 = V.half(L), V.half(containing)
-        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ containing
+    if len(left_out):
+        B, B2 = V.half(L), V.half(left_out)
+        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ left_out
     c = Combinations.at(fit, L, np.zeros(len(L)), spread, [])
     require_law(c, term)
     if c.has_prior:
@@ -158,8 +175,8 @@ def _wald(
     return tests.get("F", tests["Wald"])
 
 
-def _likelihood_ratio(fit: Fit, L: Array, containing: Array) -> Test:
-    """Compare the models without the containing terms, with the term and without it."""
+def _likelihood_ratio(fit: Fit, L: Array, left_out: Array) -> Test:
+    """Compare two models without the terms left out: with the term and without it."""
     absent = why_no_likelihood_tests(fit)
     if absent is not None:
         raise Incompatible(absent)
@@ -176,7 +193,7 @@ def _likelihood_ratio(fit: Fit, L: Array, containing: Array) -> Test:
         return tests[0].statistic
 
     q = len(L)
-    statistic = ratio(np.vstack([L, containing]))
-    if len(containing):
-        statistic = max(statistic - ratio(containing), 0.0)
+    statistic = ratio(np.vstack([L, left_out]))
+    if len(left_out):
+        statistic = max(statistic - ratio(left_out), 0.0)
     return Test("LR", statistic, "chi2", (q,), float(chdtrc(q, statistic)))

@@ -156,6 +156,14 @@ def factors_by_term(design: Design) -> dict[str, frozenset[str]]:
     }
 
 
+def prefix_by_term(design: Design) -> dict[str, str]:
+    """Return the prefix of the parameter of each written term of the formula, as in "log sigma: x"."""
+    return {
+        f"{prefix}{':'.join(factors)}": prefix
+        for prefix, factors in _written_terms(design)
+    }
+
+
 def _written_terms(design: Design) -> Iterator[tuple[str, list[str]]]:
     """Yield the prefix of the parameter and the names of the factors of each written term."""
     if isinstance(design.recipe, Recipe):
