@@ -219,7 +219,13 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(k, marks=pytest.mark.slow if "softmax" in k else ())
+        for k in ACCEPTED
+    ],
+)
 def test_regular_posteriors_are_accepted_with_most_of_their_draws(name):
     for seed in range(2):
         s = pr.fit(ACCEPTED[name], "importance", seed=seed).solution

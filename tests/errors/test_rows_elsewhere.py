@@ -1,11 +1,12 @@
 """Rows that are not in memory, asked by every public function: the answer is that of the rows in memory, or words that say why
 there is none and what to do. Rows that are read by the block are never said to be lost with a file, nor lost ones to be read."""
 
+import contextlib
 import inspect
 import pickle
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -128,9 +129,10 @@ def made(likelihood: str, place: str, folder: Path) -> Fits:
     return Fits(mode.model, mode, post, {})
 
 
-@pytest.fixture(autouse=True)
-def _folder_of_its_own(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module", autouse=True)
+def _folder_of_its_own(tmp_path_factory: Any) -> Iterator[None]:
+    with contextlib.chdir(tmp_path_factory.mktemp("here")):
+        yield
 
 
 # Fits of least squares have their moments when rows are lost.
@@ -443,7 +445,13 @@ def agree(a: Any, b: Any) -> None:
 # ---- the answer of the rows in memory, or why there is none ----------------------------------------------------------------
 
 
+ONE_EACH = pytest.mark.parametrize(
+    "where", ["gaussian-parquet", "bernoulli-blocks", "gaussian-saved"], indirect=True
+)
+
+
 @pytest.mark.parametrize("name", ASKED)
+@ONE_EACH
 def test_the_answer_is_that_of_rows_in_memory_or_says_why_there_is_none(
     name: str, here: Fits, there: Fits, place: str
 ) -> None:
@@ -479,6 +487,7 @@ NEEDS_SUMS = (
 
 
 @pytest.mark.parametrize("name", NEEDS_ROWS)
+@ONE_EACH
 def test_what_needs_every_row_refuses(name: str, there: Fits) -> None:
     assert answer(name, there)[1] is not None
 
@@ -585,6 +594,7 @@ def test_other_rows_are_told_by_their_sums(
         pr.compare_models({"a": there.mode, "b": pr.fit(changed)})
 
 
+@ONE_EACH
 def test_a_report_says_what_it_left_out(
     there: Fits, place: str, tmp_path: Path
 ) -> None:

@@ -59,10 +59,10 @@ COMPILED = [
     for v in LIKELIHOOD_CASES
     if isinstance(v, DifferentiableLikelihood) and v.compiled_density is not None
 ]
-# Each takes 3 to 10 s to compile: sums of one logarithm a tile, of rows with second derivatives, of rows with a nuisance
-# parameter, and of tiles with several predictors.
-KINDS = [pr.Bernoulli(), pr.Poisson(), pr.StudentT(nu=5.6), pr.Categorical()]
-SAMPLED = [*KINDS, pr.Gaussian(), pr.Categorical(symmetric=True)]
+# Each takes 3 s to compile: sums of one logarithm a tile, of rows with second derivatives and of rows with a nuisance
+# parameter. Tiles with several predictors are in test_compiled_sums.py.
+KINDS = [pr.Bernoulli(), pr.Poisson(), pr.StudentT(nu=5.6)]
+SAMPLED = [*KINDS, pr.Gaussian(), pr.Categorical(), pr.Categorical(symmetric=True)]
 
 
 def quick_kind(likelihood: Any, *_: Any) -> str:
@@ -204,7 +204,11 @@ def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
     np.testing.assert_allclose(curve, curvature, **close)
 
 
-@pytest.mark.parametrize("likelihood", covering(KINDS, quick_kind, one_in=1), ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [*KINDS[:2], pytest.param(KINDS[2], marks=pytest.mark.slow)],
+    ids=named,
+)
 def test_a_compiled_density_is_the_numpy_density(likelihood):
     """By every loop; the other densities are compared above as they are written, and below by one loop over their rows."""
     for n, some in itertools.product(SIZES, (False, True)):
@@ -829,6 +833,7 @@ def test_a_density_written_anew_does_not_keep_the_compiled_one_of_its_base():
 # ---- several nuisance parameters -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "known", [{}, {"sigma": 0.8}, {"nu": 5.0}, {"sigma": 0.8, "nu": 5.0}]
 )

@@ -345,6 +345,7 @@ def test_the_panels_of_diagnose_are_those_that_apply(likelihood):
     assert ("Quantiles" in titles) != issubclass(family, SoftmaxLikelihood)
 
 
+@pytest.mark.slow
 def test_a_prior_with_kinks_has_no_panel_of_leverage():
     lasso = pr.fit(_of("gaussian").with_prior(pr.Laplace(1.0)))
     assert titles_of(lasso) == ["Residuals", "Quantiles", "Spread", "Response"]

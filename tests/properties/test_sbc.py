@@ -142,7 +142,6 @@ def test_the_improper_part_is_named(rng):
     ("method", "reps", "more"),
     [
         ("conjugate", 100, {}),
-        ("conjugate", 100, {"aux": {"sigma": 0.7}}),
         ("conjugate", 100, {"offset": np.arange(12.0)}),
         ("conjugate", 100, {"weights": np.arange(1, 13) % 3 + 1}),
         (
@@ -154,7 +153,7 @@ def test_the_improper_part_is_named(rng):
             },
         ),
     ],
-    ids=["unknown sigma", "given sigma", "offset", "weights", "quadrature"],
+    ids=["unknown sigma", "offset", "weights", "quadrature"],
 )
 def test_exact_gaussian_posteriors_are_calibrated(method, reps, more):
     found = sbc(gaussian(**more), method, reps, seed=3)

@@ -127,7 +127,7 @@ SHOWN = {
         _bayes(), f"`{NAMES[0]}` > `{NAMES[1]}`"
     ),
     "interval_panel": lambda: pr.interval_panel(
-        {NAMES[0]: fit(), NAMES[1]: _bayes()}, NAMES[0]
+        {NAMES[0]: fit(), NAMES[1]: _bayes()}, NAMES[0], kinds=["wald", "HC3"]
     ),
     "guarantee": lambda: pr.guarantee(fit(), y_range=(-50.0, 50.0)),
     "conformal": lambda: pr.conformal(fit(), prob=0.8),
