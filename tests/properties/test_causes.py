@@ -289,16 +289,6 @@ def chains_and_mode(m):
     )
 
 
-def chains_and_normal(m):
-    m = m.with_prior(priors(1.0))
-    other = quiet(m, pr.NUTS(draws=1000, tune=500, chains=2), 3)
-    return (
-        quiet(m, "laplace"),
-        other,
-        {"approximation", "small sample", "Monte Carlo error"},
-    )
-
-
 def chains_under_a_scale_mixture(m):
     mixture = {"a": pr.Normal(pr.HalfNormal(0.1)), "b": pr.Normal(0.5)}
     return (
@@ -335,7 +325,7 @@ NORMAL = [
     another_likelihood_and_prior, prior_in_other_rows,
 ]  # fmt: skip
 SLOW = [  # chains and replicates: one seed each
-    (few_draws, "gaussian"), (chains_and_mode, "bernoulli"), (chains_and_normal, "bernoulli"),
+    (few_draws, "gaussian"), (chains_and_mode, "bernoulli"),
     (chains_under_a_scale_mixture, "gaussian"), (uneven_noise, "gaussian"),
     (replicates_of_a_shrunken_estimate, "bernoulli"),
 ]  # fmt: skip
