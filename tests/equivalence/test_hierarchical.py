@@ -188,7 +188,9 @@ def test_draws_of_an_unknown_scale_are_its_posterior(
     y = 3.0 + X @ [1.0, -0.6, 0.3, 0.0] + noise * rng.normal(size=25)
     model = pr.Model.from_arrays(X, y, prior=Normal(pr.HalfNormal(0.8)))
     mean, sd = posterior_of_scales(model)
-    fit = pr.fit(model, pr.NUTS(draws=500, tune=500, target_accept=0.95), seed=3)
+    fit = pr.fit(
+        model, pr.NUTS(draws=500, tune=500, chains=2, target_accept=0.95), seed=3
+    )
     table = fit.summary()
     assert fit.solution.draws.hyper == ("tau",)
     ess = table["ess_bulk"].to_numpy(float)
