@@ -1,4 +1,4 @@
-"""Compare some 450 small fits with their numbers in `data/recorded_fits.json`.
+"""Compare some 430 small fits with their numbers in `data/recorded_fits.json`.
 
 `python -m tests.equivalence.test_recorded_fits [TEXT]` fits all cases again, or those with this text in their names, and
 writes the file. An earlier version of this package computed the numbers: the tests find changes, but do not show that the
@@ -378,7 +378,8 @@ for _name, _formula, _settings in (
     ("smooth", "count ~ s(x)", {"likelihood": "poisson"}),
 ):  # fmt: skip
     CASES[f"files, {_name}"] = partial(from_files, _formula, **_settings)
-    CASES[f"dask, {_name}"] = partial(from_dask, _formula, **_settings)
+    if _name in ("gaussian", "groups"):
+        CASES[f"dask, {_name}"] = partial(from_dask, _formula, **_settings)
 
 # ---- the Gaussian evidence -------------------------------------------------------------
 
@@ -427,15 +428,14 @@ add("gp rational quadratic", "y ~ gp(x, kernel='rational_quadratic', length=1.0)
 # ---- the Laplace evidence --------------------------------------------------------------
 
 for _name in ("bernoulli", "binomial", "poisson", "negative binomial", "student nu"):
-    for _terms in (
-        "x + (1 | g)",
-        "z + (x | g)",
-        "z + s(x, k=7)",
-        "gp(x, basis='hsgp', length=0.8)",
+    for _terms, _criterion in (
+        ("x + (1 | g)", "REML"),
+        ("z + (x | g)", "ML"),
+        ("z + s(x, k=7)", "REML"),
+        ("gp(x, basis='hsgp', length=0.8)", "ML"),
     ):
-        for _criterion in ("REML", "ML"):
-            _response, _likelihood = RESPONSES[_name]
-            add(f"{_name}, {_terms}, {_criterion}", f"{_response} ~ {_terms}", pr.Evidence(criterion=_criterion), likelihood=_likelihood)  # fmt: skip
+        _response, _likelihood = RESPONSES[_name]
+        add(f"{_name}, {_terms}, {_criterion}", f"{_response} ~ {_terms}", pr.Evidence(criterion=_criterion), likelihood=_likelihood)  # fmt: skip
 for _criterion in ("REML", "ML"):
     _method = pr.Evidence(criterion=_criterion)
     add(f"softmax groups, {_criterion}", "c ~ x + (1 | h)", _method, likelihood="categorical")  # fmt: skip

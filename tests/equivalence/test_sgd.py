@@ -232,9 +232,9 @@ def test_errors_of_other_likelihoods_are_those_of_newton(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("method", "n"), [(LMS(epochs=32), 12), (SGD(epochs=32), 50)])
 def test_intervals_of_a_gaussian_cover(method, n):
-    """Of 50 samples 95 % +- 9.2 % cover (three standard errors)."""
+    """Of 30 samples 95 % +- 12 % cover (three standard errors)."""
     hits = 0
-    for seed in range(50):
+    for seed in range(30):
         rng = np.random.default_rng([17, n, seed])
         x = rng.normal(size=n)
         fit = pr.fit(
@@ -244,7 +244,7 @@ def test_intervals_of_a_gaussian_cover(method, n):
         )
         ends = fit.interval(0.95)
         hits += float(ends["lower"][1]) < 2.0 < float(ends["upper"][1])
-    assert hits / 50 == pytest.approx(0.95, abs=0.092)
+    assert hits / 30 == pytest.approx(0.95, abs=0.12)
 
 
 @pytest.mark.slow
