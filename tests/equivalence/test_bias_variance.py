@@ -158,7 +158,13 @@ def test_weights_are_repeated_rows():
 # ---- simulation --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["closed_form", "newton", "conjugate"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "closed_form",
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("newton", "conjugate")),
+    ],
+)
 def test_simulation_agrees_with_the_closed_form(method):
     prior, aux = (
         (pr.Normal(0.7, sigma_units=True), {})

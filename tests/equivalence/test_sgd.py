@@ -421,8 +421,9 @@ def test_a_perceptron_is_summarised_compared_and_saved(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:lms. short of the maximum")
-@pytest.mark.parametrize("rate", [1.0, 0.3])
-@pytest.mark.parametrize("weighted", [None, "copies", "precision"])
+@pytest.mark.parametrize(
+    ("weighted", "rate"), [(None, 0.3), ("copies", 1.0), ("precision", 0.3)]
+)
 def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     """The passes again by hand, from the seed: what they suffered, and Widrow-Hoff's sum for the answer as comparator."""
     X, y = rows("gaussian")

@@ -284,7 +284,7 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
     assert 0 < weights[2] < 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_prior_weight_of_log_concave_priors_lies_between_zero_and_one(model, seed):
     scales = np.exp(np.random.default_rng(seed).normal(size=3) * 2)
     held = model.with_aux(sigma=1.3) if model.likelihood.nuisance else model
