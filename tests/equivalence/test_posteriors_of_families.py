@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 import probreg as pr
 
@@ -17,13 +16,11 @@ def tables() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     rng = np.random.default_rng(5)
     x = rng.normal(size=N)
     eta = 0.5 + 0.4 * x
-    mean, p = np.exp(eta), expit(eta)
+    mean = np.exp(eta)
     time = mean * rng.weibull(1.5, N)
-    shares = rng.beta(6.0 * p, 6.0 * (1.0 - p))
     noise = rng.normal(size=N)
     formulas = {"y": "y ~ x", "log sigma": "~ x"}
     responses: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-        "beta": ("y ~ x", pr.Beta(), {"y": shares}),
         "ordinal": (
             "y ~ x",
             pr.Ordinal(levels=(0, 1, 2)),
@@ -72,7 +69,7 @@ def variance_rates(fit: pr.Fit, draws: np.ndarray) -> np.ndarray:
     )
 
 
-# One of each kind: a row, several cut points, a mixture, censored rows and formulas of two parameters. `benchmarks/calibration.md`
+# One of each kind: several cut points, a mixture, censored rows and formulas of two parameters. `benchmarks/calibration.md`
 # has the other families.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)

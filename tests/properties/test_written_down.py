@@ -113,7 +113,7 @@ def test_checks_count_observations(likelihood, offset):
             isinstance(k, ProximalLikelihood),
         ),
         lambda _, offset, method: (offset, method.target),
-        one_in=25,
+        one_in=100,
     ),
 )
 def test_diagnostics_count_observations(likelihood, offset, method):
