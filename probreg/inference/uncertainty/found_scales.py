@@ -110,7 +110,11 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
         )
     path = _profile_of(scales, name)
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
-    starts = [scales.theta, *path.problem.groups.branches(scales.theta)]
+    starts = [
+        scales.theta,
+        *path.opened,
+        *path.problem.groups.branches(scales.theta),
+    ]
     return float(2.0 * path.fall(path.maximum(coordinate, starts)[1]))
 
 
@@ -141,6 +145,11 @@ class ScaleProfile:
     def top(self) -> float:
         """f at the fit."""
         return self.problem.surface(self.found.theta).value
+
+    @cached_property
+    def opened(self) -> list[Array]:
+        """A start for which scales that are zero in the fit are not, because they need not be zero given coordinate k."""
+        return _with_open_scales(self.problem, self.found)
 
     def maximum(self, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
         """Return theta with coordinate k fixed at `value` and the others at their
@@ -190,7 +199,8 @@ class ScaleProfile:
                 starts = [theta, *branches(theta), *branches(predicted)]
             else:
                 starts = []
-            theta_new, value = self.maximum(psi, [predicted, *starts])
+            starts = [predicted, *self.opened, *starts]
+            theta_new, value = self.maximum(psi, starts)
             path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
@@ -217,6 +227,14 @@ class ScaleProfile:
             return np.asarray(first + (second[1] - first) * (psi - a) / (second[0] - a))
         slope = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
         return np.asarray(first + np.nan_to_num(slope) * (psi - a))
+
+
+def _with_open_scales(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
+    """Return theta with the vanished scales where the search for a fit starts, if there are any."""
+    if not scales.vanished.any():
+        return []
+    start = problem.surface.starts()[0]
+    return [np.where(scales.vanished, start[: len(scales.theta)], scales.theta)]
 
 
 # ---- degrees of freedom of flat coefficients -------------------------------------------------------------------------------
@@ -466,13 +484,5 @@ def _end(
         minimum = scipy.optimize.minimize(lost, w, jac=True, options=options)  # BFGS
         return float(-min(begin, minimum.fun))
 
-    farthest = search(scales.theta)
-    if scales.vanished.any():
-        if problem.noise:
-            log_sigma = scales.theta[-1]
-        else:
-            log_sigma = np.log(surface.response_scale)
-        # a vanished scale starts at 0.3 of the noise
-        start = np.where(scales.vanished, log_sigma + np.log(0.3), scales.theta)
-        farthest = max(farthest, search(start))
-    return side * farthest
+    starts = [scales.theta, *_with_open_scales(problem, scales)]
+    return side * max(map(search, starts))
