@@ -49,7 +49,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of parametrized tests in slow_cases.txt, which take more than 0.15 s, as slow; the quick run has others."""
+    """Mark the cases of parametrized tests in slow_cases.txt, which take more than 0.1 s, as slow; the quick run has others."""
     slow = set((Path(__file__).parent / "slow_cases.txt").read_text().splitlines())
     for item in items:
         if item.nodeid in slow:
