@@ -16,11 +16,7 @@ from probreg.comparison.hypotheses.point_estimate import (
 )
 from probreg.comparison.hypotheses.restricted import independent, likelihood_tests
 from probreg.comparison.hypotheses.result import Test, over_own
-from probreg.data.formula.variables import (
-    coefficients_by_term,
-    factors_by_term,
-    prefix_by_term,
-)
+from probreg.data.formula.variables import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -46,9 +42,7 @@ def anova(
 ) -> "DataFrame":
     """Test each term of the formula given other terms.
 
-    Type II: given all other terms except the interactions that contain it. `a` in "y ~ a * b" is tested in the model without
-    `a:b`, and `a:b` in the whole model. Contrasts of factors do not matter. Type I, sequential: given the terms before it. Type III: given
-    all other terms, so that a test of `a` beside `a:b` depends on the contrasts, and is usual with sums to zero, `C(a, contr.sum)`. With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth
+    With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth
     functions and random effects have no row: see `hypothesis` for "s(x) is linear" and "sd(x | g) = 0".
 
     Parameters
@@ -58,7 +52,9 @@ def anova(
     test : {"wald", "lr"}
         Wald's test, by F where the fit has degrees of freedom, or the likelihood ratio.
     type : {"I", "II", "III"}
-        Which other terms are in the model of the test.
+        The other terms in the model of the test. "I" (sequential): the terms before this one. "II": all except the interactions
+        that contain this term, so that `a` in "y ~ a * b" is tested without `a:b`, and contrasts do not matter. "III": all, so that
+        a test of `a` in "y ~ a * b" depends on the contrasts; `C(a, contr.sum)` is usual.
     covariance : str or DataArray, optional
         For Wald's test: the name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`.
     groups : str or array (n,) or pair of these, optional
@@ -137,14 +133,17 @@ def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]
     # by column and outcome
     unit = over_own(fit, np.eye(len(fit.parameter_names)))
     unit = unit.reshape(len(design.ungrouped), -1, unit.shape[1])
-    factors = {name: frozenset((name,)) for name in places} | factors_by_term(design)
-    prefixes = dict.fromkeys(places, "") | prefix_by_term(design)
-    order = {name: i for i, name in enumerate(places)}
+    parts = {name: ("", frozenset((name,))) for name in places}
+    parts |= factors_by_term(design)
+    order = list(places)
 
     def is_left_out(other: str, name: str) -> bool:
-        if type == "I":
-            return order[other] > order[name] and prefixes[other] == prefixes[name]
-        return type == "II" and factors[name] < factors[other]
+        (prefix, factors), (other_prefix, other_factors) = parts[name], parts[other]
+        if type == "III" or other_prefix != prefix:
+            return False
+        if type == "II":
+            return factors < other_factors
+        return order.index(other) > order.index(name)
 
     def combinations(names: list[str]) -> Array:
         columns = [j for name in names for j in places[name]]

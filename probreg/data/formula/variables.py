@@ -148,18 +148,10 @@ def coefficients_by_term(design: Design) -> dict[str, list[int]]:
     }
 
 
-def factors_by_term(design: Design) -> dict[str, frozenset[str]]:
-    """Return the factors of each written term of the formula, each with the prefix of its parameter."""
+def factors_by_term(design: Design) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the prefix of the parameter, as in "log sigma: x", and the factors of each written term of the formula."""
     return {
-        f"{prefix}{':'.join(factors)}": frozenset(prefix + name for name in factors)
-        for prefix, factors in _written_terms(design)
-    }
-
-
-def prefix_by_term(design: Design) -> dict[str, str]:
-    """Return the prefix of the parameter of each written term of the formula, as in "log sigma: x"."""
-    return {
-        f"{prefix}{':'.join(factors)}": prefix
+        f"{prefix}{':'.join(factors)}": (prefix, frozenset(factors))
         for prefix, factors in _written_terms(design)
     }
 
