@@ -558,8 +558,8 @@ add("profile, negative binomial", "over ~ x", likelihood="negative_binomial", pr
 add("profile, student", "t ~ x", likelihood="student", profiles=("coef", "sigma"))
 add("profile, softmax", "c ~ x", likelihood="categorical", profiles=("coef",))
 add("profile, firth", "apart ~ x", likelihood="bernoulli", prior=priors.Jeffreys(), profiles=("coef",))  # fmt: skip
-add("profile, (x | g)", "y ~ x + (x | g)", profiles=("sd(Intercept | g)", "cor(Intercept, x | g)", "sigma"))  # fmt: skip
-add("profile, (x | g), ML", "y ~ x + (x | g)", pr.Evidence(criterion="ML"), profiles=("coef", "sigma"))  # fmt: skip
+add("profile, (x | g)", "y ~ x + (x | g)", profiles=("sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)", "sigma"))  # fmt: skip
+add("profile, (x | g), ML", "y ~ x + (x | g)", pr.Evidence(criterion="ML"), profiles=("coef", "sd(x | g)", "sigma"))  # fmt: skip
 add("profile, poisson groups", "count ~ x + (1 | g)", pr.Evidence(criterion="ML"), likelihood="poisson", profiles=("sd(Intercept | g)",))  # fmt: skip
 
 

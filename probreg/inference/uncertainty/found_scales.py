@@ -19,6 +19,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
+from probreg.inference.exact.scale_search import HELD
 from probreg.inference.modes.closed_form import (
     PriorRows,
     posterior_given_sigma,
@@ -33,6 +34,7 @@ from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import ProcessPrior
+from probreg.system.progress import progress_bar
 
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 # of theta: central differences of an estimate or a covariance, with an error of about 1e-8
@@ -70,7 +72,7 @@ def profile_interval(
 ) -> tuple[float, float]:
     """Return the profile interval of a standard deviation or a correlation.
     Incompatible if it has no coordinate of its own."""
-    far = 25.0  # a log: a scale this far below its estimate is zero
+    far = 25.0  # a log: an end this far above the estimate is infinite
     if name not in scales.values:
         raise DataError(
             f"{name!r} was not estimated by evidence; estimated: {', '.join(scales.values)}"
@@ -78,12 +80,13 @@ def profile_interval(
     path = _profile_of(scales, name)
     z = quantile(prob, None)
     correlation = name.startswith("cor(")
-    if correlation:
-        return float(np.tanh(path.end(z, -1, _EDGE))), float(
-            np.tanh(path.end(z, 1, _EDGE))
-        )
-    lower = path.end(z, -1, far)
-    upper = path.end(z, 1, far)
+    with progress_bar(f"profile interval of {name}", 2) as bar:
+        if correlation:
+            lower, upper = (path.end(z, side, _EDGE) for side in bar.over((-1, 1)))
+            return float(np.tanh(lower)), float(np.tanh(upper))
+        # below the estimate by the factor HELD, a scale is zero
+        far_by_side = ((-1, float(np.log(HELD))), (1, far))
+        lower, upper = (path.end(z, side, end) for side, end in bar.over(far_by_side))
     return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
 
 
@@ -112,7 +115,7 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
     starts = [
         scales.theta,
-        *path.opened,
+        *path.positive_starts,
         *path.problem.groups.branches(scales.theta),
     ]
     return float(2.0 * path.fall(path.maximum(coordinate, starts)[1]))
@@ -147,9 +150,9 @@ class ScaleProfile:
         return self.problem.surface(self.found.theta).value
 
     @cached_property
-    def opened(self) -> list[Array]:
-        """A start for which scales that are zero in the fit are not, because they need not be zero given coordinate k."""
-        return _with_open_scales(self.problem, self.found)
+    def positive_starts(self) -> list[Array]:
+        """Starts with positive scales where the fit has zeros, which need not be zero given coordinate k."""
+        return _positive_starts(self.problem, self.found)
 
     def maximum(self, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
         """Return theta with coordinate k fixed at `value` and the others at their
@@ -194,19 +197,18 @@ class ScaleProfile:
 
         def gap(psi: float, every_branch: bool) -> float:
             predicted = self._foretell(path, psi)
-            branches = self.problem.groups.branches
+            starts = [predicted]
             if every_branch:
-                starts = [theta, *branches(theta), *branches(predicted)]
-            else:
-                starts = []
-            starts = [predicted, *self.opened, *starts]
+                branches = self.problem.groups.branches
+                starts += [theta, *self.positive_starts]
+                starts += [*branches(theta), *branches(predicted)]
             theta_new, value = self.maximum(psi, starts)
             path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
         end = start
-        # the path follows one branch of the correlations; if another is higher at the
-        # end, the search continues over all of them
+        # the path follows one branch of the correlations and of scales of zero; if another is
+        # higher at the end, the search continues over all of them
         for every_branch in (False, True):
             excess = partial(gap, every_branch=every_branch)
             crossing = find_crossing(excess, end, further(end))
@@ -229,8 +231,8 @@ class ScaleProfile:
         return np.asarray(first + np.nan_to_num(slope) * (psi - a))
 
 
-def _with_open_scales(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
-    """Return theta with the vanished scales where the search for a fit starts, if there are any."""
+def _positive_starts(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
+    """Return theta with scales of zero replaced by those from which a fit starts; nothing if no scale is zero."""
     if not scales.vanished.any():
         return []
     start = problem.surface.starts()[0]
@@ -484,5 +486,5 @@ def _end(
         minimum = scipy.optimize.minimize(lost, w, jac=True, options=options)  # BFGS
         return float(-min(begin, minimum.fun))
 
-    starts = [scales.theta, *_with_open_scales(problem, scales)]
+    starts = [scales.theta, *_positive_starts(problem, scales)]
     return side * max(map(search, starts))
