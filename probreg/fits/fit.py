@@ -37,6 +37,7 @@ from probreg.fits.effects_table import effects_table
 from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import (
     coefficient_dims,
+    coefficient_groups,
     covariance_array,
     covariance_values,
     label_coefficients,
@@ -1252,19 +1253,10 @@ class Fit(FitStatistics, NamesPeers):
         """
         from probreg.fits.arviz_groups import tree_by_term
 
-        design = self.model.design
-        s = self.solution
-        tree = labelled_tree(
-            self.model,
-            s,
-            seed=self.seed,
-            attrs=self._attrs() | left_out(self.model, s),
-            rows=bool(design.n),
-            density=design.has_rows,
-            sampling=s.not_estimable is None and self.method.probabilities,
-            repeat=True,
-        )
-        return tree_by_term(tree, self.model, s)
+        model, solution = self.model, self.solution
+        tree = tree_by_term(self.once(coefficient_groups), model, solution)
+        tree.attrs.update(self._attrs() | left_out(model, solution))
+        return tree
 
     @check_arguments
     def inference_data(

@@ -281,6 +281,21 @@ def labelled_tree(
     return tree
 
 
+def coefficient_groups(fit: Any) -> Any:
+    """Return the groups of `fit.tree`, with all coefficients in `beta`."""
+    model, solution = fit.model, fit.solution
+    return labelled_tree(
+        model,
+        solution,
+        seed=fit.seed,
+        attrs={},
+        rows=bool(model.design.n),
+        density=model.design.has_rows,
+        sampling=solution.not_estimable is None and fit.method.probabilities,
+        repeat=True,
+    )
+
+
 def _draws_groups(model: Model, solution: Solution, *, density: bool) -> dict[str, Any]:
     """Return the groups of the posterior, its log prior and the statistics of each draw."""
     draws = solution.posterior

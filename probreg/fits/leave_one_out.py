@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.fits.inference_data import densities_of_observations
+from probreg.fits.inference_data import coefficient_groups, densities_of_observations
 from probreg.linalg import on_all_cores, row_slices
 
 Array = np.ndarray
@@ -105,13 +105,14 @@ def left_out_rows(fit: Any) -> LeftOutRows:
             f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
         )
     draws = fit.solution.draws
-    stats = fit.tree["sample_stats"]
+    groups = fit.once(coefficient_groups)
+    stats = groups["sample_stats"]
     log_ratio = None
     efficiency = 1.0
     if "log_q" in stats.data_vars:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
     elif draws["beta"].shape[0] > 1:
-        efficiency = _efficiency(fit.tree["posterior"].to_dataset(), draws.count)
+        efficiency = _efficiency(groups["posterior"].to_dataset(), draws.count)
     log_densities, n_distinct, place = densities_of_observations(fit.model, draws.flat)
     shape = (draws.count, n_distinct)
     result = _leave_out(log_densities, shape, log_ratio, efficiency, weights=False)
@@ -132,13 +133,14 @@ def posterior_loo(fit: Any) -> Any:
     loo = fit.once(left_out_rows)
     S = fit.solution.draws.count
     good = min(1.0 - 1.0 / np.log10(S), 0.7)
-    labels = {"obs": fit.tree["log_likelihood"]["obs"]}
+    groups = fit.once(coefficient_groups)
+    labels = {"obs": groups["log_likelihood"]["obs"]}
     elpd = loo.elpd
     n = len(elpd)
     return constructor(
         # elpd = sum_i log p(y_i | others), its standard error sqrt(n Var) with n - 1 in Var, p = sum_i log p(y_i | all) - elpd
         elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(loo.lppd - elpd).sum(), n_samples=S, n_data_points=n,
-        scale="log", warning=bool((loo.k > good).any()), good_k=good, approx_posterior="log_q" in fit.tree["sample_stats"],
+        scale="log", warning=bool((loo.k > good).any()), good_k=good, approx_posterior="log_q" in groups["sample_stats"],
         elpd_i=xr.DataArray(elpd, labels, ("obs",)), pareto_k=xr.DataArray(loo.k, labels, ("obs",)),
     )  # fmt: skip
 

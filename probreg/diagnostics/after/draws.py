@@ -7,7 +7,7 @@ import numpy as np
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.inference_data import coefficient_groups, reported_coefficients
 from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.inference.sampling.importance import smooth_weights
@@ -39,7 +39,7 @@ class ApproximationDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"the Pareto shape needs at least {FEWEST} draws, got {draws.count}"
             )
-        log_p = np.asarray(fit.tree["sample_stats"]["lp"]).ravel()
+        log_p = np.asarray(fit.once(coefficient_groups)["sample_stats"]["lp"]).ravel()
         log_w = log_p - draws.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()

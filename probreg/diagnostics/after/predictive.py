@@ -26,7 +26,7 @@ from probreg.diagnostics.findings import (
 from probreg.diagnostics.simulation.sbc import describe_departure
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
+from probreg.fits.inference_data import coefficient_groups, observation_rows
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
 from probreg.fits.residuals import canonical_order, uniforms
 from probreg.likelihoods import (
@@ -386,7 +386,8 @@ def loo_pit(fit: Fit) -> Array:
     if "log_q" not in stats:
         log_ratio = np.zeros((len(beta), 1))
     else:
-        log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
+        log_p = np.asarray(fit.once(coefficient_groups)["sample_stats"]["lp"])
+        log_w = log_p - np.asarray(stats["log_q"])
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
     rows = observation_rows(model)[0]
     parts = np.array_split(

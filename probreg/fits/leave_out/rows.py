@@ -14,7 +14,7 @@ import scipy
 
 from probreg.data.rows import full_weights, some_rows, times_weights
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
+from probreg.fits.inference_data import coefficient_groups, observation_rows
 from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
 from probreg.fits.leave_out.modes import (
     modes_without_rows,
@@ -253,7 +253,7 @@ def _importance_sampling(fit: Fit) -> LeftOut:
     unreliable = result.k > PARETO_LIMIT
     warnings: tuple[str, ...] = ()
     if unreliable.any():
-        labels = fit.tree["log_likelihood"]["obs"].to_numpy()
+        labels = fit.once(coefficient_groups)["log_likelihood"]["obs"].to_numpy()
         listed = shorten_names(map(str, labels[unreliable]), 5)
         warnings = (
             f"Pareto k is above {PARETO_LIMIT} for {unreliable.sum()} of {len(labels)} observations ({listed}): "
