@@ -264,13 +264,18 @@ def ends_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndarra
         return response_ends(values)
 
 
+def _not_a_number(name: str, words: str) -> DataError:
+    """Return the error of a column of times or dates."""
+    return DataError(
+        f"column {name!r} {words}; turn it into a number first, such as days since a date, or write C({name}) for a category of its "
+        "values"
+    )
+
+
 def _not_a_predictor(name: str, table: DataTable, kind: str) -> DataError:
     column = table.columns[name]
     if kind == "time":
-        return DataError(
-            f"column {name!r} holds times (row {table.rows[0]}: {column[0]}); turn it into a number first, "
-            f"such as days since a date, or write C({name}) for a category of its values"
-        )
+        return _not_a_number(name, f"holds times (row {table.rows[0]}: {column[0]})")
     kinds = sorted({type(value).__name__ for value in column})
     return DataError(
         f"column {name!r} holds values of kind {', '.join(kinds)}; a predictor holds numbers or categories"
@@ -400,10 +405,7 @@ def training_levels(
     if coded or kind_of(column) != "text":
         return levels
     if all(_DATE.match(str(level)) for level in levels):
-        raise DataError(
-            f"column {text!r} is text with dates, such as {levels[0]!r}; turn it into a number first, such as days since a date, "
-            f"or write C({text}) for a category of its values"
-        )
+        raise _not_a_number(text, f"is text with dates, such as {levels[0]!r}")
     refuse_malformed_numbers(
         text,
         levels,
