@@ -41,7 +41,7 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
             if count < 0:
                 out[i, q] = math.nan
                 continue
-            first, second = _neighbours(few[:count], rank)
+            first, second = _adjacent_numbers(few[:count], rank)
             if sign > 0.0:
                 low, high = (first, second)
             else:
@@ -50,8 +50,8 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
 
 
 @inline
-def _neighbours(x: Array, rank: int) -> tuple[float, float]:
-    """Return the numbers of this rank, from 0, and of the next one; x is reordered.
+def _adjacent_numbers(x: Array, rank: int) -> tuple[float, float]:
+    """Return the numbers of this rank, counted from 0, and of the next rank; x is reordered.
 
     Hoare's selection: `np.partition` would take nine seconds to compile.
     """
