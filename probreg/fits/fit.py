@@ -585,11 +585,12 @@ class Fit(FitStatistics, NamesPeers):
         >>> {k: round(v, 3) for k, v in fit(Model.from_formula("y ~ 1 + (1 | g)", data)).hyper.items()}
         {'sd(Intercept | g)': 3.476}
         """
-        return {
-            name: value
-            for name, (value, _) in self.solution.scalars.items()
-            if name.startswith(OF_EFFECTS)
-        }
+        solution = self.solution
+        if solution.draws is None:
+            values = solution.scale_values
+        else:
+            values = {name: value for name, (value, _) in solution.scalars.items()}
+        return {k: v for k, v in values.items() if k.startswith(OF_EFFECTS)}
 
     @check_arguments
     def effects(self, group: Word | None = None, prob: Probability = 0.95) -> DataFrame:

@@ -248,6 +248,19 @@ class Solution:
         return None
 
     @property
+    def scale_values(self) -> dict[str, float]:
+        """Estimates of the parameters at the maximum of the evidence, by their reported
+        names, without standard errors."""
+        if self.scales is None:
+            return {}
+        unknown = self.scales.stated.unknown
+        return {
+            name: v
+            for name, v in self.scales.values.items()
+            if self.effect_scales is not None or name in unknown
+        }
+
+    @property
     def hyper(self) -> dict[str, tuple[float, float]]:
         """Estimates and standard errors of the parameters at the maximum of the
         evidence, by their reported names.
@@ -256,13 +269,7 @@ class Solution:
         """
         if self.scales is None:
             return {}
-        values = self.scales.values
-        unknown = self.scales.stated.unknown
-        reported = {
-            name: v
-            for name, v in values.items()
-            if self.effect_scales is not None or name in unknown
-        }
+        reported = self.scale_values
         if self.replicates is None:
             errors = self.scales.errors
         else:

@@ -69,7 +69,7 @@ def test_path_has_the_bound_over_an_unknown_sigma():
         np.asarray(model.design.X),
         pr.path(model, [0.5, 2.0]).data["log_evidence"].values,
     )
-    sigma = np.exp(np.linspace(-5.0, 5.0, 4001))
+    sigma = np.exp(np.linspace(-5.0, 5.0, 801))
     for value, s in zip(found, (0.5, 2.0)):
         Q = s**2 * Phi @ Phi.T
         plain = [

@@ -25,19 +25,19 @@ def test_replicates_of_scales_spread_as_far_as_the_profile(kind):
         pr.Model.from_formula("reaction ~ days + (days || subject)", SLEEP),
         pr.Evidence(criterion="ML"),
     )
-    fit, plain = pr.fit(model, pr.Bootstrap(ml, kind=kind, reps=60)), pr.fit(model, ml)
-    # 60 replicates tell a standard error within some 9 %, resampling 18 groups within sqrt(17/18)
+    fit, plain = pr.fit(model, pr.Bootstrap(ml, kind=kind, reps=40)), pr.fit(model, ml)
+    # 40 replicates tell a standard error within some 11 %, resampling 18 groups within sqrt(17/18)
     assert (
-        0.7
+        0.64
         < fit.std_error.sel(coef="days").item()
         / plain.std_error.sel(coef="days").item()
-        < 1.3
+        < 1.36
     )
     # the noise of groups differs, which pairs see in sigma
     for name in (*NAMES[:2], *NAMES[3:][: kind == "parametric"]):
         lower, upper = plain.aux_interval(name)
         draws = fit.solution.replicates[name]
-        assert 0.7 < 2 * 1.96 * draws.std(ddof=1) / (upper - lower) < 1.3
+        assert 0.64 < 2 * 1.96 * draws.std(ddof=1) / (upper - lower) < 1.36
         assert draws.min() < plain.solution.effect_scales.values[name] < draws.max()
 
 

@@ -86,6 +86,6 @@ def test_an_improper_standard_deviation_is_named_by_its_term():
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [TOGETHER], ids=["together"])
 def test_integrate_is_calibrated(model):
-    found = pr.sbc(model, "integrate", 30, seed=2)
+    found = pr.sbc(model, "integrate", 20, seed=2)
     assert found.uniform, found
     assert sum(found.failures.values()) == 0

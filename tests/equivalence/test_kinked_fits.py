@@ -288,7 +288,8 @@ def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> Non
         warnings.simplefilter("ignore")
         fit = pr.fit(
             pr.Model.from_arrays(x, y, likelihood=likelihood),
-            pr.Importance(max_k=np.inf),
+            # so few that their densities are not compiled
+            pr.Importance(draws=1500, max_k=np.inf),
             seed=0,
         )
     told = [
@@ -306,7 +307,7 @@ def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "likelihood",
-    [Quantile(0.8), EpsilonInsensitive(0.5), PowerNoise(1.5)],
+    [Quantile(0.8), PowerNoise(1.5)],
 )
 def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> None:
     x, y = rows(100)
@@ -324,7 +325,7 @@ def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> N
 def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
     rng, likelihood, n = np.random.default_rng(0), EpsilonInsensitive(0.3), 400
     found = []
-    for _ in range(200):
+    for _ in range(100):
         y = likelihood.sample(rng, np.zeros((n, 1)), scale=0.7)
         found.append(
             pr.fit(
@@ -333,8 +334,8 @@ def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
                 )
             ).coef.values[0]
         )
-    # c (eps + c) = 0.7 for large n; the variance of 200 has a standard error of 10 percent
-    assert n * np.var(found) == pytest.approx(0.7, rel=0.25)
+    # c (eps + c) = 0.7 for large n; the variance of 100 has a standard error of 14 percent
+    assert n * np.var(found) == pytest.approx(0.7, rel=0.35)
 
 
 def test_a_linear_kernel_is_the_columns_themselves() -> None:
@@ -523,8 +524,8 @@ def test_quantiles_near_the_ends_have_no_sandwich(n, tau) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "tau"), [(200, 0.95), (20, 0.5)])
 def test_intervals_of_quantiles_cover(n, tau) -> None:
-    """150 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
-    hits, reps = np.zeros(2), 150
+    """80 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
+    hits, reps = np.zeros(2), 80
     for seed in range(reps):
         rng = np.random.default_rng([23, seed])
         x = rng.normal(size=n)

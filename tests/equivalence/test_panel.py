@@ -246,12 +246,12 @@ def test_what_gaussian_intervals_reach():
     HC3 reaches 0.95 to within its bias of some hundredths; the flat posterior is t."""
     n = 30
     found = coverage(
-        gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=100, seed=3
+        gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=60, seed=3
     )
     judged(found, "t", 0.95)
     judged(found, "eti", 0.95)
     judged(found, "wald", float(2 * stats.t.cdf(stats.norm.ppf(0.975), n - 3) - 1))
-    assert abs(found.table.loc[("x1", "HC3"), "covered"] - 0.95) < 0.02 + 4 * 0.022
+    assert abs(found.table.loc[("x1", "HC3"), "covered"] - 0.95) < 0.02 + 4 * 0.028
     few = coverage(gaussian(n), TRUE, kinds=["profile", "score"], reps=12, seed=4)
     assert (few.off.abs() < 4).all()
 
@@ -270,17 +270,15 @@ def test_robust_intervals_hold_where_the_variance_is_not_constant():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "reps"), [(30, 30), (300, 20)])
-def test_what_intervals_of_odds_reach(n, reps):
+def test_what_intervals_of_odds_reach():
     """At 300 rows all hold what they claim. At 30 (500 data sets, once) Wald holds 0.97 to 0.98, more than it claims, as data
     sets come near separation (Hauck & Donner 1977), the profile 0.91 to 0.94, the score 0.93 to 0.95."""
     found = coverage(
-        binary(n),
+        binary(300),
         [0.3, 1.2, -0.8],
         kinds=["wald", "profile", "score"],
-        reps=reps,
+        reps=20,
         seed=5,
     )
-    error = np.sqrt(0.95 * 0.05 / reps)
-    slack = 0.045 if n == 30 else 0.01
-    assert (np.abs(found.table["covered"] - 0.95) < slack + 4 * error).all()
+    error = np.sqrt(0.95 * 0.05 / 20)
+    assert (np.abs(found.table["covered"] - 0.95) < 0.01 + 4 * error).all()

@@ -153,13 +153,13 @@ def streams(n, runs):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:lms")
 def test_the_plug_in_covariance_is_that_of_the_one_pass_average_over_repeated_streams():
-    runs = 150
+    runs = 100
     fits = [pr.fit(m, LMS(epochs=1, rate=0.5), seed=s) for s, m in streams(2000, runs)]
     found = np.array([f.solution.beta[:, 0] for f in fits])
     plug_in = np.mean([f.covariance("HC0").values for f in fits], axis=0)
-    # a variance of 150 draws has an error of 12 %, three of which are 35 %; the start, forgotten, adds some 1 / (step n) = 3 %
+    # a variance of 100 draws has an error of 14 %, three of which are 42 %; the start, forgotten, adds some 1 / (step n) = 3 %
     np.testing.assert_allclose(
-        np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.38
+        np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.45
     )
     assert (
         np.abs(found.mean(0) - [0.1, 0.2]).max()
@@ -232,9 +232,9 @@ def test_errors_of_other_likelihoods_are_those_of_newton(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("method", "n"), [(LMS(epochs=32), 12), (SGD(epochs=32), 50)])
 def test_intervals_of_a_gaussian_cover(method, n):
-    """Of 30 samples 95 % +- 12 % cover (three standard errors)."""
+    """Of 20 samples 95 % +- 14.6 % cover (three standard errors)."""
     hits = 0
-    for seed in range(30):
+    for seed in range(20):
         rng = np.random.default_rng([17, n, seed])
         x = rng.normal(size=n)
         fit = pr.fit(
@@ -244,7 +244,7 @@ def test_intervals_of_a_gaussian_cover(method, n):
         )
         ends = fit.interval(0.95)
         hits += float(ends["lower"][1]) < 2.0 < float(ends["upper"][1])
-    assert hits / 30 == pytest.approx(0.95, abs=0.12)
+    assert hits / 20 == pytest.approx(0.95, abs=0.146)
 
 
 @pytest.mark.slow

@@ -157,7 +157,7 @@ GROUPED = {
 }
 
 
-@pytest.mark.parametrize("edits", [50, pytest.param(800, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [50, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + C(g)", "y ~ x + (1 | g)"])
 def test_every_edit_of_a_file_of_moments_is_refused(tmp_path, formula, edits):
     path = pr.Model.from_formula(formula, GROUPED).moments.save(tmp_path / "a.json")

@@ -457,21 +457,3 @@ def test_nuts_is_the_conjugate_posterior():
     )  # 4000 draws, at least 2000 effective: five errors are 0.11
     assert nuts.aux["sigma"] == pytest.approx(exact.aux["sigma"], rel=0.02)
     assert nuts.solution.status.good, nuts.described["status"]
-
-
-@pytest.mark.slow
-def test_nuts_on_sufficient_statistics_is_nuts_on_rows():
-    """Moments and whitened coordinates against the plain model of `to_pymc`, under a prior without a conjugate form."""
-    X, y = data()
-    X = (X - X.mean(0)) / X.std(
-        0
-    )  # the plain model samples raw coefficients: spare it their correlation
-    model = pr.Model.from_arrays(
-        X, y, prior=pr.Laplace(0.3), aux={"sigma": pr.HalfNormal(2.0)}
-    )
-    ours, theirs = (
-        pr.fit(model, "nuts", seed=3),
-        pr.fit(model, pr.PyMC(draws=500, tune=500), seed=4).solution.draws,
-    )
-    agrees(ours, theirs["beta"].reshape(-1, 4), ours.std_error.values, 0.1)
-    assert float(theirs["sigma"].mean()) == pytest.approx(ours.aux["sigma"], rel=0.02)

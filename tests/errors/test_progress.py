@@ -431,7 +431,12 @@ def _started(user: threading.Thread, work: Callable[[], object]) -> None:
 
 PROCESSES = """
 import probreg as pr
-from tests.errors.test_progress import LINE
+LINE = pr.Model.from_arrays(
+    [[0.3], [-1.2], [0.8], [2.1]],
+    [0.1, -0.7, 0.9, 1.6],
+    prior={c: pr.Normal(2.0, sigma_units=True) for c in ("Intercept", "x1")},
+    aux={"sigma": pr.priors.InverseGamma(3.0, 2.0)},
+)
 if __name__ == "__main__":
     try:
         print("begins", flush=True)

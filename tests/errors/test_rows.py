@@ -387,9 +387,13 @@ def test_an_interrupt_leaves_nothing_behind(
 ) -> None:
     data = pd.DataFrame(numbers(400_000) | {"hit": np.arange(400_000) % 2})
     path = tmp_path / f"a.{kind}"
-    {"parquet": data.to_parquet, "csv": data.to_csv, "feather": data.to_feather}[kind](
-        path
-    )
+    table = pa.Table.from_pandas(data)
+    write = {
+        "parquet": pa.parquet.write_table,
+        "csv": pa.csv.write_csv,
+        "feather": pa.feather.write_feather,
+    }
+    write[kind](table, path)
     model = pr.Model.from_files("hit ~ x", path, likelihood="bernoulli")
     seen = []
 

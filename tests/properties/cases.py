@@ -318,12 +318,18 @@ def accepted(
         return _accepted.__wrapped__(likelihood, prior, tuple((aux or {}).items()))
 
 
+_flat_model = cache(model_for)  # of a likelihood: its rows are read and drawn once
+
+
 @cache
 def _accepted(
     likelihood: Likelihood, prior: Any, aux: tuple[tuple[str, Any], ...]
 ) -> pr.Model | None:
+    rows = _flat_model(likelihood)
+    prior = Flat() if prior is None else prior
     try:
-        return model_for(likelihood, prior, aux=dict(aux))
+        # the last step of Model.from_arrays
+        return pr.Model._from_design(rows.design, rows.likelihood, prior, dict(aux))
     except pr.Incompatible:
         return None
 

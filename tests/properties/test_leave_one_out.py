@@ -9,10 +9,9 @@ from scipy.special import logsumexp
 import probreg as pr
 from probreg.fits.leave_one_out import leave_rows_out
 
-az = pytest.importorskip("arviz")
-
 
 def theirs(fit: pr.Fit):
+    az = pytest.importorskip("arviz")  # which takes a second
     stats = fit.tree["sample_stats"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

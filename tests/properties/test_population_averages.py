@@ -310,7 +310,7 @@ def test_posterior_draws_add_the_sampling_of_rows():
 @pytest.mark.slow
 def test_intervals_cover_the_average_of_the_population():
     """Shares of 95 % intervals, within three of their standard errors."""
-    rng, runs = np.random.default_rng(7), 350
+    rng, runs = np.random.default_rng(7), 150
     big = rng.normal(size=400_000)
 
     def logistic(x, t):

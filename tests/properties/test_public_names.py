@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import importlib
 import pathlib
 import pkgutil
@@ -12,10 +13,6 @@ import pytest
 import probreg as pr
 
 ROOT = pathlib.Path(pr.__file__).parent
-PARSED = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
-    for path in sorted(ROOT.rglob("*.py"))
-}
 # A likelihood and a prior of one distribution share its name.
 SHARED_CLASSES = {
     "StudentT": {"likelihoods/student.py", "priors/student.py"},
@@ -30,9 +27,17 @@ SHARED_FUNCTIONS = {
 }
 
 
+@functools.cache
+def parsed() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
+        for path in sorted(ROOT.rglob("*.py"))
+    }
+
+
 def places(kind: type[ast.AST]) -> dict[str, set[str]]:
     out = collections.defaultdict(set)
-    for path, tree in PARSED.items():
+    for path, tree in parsed().items():
         nodes = ast.walk(tree) if kind is ast.ClassDef else tree.body
         for node in nodes:
             if isinstance(node, kind) and not node.name.startswith("_"):

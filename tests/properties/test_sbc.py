@@ -224,7 +224,7 @@ def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
 
 @pytest.mark.slow
 def test_laplace_on_few_rows_deviates_and_on_many_does_not():
-    few = sbc(classes("bernoulli", 6), "laplace", 300, seed=0)
+    few = sbc(classes("bernoulli", 6), "laplace", 150, seed=0)
     assert not few.uniform
     assert (
         few.table.loc["log_likelihood", "mean_rank"] > 0.5
@@ -243,7 +243,7 @@ def test_laplace_on_few_rows_deviates_and_on_many_does_not():
 
 @pytest.mark.slow
 def test_laplace_of_a_softmax_deviates_on_few_rows():
-    found = sbc(classes("categorical", 15), "laplace", 300, seed=0)
+    found = sbc(classes("categorical", 6), "laplace", 150, seed=0)
     assert list(found.ranks["quantity"].values) == [
         "Intercept: 1",
         "Intercept: 2",

@@ -279,7 +279,7 @@ def test_bands_cover_a_function_over_data_sets() -> None:
     rng, x = np.random.default_rng(4), np.linspace(0.0, 10.0, 150)
     truth = np.sin(x) - np.sin(x).mean()
     across, whole = [], []
-    for _ in range(60):
+    for _ in range(40):
         band = pr.fit(
             pr.Model.from_formula(
                 "y ~ s(x)", {"x": x, "y": truth + 0.4 * rng.normal(size=150)}
@@ -296,9 +296,9 @@ def test_bands_cover_a_function_over_data_sets() -> None:
                 ).all()
             )
         )
-    # three Monte Carlo errors, of the share of a band and of 60 bands
-    assert abs(np.mean(across) - 0.95) < 3.0 * np.std(across) / np.sqrt(60)
-    assert np.mean(whole) > 0.95 - 3.0 * np.sqrt(0.95 * 0.05 / 60)
+    # three Monte Carlo errors, of the share of a band and of 40 bands
+    assert abs(np.mean(across) - 0.95) < 3.0 * np.std(across) / np.sqrt(40)
+    assert np.mean(whole) > 0.95 - 3.0 * np.sqrt(0.95 * 0.05 / 40)
 
 
 @pytest.mark.parametrize(
@@ -460,9 +460,9 @@ def test_a_basis_that_is_used_up_is_a_note() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
 def test_the_test_of_a_straight_line_has_its_size(likelihood: str) -> None:
-    """0.05, as 40 samples tell it: a number that is met but once in a hundred times."""
+    """0.05, as 24 samples tell it: a number that is met but once in a hundred times."""
     rng, n, p = np.random.default_rng(5), 60, []
-    for _ in range(40):
+    for _ in range(24):
         x = rng.uniform(0.0, 1.0, n)
         eta = 2.0 * x - 1.0
         y = {
