@@ -260,10 +260,12 @@ def values(
                 (g, m, stop - start)
             )
             for s in range(g):
+                # `eta[s] += ...` also assigns a slice, which takes Numba seconds to compile
+                predictors = eta[s]
                 if offset.shape[0]:
-                    eta[s] += offset[:, start:stop]
+                    predictors += offset[:, start:stop]
                 values_of_tile(
-                    y[start:stop], eta[s], t[a + s], out[a + s, start:stop], slope
+                    y[start:stop], predictors, t[a + s], out[a + s, start:stop], slope
                 )
 
 

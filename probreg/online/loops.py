@@ -163,9 +163,11 @@ def rls_rounds(
         if not abs(e * e + q) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], squares[i] = f, e * e, e, q
-        total[:] += w
+        total += w
         # F'F <- f F'F + (x, y)(x, y)', f the forgetting.
-        row[:p], row[p] = X[i], y[i]
+        for j in range(p):
+            row[j] = X[i, j]
+        row[p] = y[i]
         if forgetting < 1.0:
             F *= root
         rotate(F, row)

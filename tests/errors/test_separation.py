@@ -528,7 +528,6 @@ BEND, STEP = abs(POINTS) > 0.5, POINTS > 0.1
     [
         ("s(x)", BEND, INTERLEAVED, NO_SCALE, "s(x)"),
         ("s(x)", BEND, BLOCKS, NO_SCALE, "s(x)"),
-        pytest.param("gp(x)", BEND, BLOCKS, NO_SCALE, "gp(x)", marks=pytest.mark.slow),
         ("x", INTERLEAVED % 2, INTERLEAVED, NO_SCALE, "g"),
         ("s(x)", STEP, INTERLEAVED, NO_SLOPE, "s(x)"),
         ("x", STEP, INTERLEAVED, NO_SLOPE, "x"),

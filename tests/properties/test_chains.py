@@ -236,7 +236,7 @@ def exact_quantiles(model: pr.Model, probs: Any) -> Any:
     return np.stack(out, -1)
 
 
-# PyMC compiles each density anew: one with weights and an offset, and fewer draws
+# PyMC compiles each density anew: a posterior by it is in test_posteriordb.py
 OF_POSTERIORS = [
     (cls(), kind)
     for name, cls in METHODS.items()
@@ -245,14 +245,7 @@ OF_POSTERIORS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("method", "kind"),
-    [
-        *OF_POSTERIORS,
-        pytest.param(pr.PyMC(draws=400, tune=400), "poisson", marks=pytest.mark.slow),
-    ],
-    ids=named,
-)
+@pytest.mark.parametrize(("method", "kind"), OF_POSTERIORS, ids=named)
 def test_draws_are_from_the_posterior(method: Method, kind: str) -> None:
     """The share of the draws below a quantile of the posterior is its probability, within five standard errors of as many
     independent draws as the chains are worth."""

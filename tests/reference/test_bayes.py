@@ -107,11 +107,9 @@ def test_wells_by_nuts(certified: Any) -> None:
 def test_leave_one_out_of_wells(certified: Any) -> None:
     """The expected log density of a left-out household. 2000 draws leave an error near 0.07, which 0.25 is three times of;
     the printed standard error is over rows and has one decimal."""
-    import arviz as az
-
     case = certified("bayes_printed_fits/rstanarm_wells")["fits"]["fit2"]
     _, _, m = wells(case["terms"])
-    loo = az.loo(pr.fit(m, pr.NUTS(draws=500), seed=1).tree)
+    loo = pr.fit(m, pr.NUTS(draws=500), seed=1).loo()
     assert loo.elpd == pytest.approx(case["exact"]["elpd_loo"], abs=0.25)
     assert loo.se == pytest.approx(case["printed_elpd_loo"][1], abs=0.06)
 
