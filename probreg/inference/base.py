@@ -460,13 +460,13 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
     else:
         kinds_taken = (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
-        wrong = {
-            f"{b.prior.name} of unknown scale"
-            if isinstance(b.prior, HierarchicalPrior)
-            else b.prior.name
-            for b in model.joint.blocks
-            if not isinstance(b.prior, (Flat, *kinds_taken))
-        }
+        wrong = set()
+        for b in model.joint.blocks:
+            name = b.prior.name
+            if isinstance(b.prior, HierarchicalPrior):
+                name += " of unknown scale"
+            if not isinstance(b.prior, (Flat, *kinds_taken)):
+                wrong.add(name)
         able = [
             p.name
             for p in PRIORS.values()
@@ -663,9 +663,9 @@ def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
     if model.joint.contrast is not None:
         return model.joint.scores(beta)[..., model.design.ungrouped, :]
-    return outcomes_of(
-        model, beta[..., model.design.ungrouped, :] if has_effects(model) else beta
-    )
+    if has_effects(model):
+        beta = beta[..., model.design.ungrouped, :]
+    return outcomes_of(model, beta)
 
 
 def outcomes_of(model: Model, beta: Array) -> Array:

@@ -116,10 +116,11 @@ class ParameterCovariance(ABC):
     def over_further(self, slopes: Array, names: Sequence[str]) -> Array:
         """Slopes (..., f) over the further parameters, from slopes (..., a) over the parameters `names`; parameters that the covariance
         lacks are taken as known."""
-        by_name = dict(zip(names, np.moveaxis(slopes, -1, 0)))
-        known = np.zeros(slopes.shape[:-1])
-        columns = [by_name.get(name, known) for name in self.further]
-        return np.stack(columns, -1) if columns else slopes[..., :0]
+        over = np.zeros((*slopes.shape[:-1], len(self.further)))
+        for k, name in enumerate(self.further):
+            if name in names:
+                over[..., k] = slopes[..., names.index(name)]
+        return over
 
     def block(self, entries: Array) -> Array:
         """(q, q), the covariance of some parameters."""
@@ -144,11 +145,8 @@ class ParameterCovariance(ABC):
         """The covariance plus spread spread', spread (k, r) over raw coefficients and further parameters, or (p m, r)."""
         k = self.coefficients
         in_frame = _from_raw(self.frame, spread[:k])
-        further = (
-            spread[k:]
-            if len(spread) > k
-            else np.zeros((self.size - k, spread.shape[1]))
-        )
+        further = np.zeros((self.size - k, spread.shape[1]))
+        further[: len(spread) - k] = spread[k:]
         return self._with_columns(np.vstack([in_frame, further]))
 
     def unbounded_at(self, entries: Array) -> Self:
@@ -584,7 +582,7 @@ class FactoredCovariance(ParameterCovariance):
         g = G[:, :k] * self.spread
         a = g @ self.axes
         # |g - a Q'|^2 + |a S^(1/2)|^2 avoids the cancellation of |g|^2 - |a|^2
-        inner_gradients = np.hstack([a, G[:, k:]]) if self.further else a
+        inner_gradients = np.hstack([a, G[:, k:]])
         return np.hstack(
             [g - a @ self.axes.T, inner_gradients @ root_of_square(self.inner)]
         )
@@ -825,9 +823,9 @@ def root_of_factor(R: Array, frame: Frame) -> Array:
     """(R T)^-1 (p, p): the root in the frame of (R'R)^-1, R the triangular factor of raw columns, in the precision of R."""
     F = R @ frame.T.astype(R.dtype)
     # T is triangular where the intercept is the first column
-    return np.asarray(
-        inverse_upper(factor_of(F) if frame.intercept else F), dtype=float
-    )
+    if frame.intercept:
+        F = factor_of(F)
+    return np.asarray(inverse_upper(F), dtype=float)
 
 
 def _null_space(B: Array) -> Array:

@@ -115,9 +115,11 @@ class Posterior(Method):
         for method in methods:
             try:
                 solution = _attempt(method, model, rng)
-            except (ProbregError, np.linalg.LinAlgError) as error:
-                is_named = isinstance(error, ProbregError)
-                reasons.append(str(error) if is_named else f"{method.name}: {error}")
+            except ProbregError as error:
+                reasons.append(str(error))
+                continue
+            except np.linalg.LinAlgError as error:
+                reasons.append(f"{method.name}: {error}")
                 continue
             good, verdict = self._verdict(method, model, solution)
             reasons.append(verdict)

@@ -397,7 +397,9 @@ class FoundScales:
             }
             start += len(names)
             values |= {names[name]: 0.0 for name in vanished}
-            for i, j in prior.pairs if prior.hyper_labels else ():
+            if not prior.hyper_labels:
+                continue
+            for i, j in prior.pairs:
                 name = prior.cor_name(i, j)
                 if (
                     name in names

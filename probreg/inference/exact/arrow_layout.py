@@ -77,7 +77,9 @@ class ArrowLayout:
         self.model, self.groups, self.known = model, groups, known
         self.by_group = by_group
         p, m = model.shape
-        terms = [_repeating_term(model, g) if by_group else None for g in groups.groups]
+        terms = list[GroupedTerm | None]()
+        if by_group:
+            terms = [_repeating_term(model, g) for g in groups.groups]
         # the terms with a root that repeats by group, by the number of the group
         self.terms = {i: term for i, term in enumerate(terms) if term is not None}
         leading = self._leading_terms()
@@ -85,7 +87,7 @@ class ArrowLayout:
         sizes = [len(g.columns) for g in groups.groups]
         order = [i for i in self.terms if i not in leading]
         order.sort(key=sizes.__getitem__, reverse=True)
-        order += [i for i, term in enumerate(terms) if term is None]
+        order += [i for i in range(len(sizes)) if i not in self.terms]
         self.blocks = list[LatentBlock]()
         # the blocks of several linear predictors share the place of their columns
         first = dict[tuple[int, ...], LatentBlock]()
@@ -97,14 +99,16 @@ class ArrowLayout:
             repeats, size = len(g.columns), 1
             if i in self.terms:
                 repeats, size = self.terms[i].shape
-            count = m * (size if leads else repeats * size)
+            count = m * size
+            if leads:
+                G = repeats
+            else:
+                count *= repeats
             start = ends[leads]
             if g.columns in first:
                 start = first[g.columns].start
             else:
                 ends[leads] += count
-            if leads:
-                G = repeats
             place = slice(start, start + count)
             if g.predictor is not None:
                 place = slice(start + g.predictor, start + count, m)
@@ -390,10 +394,11 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
             F = np.vstack([F * (owner == k) for k in np.unique(owner)])
     else:
         by_group = design.moments_by_group
-        of_head = by_group is not None and all(j in design.ungrouped for j in flat)
-        F = np.asarray(
-            (by_group.head if by_group and of_head else design.moments).R, dtype=float
-        )[:, flat]
+        if by_group is not None and all(j in design.ungrouped for j in flat):
+            moments = by_group.head
+        else:
+            moments = design.moments
+        F = np.asarray(moments.R, dtype=float)[:, flat]
     rows = design.n or design.count
     if rows < len(flat):
         reason = f"{len(flat)} columns and {rows} rows"

@@ -206,11 +206,12 @@ def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     """Mean and sd of sigma if sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd
     a > 1."""
     # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
+    mean = sd = np.inf
     if a > 0.5:
         mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a)))
-    else:
-        mean = np.inf
-    return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
+    if a > 1:
+        sd = float(np.sqrt(b / (a - 1) - mean**2))
+    return mean, sd
 
 
 def _no_sigma(n: float, p: int, *, exact: bool) -> str:

@@ -425,15 +425,15 @@ class EvidenceProblem:
 
     def _require_maximum(self, top: EvidenceMaximum, max_steps: int) -> None:
         """Raise an error if the noise goes to zero, or the search did not converge."""
-        smallest_sure = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
-        smallest_ended = 1e-9  # relative to the spread of y
+        smallest = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
+        if top.ended:
+            smallest = 1e-9
         name = self.model.likelihood.noise_scale
         if name in self.outer and (top.ended or top.steps < max_steps):
             # Near sigma = 0 f increases without bound, or is flat:
             # -d^2 f / d (log sigma)^2 is negligible compared with 2 n. Rounding ends
             # the search on its way down.
             k = len(self.groups.priors) + self.outer.index(name)
-            smallest = smallest_ended if top.ended else smallest_sure
             noiseless = (
                 top.theta[k] < np.log(smallest * self.surface.response_scale)
                 or -top.at.hessian[k, k] < 1e-6 * self.model.design.total
@@ -540,7 +540,6 @@ class EvidenceProblem:
         `chosen`, by default theta."""
         d = len(self.groups.priors)
         hyper = np.exp(theta[:d])
-        anchors = None if chosen is None else np.exp(chosen[:d])
         outer_values = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         model = replace(
@@ -556,8 +555,8 @@ class EvidenceProblem:
             ):  # otherwise each predictor has its own scales of sines
                 values = dict(zip(g.hyper, hyper[place].tolist()))
                 held_at = None
-                if anchors is not None:
-                    held_at = dict(zip(g.hyper, anchors[place].tolist()))
+                if chosen is not None:
+                    held_at = dict(zip(g.hyper, np.exp(chosen[place]).tolist()))
                 plain = Normal(g.prior.size_at(values))
                 model = with_kernel(model, self.model.design, g, values, plain, held_at)
         return model

@@ -547,21 +547,23 @@ def log_scale_hessian(
     is the inverse that enters log |H|, S itself under REML; both are matrices, or their
     diagonals. Without `relative` the noise is no coordinate.
     """
+    d = J.shape[1]
+    if relative is not None:
+        J = np.column_stack([J, relative])
     if S.ndim == 1:
         diagonal = before
         Sm = S * m
         ss = 2.0 * np.square(before) + 4.0 * m * m * S - 2.0 * (diagonal + m * m)
         squares = np.square(before)
+        product = ss[:, None] * J
     else:
         diagonal = np.diagonal(before)
         Sm = S @ m
         squares = np.square(before)
         ss = 2.0 * squares + 4.0 * m[:, None] * S * m - 2.0 * np.diag(diagonal + m * m)
         squares = squares.sum(1)
-    d = J.shape[1]
-    if relative is not None:
-        J = np.column_stack([J, relative])
-    hessian = J.T @ (ss @ J if ss.ndim == 2 else ss[:, None] * J)
+        product = ss @ J
+    hessian = J.T @ product
     hessian[:d, :d] += np.einsum("i,ijk->jk", diagonal - 1.0 + m * m, curvature)
     if relative is not None:
         # over s_i and log noise = -2 log sigma it is sum_j G_ij - S_ii + 2 m_i (S m)_i with G the squared entries

@@ -60,7 +60,10 @@ class GaussianSurface(EvidenceSurface):
         super().__init__(model, groups, criterion)
         self.layout = ArrowLayout(model, groups, by_group=by_group)
         # by group the Hessian is the average information, so steps do not square the error
-        self.tol, self.secant = (1e-7, True) if by_group else (1e-9, False)
+        self.secant = by_group
+        self.tol = 1e-9
+        if by_group:
+            self.tol = 1e-7
         # n: the weight of the rows minus the number of integrated flat columns
         flat = len(self.layout.flat) * (criterion == "REML")
         self._residual_weight = model.design.total - flat
@@ -132,7 +135,9 @@ class GaussianSurface(EvidenceSurface):
         sparse = self.sums.has_sparse_border
         same_noise = 0.05  # difference of two logs of noise scales
         # ratios of noise to prior, relative to equal weights of data and prior
-        ratios = np.logspace(-10, 6, 17)[:: 2 if sparse else 1]
+        ratios = np.logspace(-10, 6, 17)
+        if sparse:
+            ratios = ratios[::2]
         points = [
             point
             for other_hyper in self.groups.starts()

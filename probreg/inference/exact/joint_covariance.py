@@ -110,10 +110,9 @@ def _gradient_slopes(
         if g.predictor is not None:
             entries = entries[g.predictor :: m]
         inside = beta.ravel()[entries].reshape(-1, g.width(m))
-        relative = bool(g.base.sigma_units)
-        pull, slopes = _prior_pull(g, theta[hyper], inside, sigma if relative else 1.0)
+        pull, slopes = _prior_pull(g, theta[hyper], inside, g.base.unit(sigma))
         slopes_of_gradient[entries, hyper] = slopes.reshape(len(entries), -1)
-        if problem.exact and problem.outer and not relative:
+        if problem.exact and problem.outer and not g.base.sigma_units:
             # at the mode the gradient of the rows equals the gradient of all priors,
             # and in units of sigma both scale together
             slopes_of_gradient[entries, d] = -2.0 * pull.ravel()
@@ -167,13 +166,11 @@ def _columns_in_fit(stated: Model, model: Model, g: LatentGroup) -> list[int]:
     have other columns."""
     term = stated.design.process_of(g.columns)
     place = {c: j for j, c in enumerate(model.design.columns)}
-    names = [stated.design.columns[j] for j in g.columns]
-    return [
-        place[c]
-        for c in (
-            names if term is None else model.design.recipe.processes[term.key].columns
-        )
-    ]
+    if term is None:
+        names = [stated.design.columns[j] for j in g.columns]
+    else:
+        names = [*model.design.recipe.processes[term.key].columns]
+    return [place[c] for c in names]
 
 
 def _process_derivatives(

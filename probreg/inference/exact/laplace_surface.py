@@ -208,7 +208,8 @@ class LaplaceSurface(EvidenceSurface):
             return evaluate(x, False).gradient
 
         def refine(x: Array, mode: LaplaceMode, decrement: float) -> Array:
-            if decrement >= near * np.sqrt(self.model.design.total):
+            is_far = decrement >= near * np.sqrt(self.model.design.total)
+            if is_far or self.layout.by_group or not self.many_rows:
                 return x
             T = self._curvature(mode)[0].T
             return bfgs_passes(slope, x, mode.gradient, T @ T.T, tol)
@@ -221,7 +222,7 @@ class LaplaceSurface(EvidenceSurface):
             evaluate(x),
             tol=tol,
             max_steps=100,
-            refine=refine if self.many_rows and not self.layout.by_group else None,
+            refine=refine,
         )
         H, exact = self._curvature(top.point)
         if top.status is not Status.CONVERGED or not exact:

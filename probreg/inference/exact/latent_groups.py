@@ -149,8 +149,9 @@ class LatentGroups:
         self.group_of = np.repeat(numbers, [len(g.hyper) for g in self.groups])
         self.sizes = np.array(sizes)
         self.scaling = np.array(scaling, dtype=bool)
-        first = self.groups[0].prior if self.groups else None
-        self.scalar = len(self.groups) == 1 and (first is None or first.scalar)
+        self.scalar = len(self.groups) == 1 and all(
+            g.prior is None or g.prior.scalar for g in self.groups
+        )
 
     def starts(self) -> list[Array]:
         """Return starts of a search as logs (d,), with scales at 1: every combination

@@ -58,6 +58,8 @@ def solution_at_nodes(
     in each of `chains` chains."""
     total = draws * chains
     names = problem.names
+    over = [*names]
+    sigma_text = "sigma is drawn with beta"
     draw_function = _draw_exactly if problem.exact else _draw_approximately
     result = draw_function(model, problem, nodes, total, rng)
     beta, aux = _split(model, result.points)
@@ -65,6 +67,8 @@ def solution_at_nodes(
     if problem.noise:  # from the nodes, which are more accurate than draws
         sigma_at_nodes = np.exp(nodes.all_theta[:, -1])
         moments[model.noise_scale] = weighted_moments(sigma_at_nodes, nodes.weight)
+        over += model.unknown
+        sigma_text = "sigma is integrated with the scales"
     index = np.arange(len(beta))
     if not (problem.exact or result.detail):
         index = rng.permutation(resample_systematically(result.weight, total, rng))
@@ -92,8 +96,7 @@ def solution_at_nodes(
                 np.std(evidence, ddof=1) / np.sqrt(len(evidence))
             )
     k = model.shape[0] * model.shape[1]
-    over = ", ".join([*names, *(model.unknown if problem.noise else ())])
-    text = f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {over} are worth {nodes.ess:,.0f} equal ones"
+    text = f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {', '.join(over)} are worth {nodes.ess:,.0f} equal ones"
     return Solution(
         beta=result.mean[:k].reshape(model.shape),
         scale=result.covariance,
@@ -108,15 +111,7 @@ def solution_at_nodes(
         detail=result.detail,
         stats=stats,
         notes=(
-            *sigma_note(
-                model,
-                routine_note(
-                    Topic.SIGMA,
-                    "sigma is integrated with the scales"
-                    if problem.noise
-                    else "sigma is drawn with beta",
-                ),
-            ),
+            *sigma_note(model, routine_note(Topic.SIGMA, sigma_text)),
             routine_note(Topic.SCALES, text),
             *result.notes,
         ),

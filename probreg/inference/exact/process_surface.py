@@ -290,7 +290,8 @@ class ProcessSurface(EvidenceSurface):
                 )
             V += V_of_group
             slopes_of_V += slopes_of_group
-            relative += V_of_group if g.base.sigma_units else 0.0
+            if g.base.sigma_units:
+                relative += V_of_group
         noise = sigma**2 / self._precision
         V[np.diag_indices(n)] += noise
         if self.model.unknown and slopes:
@@ -318,9 +319,8 @@ class ProcessSurface(EvidenceSurface):
         restricted = self.criterion == "REML"
         # log |F'V^-1 F| = 2 log |R|
         log_det = 2.0 * float(np.log(np.diagonal(L)).sum())
-        log_det += (
-            2.0 * float(np.log(np.abs(np.diagonal(R))).sum()) if restricted else 0.0
-        )
+        if restricted:
+            log_det += 2.0 * float(np.log(np.abs(np.diagonal(R))).sum())
         count = len(y) - F.shape[1] * restricted
         value = -0.5 * (count * LOG_2PI + log_det + float(r @ r))
         # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)
@@ -476,9 +476,9 @@ class ProcessSurface(EvidenceSurface):
                 )
                 tau = float(np.log(size * np.sqrt(share / typical)))
                 theta = self.groups.at_scales(other_hyper, tau, 0.0)
-                points.append(
-                    np.append(theta, np.log(sigma)) if self.model.unknown else theta
-                )
+                if self.model.unknown:
+                    theta = np.append(theta, np.log(sigma))
+                points.append(theta)
         values = self.values(np.array(points))
         order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[
             :n_starts

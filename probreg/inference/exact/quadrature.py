@@ -127,7 +127,9 @@ class Quadrature(Method):
             np.linalg.cholesky(inner).T
         )  # rows r with sum of r r' the covariance
         m_sigma = float(weight @ sigma)
-        proper = model.joint.informative.all() and model.noise_prior.proper
+        stats = {"n": moments.weight, "rss": moments.rss}
+        if model.joint.informative.all() and model.noise_prior.proper:
+            stats["log_evidence"] = log_evidence
         unit = density.to_beta(np.eye(moments.p))
         marginals = {
             "weight": weight,
@@ -149,8 +151,7 @@ class Quadrature(Method):
                 },
                 marginals=marginals,
             ),
-            stats={"n": moments.weight, "rss": moments.rss}
-            | ({"log_evidence": log_evidence} if proper else {}),
+            stats=stats,
             notes=sigma_note(
                 model,
                 routine_note(
@@ -326,12 +327,9 @@ class _Density:
         prior = self.prior
         p = moments.p
         sigma0 = _noise(moments)
-        F = np.asarray(
-            merge(moments.factor, prior.relative)
-            if len(prior.relative)
-            else moments.factor,
-            dtype=float,
-        )
+        F = np.asarray(moments.factor, dtype=float)
+        if len(prior.relative):
+            F = np.asarray(merge(moments.factor, prior.relative), dtype=float)
         if not len(prior.absolute):
             ones = np.ones(p)
             return _Diagonal(

@@ -235,14 +235,17 @@ def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
     """Return the linear dependencies of the columns in words."""
     equations = []
     for i, j in enumerate(rank.dropped):
-        terms = [
-            (c, columns[k]) for c, k in zip(rank.combos[i], rank.kept) if abs(c) > 1e-8
-        ]
-        right = " ".join(
-            f"{'-' if c < 0 else '+'} {'' if abs(abs(c) - 1) < 1e-8 else f'{abs(c):.4g} '}{name}"
-            for c, name in terms
-        )
-        equations.append(f"{columns[j]} = {right.removeprefix('+ ') or '0'}")
+        right = ""
+        for c, k in zip(rank.combos[i], rank.kept):
+            if abs(c) <= 1e-8:
+                continue
+            sign = "-" if c < 0 else "+"
+            factor = f"{abs(c):.4g} "
+            if abs(abs(c) - 1) < 1e-8:
+                factor = ""
+            right += f" {sign} {factor}{columns[k]}"
+        right = right.removeprefix(" +").strip()
+        equations.append(f"{columns[j]} = {right or '0'}")
     return "; ".join(equations)
 
 
@@ -359,13 +362,15 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        squares = least_squares_of_levels(model) if model.design.has_codes else None
+        squares = least_squares_of_levels(model)
         wide = None
         if squares is None:
             wide = rotate_to_rows(model)
+            unseen = 0
             if wide is not None:
                 model = wide.model
-            squares = _least_squares(model, 0 if wide is None else wide.unseen)
+                unseen = wide.unseen
+            squares = _least_squares(model, unseen)
         noise = noise_of(model, squares)
         free = squares.free
         solution = Solution(
@@ -373,18 +378,21 @@ class ClosedForm(Method):
             scale=lambda: _with_log_sigma(model, squares.unscaled(), noise),  # type: ignore[arg-type]
             aux=noise.aux,
             df=noise.df,
-            status=Status.EXACT if free is None else Status.NOT_IDENTIFIED,
-            detail="" if free is None else free.words,
-            not_estimable=None
-            if free is None
-            else not_identified(free.directions)[:, None],
-            null_space=None if free is None else free.directions,
+            status=Status.EXACT,
             stats=noise.stats,
             notes=sigma_note(model, noise.note),
         )
+        if free is not None:
+            solution = replace(
+                solution,
+                status=Status.NOT_IDENTIFIED,
+                detail=free.words,
+                not_estimable=not_identified(free.directions)[:, None],
+                null_space=free.directions,
+            )
         if wide is None:
             return solution
-        return wide.back(solution, noise.error if wide.relative else 1.0)
+        return wide.back(solution, wide.unit(noise.error))
 
 
 def _least_squares(model: Model, unseen: int) -> LeastSquares:
@@ -440,10 +448,14 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
     n = model.design.total
     size = squares.size + squares.unseen
     informed = squares.size > 0
-    df = None if informed else n - squares.rank
+    df = None
     rss = squares.rss
-    if df is not None and df <= 0:
-        rss = 0.0  # in exact arithmetic; a computed value is rounding
+    least = squares.least
+    if not informed:
+        df = n - squares.rank
+        if df <= 0:
+            rss = 0.0  # in exact arithmetic; a computed value is rounding
+        least = rss
     # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n + q).
     ml = float(np.sqrt(rss / (n + size)))
     if df and df > 0:
@@ -459,7 +471,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
     stats = {
         "n": n,
         "rank": float(squares.rank + squares.unseen),
-        "rss": squares.least if informed else rss,
+        "rss": least,
         "sigma_unbiased": unbiased,
     }
     if informed:
@@ -485,7 +497,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
         )
     return NoiseFound(
         error=error,
-        aux={model.noise_scale: ml} if model.unknown else {},
+        aux=dict.fromkeys(model.unknown, ml),
         # -d^2 / d (log sigma)^2 = 2 (n + q) there
         log_error=float((2.0 * (n + size)) ** -0.5),
         df=df if model.unknown else None,

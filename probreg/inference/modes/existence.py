@@ -332,8 +332,12 @@ def divergence_of(
         ]
     likelihood = model.likelihood
     for name, limit in sorted(limits.items(), key=lambda item: item[1]):
-        end = "infinity" if limit else "0"
-        models = likelihood.at_infinity if limit else likelihood.at_zero
+        if limit:
+            end = "infinity"
+            models = likelihood.at_infinity
+        else:
+            end = "0"
+            models = likelihood.at_zero
         meaning = f": {models[name]}" if name in models else ""
         reasons.append(f"{name} runs to {end}{meaning}")
     return Divergence(not_estimable, labels, limits, "; ".join(reasons), span)

@@ -85,7 +85,11 @@ class LevelRows:
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
         a, c = H.factor.solve_transposed(np.zeros((G, K, r)), np.eye(r))
         p = len(self.lead) + len(self.border)
-        is_free = np.ones(p + len(further), bool) if fixed is None else ~fixed
+        is_free = np.ones(p + len(further), bool)
+        frame = self.frame
+        if fixed is not None:
+            is_free = ~fixed
+            frame = Frame.of_raw(p)
         border = self.places_of_border(len(further))
         # the file format needs at least one column
         low = np.zeros((len(is_free), max(r, 1)))
@@ -94,7 +98,7 @@ class LevelRows:
         blocks = np.zeros((len(self.lead), 1, 1))
         blocks[is_free[self.lead]] = H.s[:, None, None] / H.factor.L
         return ArrowCovariance(
-            self.frame if fixed is None else Frame.of_raw(p),
+            frame,
             1,
             further,
             None if is_free.all() else fixed,
@@ -145,7 +149,8 @@ def level_rows(model: Model) -> LevelRows | None:
     """
     design = model.design
     if (
-        design.n <= len(design.columns)
+        not design.has_codes
+        or design.n <= len(design.columns)
         or model.shape[1] != 1
         or (prior := model.joint.normal_columns()) is None
     ):
@@ -155,13 +160,10 @@ def level_rows(model: Model) -> LevelRows | None:
     first, lead, border = select_leading_part(X)
     head = X.head_places
     sample = X.head[:: max(1, len(X.head) // 10_000)]
-    head_frame = Frame.of(
-        sample.mean(0),
-        sample.std(0),
-        None
-        if design.intercept is None
-        else int(np.searchsorted(head, design.intercept)),
-    )
+    intercept = design.intercept
+    if intercept is not None:
+        intercept = int(np.searchsorted(head, intercept))
+    head_frame = Frame.of(sample.mean(0), sample.std(0), intercept)
     head_frame = head_frame.with_mix(X.head)
     other_factors = [k for k in range(len(X.tail)) if k != first]
     q = sum(X.tail[k].groups for k in other_factors)
@@ -277,7 +279,10 @@ def _within(
         [rows.S, rows.prior.center[rows.border]]
     )
     prior = np.vstack([of_levels, of_border[informative]])
-    return within, merge(within.factor, prior) if len(prior) else within.factor
+    factor = within.factor
+    if len(prior):
+        factor = merge(factor, prior)
+    return within, factor
 
 
 def require_independent_columns(rows: LevelRows, model: Model) -> None:
@@ -296,7 +301,10 @@ def require_independent_columns(rows: LevelRows, model: Model) -> None:
         names_of_columns = (
             ", ".join(names[rows.border[j]] for j in dropped[:5]) or "a column"
         )
-        finding = f"{names_of_columns} {'is a combination' if len(dropped) < 2 else 'are combinations'} of the levels and of other columns"
+        relation = "is a combination"
+        if len(dropped) > 1:
+            relation = "are combinations"
+        finding = f"{names_of_columns} {relation} of the levels and of other columns"
     raise DataError(
         f"columns are not identified: {finding}. Drop the redundant column, or give it a prior"
     )

@@ -94,9 +94,11 @@ def find_mode(
     if shift is not None:
         # eta = X beta + shift, so only the intercept differs
         shifted = replace(model.design, y=model.design.observed - shift.sum())
+        if start is not None:
+            start = start - shift
         mode = find_mode(
             replace(model, design=shifted), tol=tol, max_steps=max_steps,
-            start=None if start is None else start - shift, log_aux=log_aux,
+            start=start, log_aux=log_aux,
         )  # fmt: skip
         return mode._replace(gamma=mode.gamma + shift)
     (p, m), n = model.shape, model.design.total
@@ -105,7 +107,7 @@ def find_mode(
     slope = partial(_slope, model)
 
     def refine(x: Array, local: LocalModel, decrement: float) -> Array:
-        if decrement < near * np.sqrt(n):
+        if has_many_rows and decrement < near * np.sqrt(n):
             return bfgs_passes(slope, x, local.gradient, local.curvature, tol)
         return x
 
@@ -116,7 +118,7 @@ def find_mode(
         *_first_point(model, start, log_aux, tol),
         tol=tol,
         max_steps=max_steps,
-        refine=refine if has_many_rows else None,
+        refine=refine,
         evaluates_last=not has_many_rows,
     )
     likelihood = model.likelihood
@@ -137,7 +139,8 @@ def _first_point(
     sample = None
     if start is not None:
         gamma = model.design.frame.from_raw(check_start(model, start))
-        log_aux = rough_start(model).log_aux if log_aux is None else log_aux
+        if log_aux is None:
+            log_aux = rough_start(model).log_aux
         point = np.concatenate([gamma.ravel(), log_aux])
     else:
         if model.design.count >= _SMALL:

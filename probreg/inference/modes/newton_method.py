@@ -81,18 +81,15 @@ class Newton(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         start = None if self.start is None else check_start(model, self.start)
         options: Any = {"tol": self.tol, "max_steps": self.max_steps}
-        if model.design.has_codes:
-            of_levels = solve_levels(model, start=start, **options)
-            if of_levels is not None:
-                return of_levels
+        of_levels = solve_levels(model, start=start, **options)
+        if of_levels is not None:
+            return of_levels
         wide = rotate_to_rows(model)
         if wide is not None:
             if start is not None:
                 options["start"] = wide.start(start)
             solution = Newton(**options).solve(wide.tilted_model, rng)
-            return wide.back(
-                solution, solution.aux[model.noise_scale] if wide.relative else 1.0
-            )
+            return wide.back(solution, wide.unit(model.noise(solution.aux)))
         mode = find_mode(model, start=start, **options)
         if mode.status is not Status.CONVERGED:
             message = unbounded_density_message(model) or vanishing_noise_message(

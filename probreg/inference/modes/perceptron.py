@@ -115,13 +115,28 @@ class Perceptron(Method):
         total = int(search.mistakes.sum())
         passes = len(search.mistakes)
         k = gamma.size
+        if done:
+            status = Status.SEPARATED
+            detail = ""
+            note = routine_note(
+                Topic.CONVERGENCE,
+                "{mistakes} mistakes in {passes} passes; margin {margin:.3g} on standardised columns",
+                mistakes=total,
+                passes=passes,
+                margin=margin,
+            )
+        else:
+            status = Status.UNSEPARATED
+            detail = f"after {passes} passes and {total} mistakes, {wrong} of {d.n} rows are on the wrong side"
+            note = important_note(
+                Topic.CONVERGENCE,
+                "the coefficients are the average of the last pass; check(model) tests whether the classes can be separated",
+            )
         return Solution(
             beta=d.basis.T @ gamma[:, None],
             scale=NoCovariance.of(k, 1),
-            status=Status.SEPARATED if done else Status.UNSEPARATED,
-            detail=""
-            if done
-            else f"after {passes} passes and {total} mistakes, {wrong} of {d.n} rows are on the wrong side",
+            status=status,
+            detail=detail,
             stats={
                 "n": d.total,
                 "mistakes": float(total),
@@ -134,18 +149,7 @@ class Perceptron(Method):
                     Topic.LIKELIHOOD,
                     "a classifier: np.sign(X @ coef) is +1 for the event; there are no probabilities and no standard errors",
                 ),
-                routine_note(
-                    Topic.CONVERGENCE,
-                    "{mistakes} mistakes in {passes} passes; margin {margin:.3g} on standardised columns",
-                    mistakes=total,
-                    passes=passes,
-                    margin=margin,
-                )
-                if done
-                else important_note(
-                    Topic.CONVERGENCE,
-                    "the coefficients are the average of the last pass; check(model) tests whether the classes can be separated",
-                ),
+                note,
             ),
             trace={"mistakes": search.mistakes, "norm": search.norm},
         )

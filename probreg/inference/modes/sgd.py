@@ -360,11 +360,9 @@ def _one_pass(
     n = data.rows.rows
     batch = method.rows_per_step(n)
     # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
-    step = (
-        method.rate
-        / data.curvature(gamma, aux, batch)
-        * (stage**-power if batch < n else 1.0)
-    )
+    step = method.rate / data.curvature(gamma, aux, batch)
+    if batch < n:
+        step *= stage**-power
     order = rng.permutation(n)
     with np.errstate(all="ignore"):  # too long steps give inf or nan
         try:
@@ -455,8 +453,12 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
     if "exact_fit" in base.stats:
         place = f"at coefficients that fit every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
     words = f"after {total} passes, {place}"
-    is_average = method.averages(model.design.n)
-    is_classical = base.df is not None
+    estimate = "last iterate"
+    if method.averages(model.design.n):
+        estimate = "average of the last stage"
+    errors = "of the curvature of the log posterior"
+    if base.df is not None:
+        errors = "classical, with s² = RSS/(n - rank)"
     sigma = important_note(
         Topic.SIGMA,
         "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
@@ -475,15 +477,13 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
             *sigma_note(model, sigma),
             routine_note(
                 Topic.CONVERGENCE,
-                f"the {'average of the last stage' if is_average else 'last iterate'}, {words}",
+                f"the {estimate}, {words}",
             ),
             routine_note(
                 Topic.STANDARD_ERRORS,
                 "standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
                 "pass (Ruppert 1988; Polyak & Juditsky 1992)",
-                errors="classical, with s² = RSS/(n - rank)"
-                if is_classical
-                else "of the curvature of the log posterior",
+                errors=errors,
             ),
         ),
         trace=descent.trace,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import FactoredCovariance, ParameterCovariance
@@ -96,6 +97,12 @@ class Rotated:
     def relative(self) -> bool:
         """Whether the scales are in units of an unknown sigma."""
         return bool(self.model.joint.sigma_units.any())
+
+    def unit(self, sigma: float) -> float:
+        """Return the standard deviation of w: sigma, or 1 if the scales are not in units of it."""
+        if self.relative:
+            return sigma
+        return 1.0
 
     @property
     def tilted_model(self) -> Model:
@@ -236,9 +243,7 @@ def rotate_to_rows(model: Model) -> Rotated | None:
     center_part = design.X[:, G] @ center
     offset = design.offset
     if center.any():
-        offset = np.repeat(
-            center_part[:, None], 1 if offset is None else offset.shape[1], 1
-        ) + (0.0 if offset is None else offset)
+        offset = plus_offset(center_part[:, None], offset)
     names = (*(design.columns[j] for j in F), *(f" {i + 1}" for i in range(len(R))))
     reduced = replace(
         design,

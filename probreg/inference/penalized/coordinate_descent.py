@@ -207,7 +207,9 @@ def solve_joint(
             raise NotConverged(_collapse(model))
         return new - u
 
-    u = _fixed_point(step, np.log(top if sigma is None else sigma), lambda: miss <= tol)
+    if sigma is None:
+        sigma = top
+    u = _fixed_point(step, np.log(sigma), lambda: miss <= tol)
     return Joint(modes[0], float(np.exp(u)), max(modes[0].kkt, miss))
 
 
@@ -328,7 +330,9 @@ class CoordinateDescent(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         lasso = Lasso.of(model)
         joint = solve_joint(lasso, model, lasso.start(), sigma=None, tol=self.tol)
-        in_raw_units = not lasso.units[lasso.penalty.has_kink].all()
+        notes: tuple[Note, ...] = ()
+        if model.unknown and not lasso.units[lasso.penalty.has_kink].all():
+            notes = _local_mode_notes(model)
         return kinked_solution(
             model,
             lasso.beta(joint.given.r),
@@ -336,7 +340,7 @@ class CoordinateDescent(Method):
             status_of(lasso, joint, max(self.tol, 1e-8)),
             kkt=joint.kkt,
             steps=joint.given.rounds,
-            notes=_local_mode_notes(model) if model.unknown and in_raw_units else (),
+            notes=notes,
         )
 
 

@@ -194,12 +194,9 @@ def information_of(
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
     if has_cheap_moments(model):
-        R = np.asarray(
-            model.design.moments.R
-            if columns is None
-            else model.design.moments.R[:, columns],
-            dtype=float,
-        )
+        R = np.asarray(model.design.moments.R, dtype=float)
+        if columns is not None:
+            R = R[:, columns]
         return R.T @ R / aux_values[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
     gram_of_block = partial(

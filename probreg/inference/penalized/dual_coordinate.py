@@ -37,7 +37,11 @@ def dual_coordinate(
     flat column, a constant."""
     up, down, eps = (np.ascontiguousarray(side) for side in problem.loss)
     e = problem.y - problem.X @ problem.centre
-    a = np.zeros(len(e)) if start is None else start.a.copy()
+    a = np.zeros(len(e))
+    before = 0  # steps
+    if start is not None:
+        a = start.a.copy()
+        before = start.steps
     r = e - rows.K @ a
     spread = float(np.abs(e - np.median(e)).mean()) or 1.0
     steps = descend_pairs(rows.K, r, a, up, down, eps, tol * spread, max_steps)
@@ -49,7 +53,7 @@ def dual_coordinate(
     ends = [t for t in (gain, loss) if np.isfinite(t)]
     if ends:
         b[rows.flat] += np.mean(ends) / problem.X[0, rows.flat]
-    return Inside(b, a, steps + (0 if start is None else start.steps))
+    return Inside(b, a, before + steps)
 
 
 @inlined

@@ -60,9 +60,9 @@ class ByColumns:
         weighted = (
             self.problem.loss.up + self.problem.loss.down > 0
         )  # rows with a nonzero loss
-        F = triangular(X if weighted.all() else X[weighted]).astype(float) * np.sqrt(
-            self.weight
-        )
+        if not weighted.all():
+            X = X[weighted]
+        F = triangular(X).astype(float) * np.sqrt(self.weight)
         if P.any():
             F = merge(F, root_of_square(P).T)
         if not F.any():
@@ -112,13 +112,18 @@ class ByColumns:
         p = len(self.T)
         # More rows than columns: da_F = U v within their span. Adding Z'Z to Q does not
         # change the solution, and makes Q regular.
-        U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
+        U = None
+        if len(rows) > p:
+            U, Z = np.linalg.qr(Z)
         solve = saddle_solver(self.Q + Z.T @ Z, Z.T)
 
         def change(slack: Array, error: Array) -> tuple[Array, Array]:
-            e = error if U is None else U.T @ error
-            theta, v = solve(slack @ self.T + e @ Z, e)
-            return self.T @ theta, -(v if U is None else U @ v)
+            if U is not None:
+                error = U.T @ error
+            theta, v = solve(slack @ self.T + error @ Z, error)
+            if U is not None:
+                v = U @ v
+            return self.T @ theta, -v
 
         return change
 

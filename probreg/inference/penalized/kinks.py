@@ -188,11 +188,10 @@ class KinkProblem:
             return (np.zeros(0),)
 
         sum_over_blocks(self.X, add)
-        return (
-            sizes
-            + np.median(sizes)
-            + (EPS if self.y.any() or self.loss.epsilon.any() else 1.0) * self.size
-        )
+        size = self.size
+        if self.y.any() or self.loss.epsilon.any():
+            size = EPS * size
+        return sizes + np.median(sizes) + size
 
     @cached_property
     def reach(self) -> Array:

@@ -181,7 +181,10 @@ class SearchCoordinates:
     def units(self, x: Array) -> Array:
         """(p, 1), sigma^s."""
         s = self.nonsmooth.in_sigma_units
-        return np.where(s, np.exp(x[-1]) if s.any() else 1.0, 1.0)[:, None]
+        units = np.ones((len(s), 1))
+        if s.any():
+            units[s] = np.exp(x[-1])
+        return units
 
     def beta(self, x: Array) -> Array:
         """The coefficients on the raw columns; exactly at the kink if gamma is."""
@@ -440,7 +443,7 @@ def _halve(
     if not slope < noise:
         return None
     for t in halvings(current.x, step):
-        new = current.x + t * step if t < 1 else current.x + step
+        new = current.x + t * step
         stays = (current.x == penalty.center) & (step == 0.0)
         arrived = (t == 1.0) & (np.abs(new - penalty.center) <= 4e-16 * np.abs(step))
         new = np.where(stays | (arrived & penalty.has_kink), penalty.center, new)

@@ -83,7 +83,7 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[S
         with one_blas_thread():
             joint = solve_joint(lasso, model, start, sigma=sigma, tol=tol)
         start = joint.given
-        sigma = joint.sigma if model.unknown else None
+        sigma = joint.sigma
         aux = dict.fromkeys(model.unknown, joint.sigma)
         status = status_of(lasso, joint, tol)
         yield Step(lasso.beta(start.r), aux, joint.kkt, status)
@@ -273,15 +273,18 @@ def newton_steps(model: Model, scales: Iterable[float], tol: float) -> Iterator[
     start = None
     for s in scales:
         method: Method = Newton(start=start)
+        measure = "decrement"
         if kinked:
             method = ProximalNewton(tol=tol, start=start)
+            measure = "kkt"
         solution = method.solve(
             rescale_model(model, float(s)), np.random.default_rng(0)
         )
         if has_warm_starts:
             start = tuple(map(tuple, solution.beta))
-        kkt = solution.stats["kkt" if kinked else "decrement"]
-        yield Step(solution.beta, dict(solution.aux), kkt, solution.status)
+        yield Step(
+            solution.beta, dict(solution.aux), solution.stats[measure], solution.status
+        )
 
 
 def default_scales(model: Model, n: int = 100) -> Array:

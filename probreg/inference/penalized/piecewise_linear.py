@@ -196,8 +196,11 @@ class Programme:
         up, down, tube = loss_of_rows(model, values)
         # with flat priors any multiple of the loss has the same minimum: in units of
         # its slopes it is solved once
-        unit = float(np.max(up)) if self.flat else 1.0
-        key = b"" if self.flat else log_aux.tobytes()
+        unit = 1.0
+        key = log_aux.tobytes()
+        if self.flat:
+            unit = float(np.max(up))
+            key = b""
         if key not in self._solved:
             T = model.design.frame.T
             P = T.T @ model.joint.precision(model.noise(values)) @ T

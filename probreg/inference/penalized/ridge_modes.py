@@ -56,10 +56,14 @@ class RidgeModes:
 
     def lam(self, scales: Array) -> Array:
         """(L,)."""
-        sigma = self.model.noise_held
-        return (1.0 if sigma is None else sigma**2) / np.square(
-            np.asarray(scales, dtype=float)
-        )
+        return self._sigma**2 / np.square(np.asarray(scales, dtype=float))
+
+    @property
+    def _sigma(self) -> float:
+        """The noise scale; 1 if it is unknown, because the scales are in units of it."""
+        if self.model.noise_held is None:
+            return 1.0
+        return self.model.noise_held
 
     # ---- the columns -------------------------------------------------------------------------------------------------
 
@@ -79,8 +83,7 @@ class RidgeModes:
         normals = independent_normals(self.model)
         if normals is not None:
             return normals[1]
-        sigma = self.model.noise_held
-        P = self.model.joint.precision(1.0 if sigma is None else sigma)
+        P = self.model.joint.precision(self._sigma)
         return np.linalg.cholesky(P[np.ix_(self.columns, self.columns)])
 
     def _unit(self, X: Array) -> Array:
@@ -148,7 +151,8 @@ class RidgeModes:
         """The path over the rows."""
         A = self._weighted_columns(self.columns)
         v = self._response
-        v = v - A @ self.center if self.center.any() else v
+        if self.center.any():
+            v = v - A @ self.center
         return path_beside(
             self._unit(A), v, self._weighted_columns(self.flat), self.least
         )
@@ -241,13 +245,12 @@ class RidgeModes:
     def bound(self, scales: Array) -> Array:
         """tau^2 trace(K - Q) / (2 sigma^2) of bases with few anchors (L,), subtracted
         in a lower bound of the evidence (Titsias 2009)."""
-        sigma = self.model.noise_held
         blocks = self.model.joint.blocks
-        # tau is in units of an unknown sigma, which then cancels
-        variance_left = sum(
-            v if sigma is None or blocks[i].prior.sigma_units else v / sigma**2
-            for i, v in variance_left_at_rows(self.model).items()
-        )
+        variance_left = 0.0
+        for i, v in variance_left_at_rows(self.model).items():
+            if not blocks[i].prior.sigma_units:
+                v /= self._sigma**2
+            variance_left += v
         return 0.5 * variance_left * np.square(np.asarray(scales, dtype=float))
 
     def left_out(self, scales: Array) -> RowsLeftOut:

@@ -328,13 +328,11 @@ class ScaledBlock:
             slopes = tuple(s[:, None] for s in scales.slopes.T)
             return ScaleFactor(scales.value[:, None] - below, slopes, location)
         parts = []
+        tiny = 1e-30  # imaginary step of a derivative, which has no rounding of differences
+        values: Any = {h.name: np.exp(h.take(logs)) for h in self.hyper}
         for h in self.hyper:
-            tiny = 1e-30  # imaginary step of a derivative, which has no rounding of differences
-            moved: Any = {
-                k.name: np.exp(k.take(logs) + (1j * tiny if k is h else 0.0))
-                for k in self.hyper
-            }
-            spread = np.asarray(prior.spread(**moved))
+            moved = {h.name: np.exp(h.take(logs) + 1j * tiny)}
+            spread = np.asarray(prior.spread(**values | moved))
             parts.append(_columns_first(spread.imag / spread.real / tiny, q))
         log = _columns_first(np.log(spread.real), q)
         return ScaleFactor(log - below, tuple(parts), location)
@@ -368,7 +366,8 @@ class SampledDensity:
     @classmethod
     def of(cls, model: Model, at: Reparameterisation | None = None) -> "SampledDensity":
         """Create the density, by default in the coordinates of `reparameterise`."""
-        at = reparameterise(model) if at is None else at
+        if at is None:
+            at = reparameterise(model)
         if model.likelihood.least_squares:
             return cls(model, at, None)
         # near a mode, but off its kinks
@@ -592,7 +591,10 @@ class SampledDensity:
         likelihood = self.model.likelihood
         normal, others = list[BlockPrior](), list[BlockPrior]()
         for b in self._informative_blocks:
-            (normal if isinstance(b.prior, GaussianPrior) else others).append(b)
+            if isinstance(b.prior, GaussianPrior):
+                normal.append(b)
+            else:
+                others.append(b)
         densities = {_density_of(b.prior) for b in others}
         if rows is None or None in densities or len(densities) > 1:
             return None

@@ -255,6 +255,14 @@ class Importance(Method):
             weighted.log_weight.size
         )
         stats = _stats(weighted, error, chosen) | {"n": model.design.total}
+        note = _weights_note(stats, weighted, is_reliable)
+        if not all_proper(model):
+            stats = {k: v for k, v in stats.items() if "evidence" not in k}
+        status = Status.SAMPLED
+        detail = ""
+        if not is_reliable:
+            status = Status.UNSETTLED
+            detail = reason or f"k-hat {weighted.k_hat:.2f}"
         solution = Solution(
             beta=mean[:k].reshape(model.shape),
             scale=cov,
@@ -264,11 +272,9 @@ class Importance(Method):
                 | {a: v[chain, chosen] for a, v in weighted.aux.items()},
                 aux_sd={a: v[1] for a, v in aux.items()},
             ),
-            status=Status.SAMPLED if is_reliable else Status.UNSETTLED,
-            detail="" if is_reliable else reason or f"k-hat {weighted.k_hat:.2f}",
-            stats=stats
-            if all_proper(model)
-            else {k: v for k, v in stats.items() if "evidence" not in k},
+            status=status,
+            detail=detail,
+            stats=stats,
             notes=(
                 *sigma_note(
                     model,
@@ -277,7 +283,7 @@ class Importance(Method):
                         "sigma is weighted with beta, with its proposal on the log scale",
                     ),
                 ),
-                _weights_note(stats, weighted, is_reliable),
+                note,
                 *notes_of_modes(
                     model, peaks, "the estimate is the mean over all of them"
                 ),
@@ -474,8 +480,12 @@ def _moments(
     estimated (a control variate).
     """
     # E_p[z] is about E_q[z] + sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z].
-    pull = w if mean_z is None else w - 1.0 / len(w)
-    centred = z - w @ z
+    pull = w
+    mean = w @ z
+    centred = z - mean
+    if mean_z is not None:
+        pull = w - 1.0 / len(w)
+        mean = pull @ z + mean_z
     peak_covariance = peak.found.scale
     assert isinstance(peak_covariance, DenseCovariance)
     # cov(z) = R'R with the QR factor R of the weighted rows, so that cov(theta) = (root R')(root R')'
@@ -487,7 +497,7 @@ def _moments(
     of_mean = np.sqrt((pull**2) @ x**2)
     of_sd = 0.5 * np.sqrt((w**2) @ (x**2 - 1.0) ** 2)
     return (
-        peak.centre + peak.root @ (pull @ z + (0.0 if mean_z is None else mean_z)),
+        peak.centre + peak.root @ mean,
         cov,
         (float(of_mean.max()), float(of_sd.max())),
     )

@@ -35,13 +35,16 @@ from probreg.priors import SmoothPrior
 def describe_shifts(shifts: Mapping[str, float], smallest: float) -> str:
     """Describe nuisance parameters with a marginal mean of the log far from the joint
     mode; empty if there are none."""
-    return "; ".join(
-        f"log {name} is {abs(shift):.2g} sd {'below' if shift > 0 else 'above'} its posterior mean"
-        if np.isfinite(shift)
-        else f"the posterior of log {name} is far from normal"
-        for name, shift in shifts.items()
-        if not abs(shift) < smallest
-    )
+    reasons = []
+    for name, shift in shifts.items():
+        if not np.isfinite(shift):
+            reasons.append(f"the posterior of log {name} is far from normal")
+        elif abs(shift) >= smallest:
+            side = "below" if shift > 0 else "above"
+            reasons.append(
+                f"log {name} is {abs(shift):.2g} sd {side} its posterior mean"
+            )
+    return "; ".join(reasons)
 
 
 def marginal_shift(model: Model, peak: Peak, i: int) -> float:
@@ -153,14 +156,13 @@ class LaplaceApproximation(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         wide = rotate_to_rows(model)
         if wide is not None:
-            solution, unit = self._solve(wide.tilted_model, rng)
-            beta, log_w = wide.draws(solution, unit if wide.relative else 1.0, rng)
+            solution, sigma = self._solve(wide.tilted_model, rng)
+            unit = wide.unit(sigma)
+            beta, log_w = wide.draws(solution, unit, rng)
             draws = solution.posterior
             log_q = {"log_q": draws.stats["log_q"] + log_w}
             draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q)
-            return replace(
-                wide.back(solution, unit if wide.relative else 1.0), draws=draws
-            )
+            return replace(wide.back(solution, unit), draws=draws)
         return self._solve(model, rng)[0]
 
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
@@ -190,8 +192,14 @@ class LaplaceApproximation(Method):
         if far_shifts and not other_peaks:
             status = Status.UNWEIGHED
             detail = far_shifts
-        if status is not mode.status:
-            shift_note = ""
+        shift_notes = []
+        if shift_note and status is mode.status:
+            shift_notes = [
+                important_note(
+                    Topic.SIGMA,
+                    f"{shift_note}, so its interval is shifted by the same amount; posterior integrates over it",
+                )
+            ]
         # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
         variance = np.square(mode.scale.errors()[mode.beta.size :])
         mean_aux = {
@@ -216,16 +224,7 @@ class LaplaceApproximation(Method):
                     ),
                 ),
                 *without_topic(mode.notes, Topic.SIGMA),
-                *(
-                    [
-                        important_note(
-                            Topic.SIGMA,
-                            f"{shift_note}, so its interval is shifted by the same amount; posterior integrates over it",
-                        )
-                    ]
-                    if shift_note
-                    else []
-                ),
+                *shift_notes,
                 *notes_of_modes(
                     model,
                     peaks,

@@ -11,7 +11,7 @@ follow the non-centred ones by their regression, which removes the effect of a c
 intercept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -114,9 +114,9 @@ def _by_mode(model: Model) -> Reparameterisation | None:
         smooth = model.joint.gaussian
     else:
         smooth = model.joint.smooth
-    mode = any_mode(
-        model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4
-    )
+    if not smooth:
+        model = replace(model, prior=proxy_prior(model))
+    mode = any_mode(model, tol=1e-4)
     root = root_of_curvature(mode.local.curvature)
     if (
         mode.status is not Status.CONVERGED
@@ -316,18 +316,21 @@ class Typical(NamedTuple):
 def typical_scales(model: Model) -> dict[int, Typical]:
     """Return one entry for each block with hyperparameters."""
     blocks = model.joint.blocks
-    has_latent = any(isinstance(b.prior, LatentPrior) for b in blocks)
-    optima = iter((_by_evidence(model) if has_latent else None) or ())
+    optima: Iterator[Any] = iter(())
+    if any(isinstance(b.prior, LatentPrior) for b in blocks):
+        optima = iter(_by_evidence(model) or ())
     typical = {}
     for i, b in enumerate(blocks):
         prior: Any = b.prior
         if isinstance(prior, LatentPrior):
             values, share = next(optima, None) or (_medians(prior), None)
             grouped = _by_groups(prior)
-            values = _without_zero_scales(prior, values) if grouped else values
+            plain = None
+            if grouped:
+                values = _without_zero_scales(prior, values)
+                plain = prior.given(**values)
             # centred if the data determine more than half of the coefficients
             centred = (share or 0.0) > 0.5 and (prior.scalar or grouped)
-            plain = prior.given(**values) if grouped else None
             typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
         elif isinstance(prior, HierarchicalPrior):
             spread = float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
@@ -425,12 +428,9 @@ def _normal(prior: Prior, spread: Any = None) -> Prior:
     if isinstance(prior, Flat | GaussianPrior | WholePrior):
         return prior
     if isinstance(prior, HierarchicalPrior):
-        typical: Any = (
-            spread
-            if spread is not None
-            else prior.spread(**dict.fromkeys(prior.hyper, 1.0))
-        )
-        return _normal(prior.base.times(typical))
+        if spread is None:
+            spread = prior.spread(**dict.fromkeys(prior.hyper, 1.0))
+        return _normal(prior.base.times(spread))
     this: Any = prior
     factor = 1.0
     # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).

@@ -408,13 +408,9 @@ def _replicate(
     values |= {a: np.array(v) for a, v in s.aux.items()}
     scales = {} if s.effect_scales is None else s.effect_scales.values
     values |= {name: np.array(v) for name, v in scales.items()}
-    failed = newly_missing.any()
-    return Replicate(
-        values,
-        None if failed else s.beta,
-        s.status.value if failed else "",
-        tuple(scales),
-    )
+    if newly_missing.any():
+        return Replicate(values, None, s.status.value, tuple(scales))
+    return Replicate(values, s.beta, "", tuple(scales))
 
 
 def _gather_replicates(

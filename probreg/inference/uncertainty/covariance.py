@@ -390,12 +390,10 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
     one_factor = (
         settings.small_sample == "stata"
     )  # one factor for V1 + V2 - V12, not one for each part
-    factors = [
-        cluster_factor(
-            estimate, min(counts) if one_factor else g, settings.small_sample
-        )
-        for g in counts
-    ]
+    groups = counts
+    if one_factor:
+        groups = [min(counts)] * len(counts)
+    factors = [cluster_factor(estimate, g, settings.small_sample) for g in groups]
     squares = [cluster_square(rows, c) for c in sets]
     meats = [f * M for f, M in zip(factors, squares)]
     _refuse_within_groups(
@@ -406,17 +404,17 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
         "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
-        "factor": factors[0]
-        if len(ways) == 1 or one_factor
-        else ", ".join(f"{f:.6g}" for f in factors),
+        "factor": factors[0],
     }
     meat = meats[0]
     if len(ways) == 2:
-        words["ways"] = _WAYS + (
-            "of the whole, as Stata's ivreg2" if one_factor else "of each part"
-        )
+        words["ways"] = f"{_WAYS}of the whole, as Stata's ivreg2"
+        if not one_factor:
+            words["factor"] = ", ".join(f"{f:.6g}" for f in factors)
+            words["ways"] = f"{_WAYS}of each part"
         meat, negative = _positive_part(estimate, *meats)
-        words |= {"eigenvalues": negative} if negative else {}
+        if negative:
+            words["eigenvalues"] = negative
     return Spread(estimate.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
 
 
@@ -563,9 +561,12 @@ def _require_scales(solution: Solution, kind: str) -> FoundScales:
     """Return the estimated scales of the fit. Incompatible if there are none, or if it
     has another covariance."""
     if solution.scales is None or solution.sandwich or solution.replicates is not None:
+        present = "a sandwich or replicates"
+        if solution.scales is None:
+            present = "the scales of its model"
         raise Incompatible(
             f"covariance={kind!r} needs a fit that estimated scales of effects, smooths or processes and has no other covariance; "
-            f"this fit has {'the scales of its model' if solution.scales is None else 'a sandwich or replicates'}"
+            f"this fit has {present}"
         )
     return solution.scales
 

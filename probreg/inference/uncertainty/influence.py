@@ -172,7 +172,7 @@ def _influences(
     model = estimate.model
     design = estimate.model.design
     sampled = design.weight_kind == "sampling"
-    root = None if power is None else estimate.root
+    root = estimate.root_for(power)
     classes: Array | None = None
     if rows.trials:
         assert isinstance(model.likelihood, OfTrials)
@@ -188,10 +188,7 @@ def _influences(
         weights = derivatives.weights
         moves = rows.moves[part]
         if classes is None:
-            if root is None:
-                scores = derivatives.scores
-            else:
-                scores = derivatives.less_leverage(root, power or 0.0)
+            scores = derivatives.less_leverage(root, power or 0.0)
             u = _times_slopes(derivatives, scores, slopes)
             if sampled:
                 yield np.ones(len(u)), moves + weights[:, None] * u, part

@@ -278,9 +278,14 @@ class Estimate:
 
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
-        root = None if power is None else self.root
-        square = partial(RowDerivatives.meat, root=root, power=power or 0.0)
+        square = partial(
+            RowDerivatives.meat, root=self.root_for(power), power=power or 0.0
+        )
         return self.inside.T @ self._sum(square) @ self.inside
+
+    def root_for(self, power: float | None) -> Array | None:
+        """Return the root of the leverages if scores are divided by a power of 1 minus them."""
+        return None if power is None else self.root
 
     def _sum(self, part: Callable[["RowDerivatives"], Array]) -> Array:
         """Return the sum over blocks of rows of an array."""
@@ -447,7 +452,7 @@ class RowDerivatives:
         """The sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for
         sampling weights."""
         m = self.at.likelihood.width
-        scores = self.scores if root is None else self.less_leverage(root, power)
+        scores = self.less_leverage(root, power)
         scores = np.hstack([scores[:, :m] * self.mean_of_squares, scores[:, m:]])
         root_of_w = self.weights if self.at.sampled else np.sqrt(self.weights)
         u = self.score_rows(scores * root_of_w[:, None])
@@ -465,13 +470,15 @@ class RowDerivatives:
         over_gamma = row_gradients(scores[:, None, :m], self.U)
         return np.hstack([over_gamma.reshape(len(scores), -1), scores[:, m:]])
 
-    def less_leverage(self, root: Array, power: float) -> Array:
-        """Multiply the scores of eta by (1 - W_i G_i)^-power.
+    def less_leverage(self, root: Array | None, power: float) -> Array:
+        """Multiply the scores of eta by (1 - W_i G_i)^-power, unless the root is None.
 
         With 1/2 their variance is correct under the model, with 1 they are
         leave-one-out scores. DataError for a row of leverage 1.
         """
         smallest = 1e-10  # 1 - leverage below which a row determines its own fit
+        if root is None:
+            return self.scores
         m = self.at.likelihood.width
         spreads = self.spread(root)
         scores = self.scores.copy()

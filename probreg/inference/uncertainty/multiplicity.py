@@ -112,16 +112,22 @@ def adjust_tests(
         name = "Tukey-Kramer" if np.ptp(se) > smallest * se.max() else "Tukey"
         words = f"{name} over {pairs_of} means"
     else:
-        smallest_df = df if df is None else float(np.min(df))
+        smallest_df = None
+        note = ""
+        if df is not None:
+            smallest_df = float(np.min(df))
+            if np.ptp(df) > 0:
+                note = f" at {smallest_df:.4g} degrees of freedom, the smallest"
         M = largest_of_family(covariance, smallest_df)
         # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to
         # these bounds
         p = np.array([np.mean(s <= M) for s in size])
         p = np.clip(p, p_alone, np.minimum(R * p_alone, 1.0))
         critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
-        words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
-        if np.ptp(0.0 if df is None else df) > 0:
-            words += f" at {smallest_df:.4g} degrees of freedom, the smallest"
+        family = str(R)
+        if adjust == "tukey":
+            family += " pairs"
+        words = f"single-step over {family}, the joint distribution by {_POINTS:,} points{note}"
     return AdjustedTests(p, critical, words, p_alone)
 
 

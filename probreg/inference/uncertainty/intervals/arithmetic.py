@@ -101,10 +101,10 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
     [[3.0], [2.645751]]
     """
     mean = draws.mean(0)
+    if len(draws) == 1:
+        return mean, np.full_like(mean, np.nan)
     with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
-        return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(
-            mean, np.nan
-        )
+        return mean, draws.std(0, ddof=1)
 
 
 def _side_by_side(draws: Array) -> Array:
@@ -156,11 +156,10 @@ def order_quantile(values: Array, share: float) -> float:
         place = round(place)
     low = int(place)
     part = place % 1
-    return float(
-        s[low - 1]
-        if not part or s[low - 1] == s[low]
-        else s[low - 1] * (1 - part) + s[low] * part
-    )
+    value = s[low - 1]
+    if part and value != s[low]:
+        value = value * (1 - part) + s[low] * part
+    return float(value)
 
 
 def percentile(replicates: Array, prob: float) -> tuple[float, float]:

@@ -132,7 +132,8 @@ class Intervals:
                 name = "t"
             else:
                 name = "wald"
-        name = self.default if name is None else name
+        if name is None:
+            name = self.default
         names = KINDS[self.method.target]
         kind = INTERVAL_KINDS.get(name)
         if kind is not SymmetricInterval:
@@ -243,7 +244,9 @@ class SymmetricInterval(IntervalKind):
             df = self.of.df
         else:
             df = given.words.get("df")
-        if self.name == "t" and df is None:
+        if self.name == "wald":
+            df = None
+        elif df is None:
             subject = self.of.method.name
             if given is not None:
                 subject = f"the {given.kind} covariance"
@@ -255,7 +258,7 @@ class SymmetricInterval(IntervalKind):
             error = estimate.error
         else:
             error = np.sqrt(np.diagonal(given.scale)).reshape(estimate.beta.shape)
-        half = quantile(prob, None if self.name == "wald" else df) * error
+        half = quantile(prob, df) * error
         return estimate.beta - half, estimate.beta + half
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
