@@ -128,9 +128,11 @@ def from_arrays(
         X = as_array(X, "X")
     else:
         table = read_columns(X)
-        columns = list(table) if columns is None else columns
+        if columns is None:
+            columns = list(table)
         X = named_columns(table, columns)
-    X = X[:, None] if X.ndim == 1 else X
+    if X.ndim == 1:
+        X = X[:, None]
     if X.ndim != 2:
         raise DataError(
             f"X is a matrix (rows, columns), got an array of shape {X.shape}"

@@ -160,7 +160,8 @@ def as_offset(offset: Any, n: int) -> Array | None:
     if offset is None:
         return None
     array = floats(offset, "an offset")
-    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim == 1:
+        array = array[:, None]
     if array.ndim != 2 or len(array) != n or not array.shape[1]:
         raise DataError(
             f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}"
@@ -221,7 +222,8 @@ def as_trials(trials: Any, n: int) -> Array | None:
     if trials is None:
         return None
     t = floats(trials, "trials")
-    t = np.full(n, t) if t.ndim == 0 else t
+    if t.ndim == 0:
+        t = np.full(n, t)
     return with_trials(np.zeros(n), t, n)[:, 1]
 
 

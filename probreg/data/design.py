@@ -183,7 +183,8 @@ class Design(PrintsLines):
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
         rows = f"{self.n} rows" if self.n else self._rows_place
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
-        has += [f"{self.weight_kind} weights"] if self.has_weights else []
+        if self.has_weights:
+            has += [f"{self.weight_kind} weights"]
         return [
             f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
             f"columns: {few_names(self.shown_columns)}",

@@ -85,7 +85,8 @@ class Frame:
         ):
             return self
         sample = X[:: max(1, n // sample_rows)]
-        sample = sample if len(mixed) == X.shape[1] else sample[:, mixed]
+        if len(mixed) != X.shape[1]:
+            sample = sample[:, mixed]
         U = (sample - self.shift[mixed]) / self.scale[mixed]
         n = len(sample)
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)

@@ -142,11 +142,8 @@ def effects_table(
         "group": list(effects.levels),
         "effect": list(effects.effects),
     }
-    axes |= (
-        {"outcome": list(model.likelihood.outcomes)}
-        if model.likelihood.outcomes
-        else {}
-    )
+    if model.likelihood.outcomes:
+        axes |= {"outcome": list(model.likelihood.outcomes)}
     index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
     columns = {
         "estimate": mean,

@@ -239,7 +239,8 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     for name, (value, sd) in reported.with_nuisance.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
-    variables |= spread_variables(model, solution) if has_effects(model) else {}
+    if has_effects(model):
+        variables |= spread_variables(model, solution)
     return labelled_numbers(variables, model_coordinates(model))
 
 
@@ -595,7 +596,8 @@ def left_out(model: Model, solution: Solution) -> dict[str, str]:
     draws = solution.draws
     if draws is not None:
         names += ["log_likelihood", "posterior_predictive"]
-        names += [] if "lp" in draws.stats or model.design.has_rows else ["lp"]
+        if not ("lp" in draws.stats or model.design.has_rows):
+            names += ["lp"]
     obstacle = model.design.rows_obstacle(
         f"a group with one entry per row ({', '.join(names)})"
     )

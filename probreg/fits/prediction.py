@@ -417,7 +417,8 @@ def _exact_prediction(
     extra_variance = _residual_variance(
         model, solution, design, noise_of_scale(model, solution)
     )
-    variance = variance if extra_variance is None else variance + extra_variance
+    if extra_variance is not None:
+        variance = variance + extra_variance
     error = closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
         return Prediction({"mean": mean, "error": error})
@@ -724,9 +725,8 @@ def _error_and_interval(
     extra_variance = _residual_variance(model, solution, design)
     if extra_variance is not None:
         # Var(J eta) = J (x'Sx + v I) J', v the residual variance of each linear predictor
-        extra_variance = (
-            extra_variance if extra_variance.ndim == 2 else extra_variance[:, None]
-        )
+        if extra_variance.ndim != 2:
+            extra_variance = extra_variance[:, None]
         variance = variance + np.einsum(
             "nm,ndm->nd",
             np.broadcast_to(extra_variance, (len(J), J.shape[-1])),

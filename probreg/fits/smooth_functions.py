@@ -180,7 +180,8 @@ def _points(model: Model, function: TermFunction, at: Any) -> Array:
         axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
     x = np.asarray(at, dtype=float)
-    x = x[:, None] if x.ndim == 1 and d == 1 else x
+    if x.ndim == 1 and d == 1:
+        x = x[:, None]
     if x.ndim != 2 or x.shape[1] != d or not len(x) or not np.isfinite(x).all():
         raise DataError(
             f"at= holds finite points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}"
@@ -212,7 +213,8 @@ def curve(
         "x": (("point", "input"), x),
         "input": list(function.inputs),
     }
-    coords |= {"outcome": list(outcomes)} if outcomes else {}
+    if outcomes:
+        coords |= {"outcome": list(outcomes)}
     critical = band.pop("critical").tolist()
     arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in band.items()}
     attrs = {

@@ -229,11 +229,10 @@ def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
         case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
             return
         case ast.Call():
-            parts = (
-                node.args
-                if name in STANDALONE or name not in OPTIONS
-                else node.args[:1]
-            )
+            if name in STANDALONE or name not in OPTIONS:
+                parts = node.args
+            else:
+                parts = node.args[:1]
             by = [w.value for w in node.keywords if w.arg == "by" and not computed]
             for part in [*parts, *by]:
                 yield from _column_names(part, computed=computed)

@@ -305,11 +305,10 @@ class _Reader:
             numbers = [
                 n for n in self.known if n in self.text and _ARITHMETIC.fullmatch(n)
             ]
-            hint = (
-                f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
-                if numbers
-                else ""
-            )
+            if numbers:
+                hint = f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
+            else:
+                hint = ""
             raise self.fail(f"no coefficient is left in one of its relations{hint}")
         term = next((n for n, coefficient in used.items() if coefficient.term), None)
         if len(used) > 1 and term is not None:
@@ -334,7 +333,8 @@ class _Reader:
             node = node.left
         sign = 1.0
         while isinstance(node, ast.UnaryOp):
-            sign = -sign if isinstance(node.op, ast.USub) else sign
+            if isinstance(node.op, ast.USub):
+                sign = -sign
             node = node.operand
         match node:
             case ast.Name(id=name):

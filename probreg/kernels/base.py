@@ -114,11 +114,10 @@ class CovarianceFunction(ABC):
         values: dict[str, float] = {}
         for name in self.hyperparameters:
             value = getattr(self, name)
-            values |= (
-                {f"{name}[{j}]": v for j, v in enumerate(value)}
-                if isinstance(value, tuple)
-                else {name: value}
-            )
+            if isinstance(value, tuple):
+                values |= {f"{name}[{j}]": v for j, v in enumerate(value)}
+            else:
+                values |= {name: value}
         for i, part in enumerate(self.parts):
             values |= self.rename_hyperparameters(i, part.hyper)
         return values

@@ -95,7 +95,8 @@ def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
         raise DataError(
             f"{name} is an array of rows and columns, or of one column, got shape {rows.shape}"
         )
-    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim == 1:
+        rows = rows[:, None]
     if not rows.size:
         raise DataError(
             f"{name} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each"

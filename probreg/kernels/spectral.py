@@ -251,7 +251,8 @@ def served_ends(stated_range: Any, rows: Array) -> tuple[Array, Array]:
         high = rows.max(0)
     else:
         ends = np.asarray(read_rows(stated_range, "range"), dtype=float)
-        ends = ends.T if ends.shape == (2, 1) else ends
+        if ends.shape == (2, 1):
+            ends = ends.T
         if ends.shape not in ((1, 2), (d, 2)):
             raise DataError(
                 f"range is (low, high), or one such pair for each of {d} columns, got {brief(stated_range)}"

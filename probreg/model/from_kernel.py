@@ -48,7 +48,8 @@ def model_of_kernel(
     ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]', 'gp(x1)[3]')
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)
-    response = own_name(y) if response is None else response
+    if response is None:
+        response = own_name(y)
     design = design_of_kernel(
         X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         triangular=triangular,

@@ -174,11 +174,9 @@ def of_mode(
     result = Hypothesis(
         text, null, estimates, {t.name: t for t in test_results}, notes=notes
     )
-    return (
-        result
-        if adjust is None
-        else _adjust_family(result, c, prob=prob, adjust=adjust)
-    )
+    if adjust is None:
+        return result
+    return _adjust_family(result, c, prob=prob, adjust=adjust)
 
 
 def require_law(c: Combinations, text: str) -> None:

@@ -164,7 +164,8 @@ class FormulaBlocks:
         start = None
         with closing(self.tables(number, part, tally)) as tables:
             for whole in tables:
-                start = whole.start if start is None else start
+                if start is None:
+                    start = whole.start
                 for table in self._cut(whole.table):
                     with prefix_errors(_place_of(table, whole.file)):
                         block = self.block(table, tally)

@@ -159,7 +159,8 @@ def plan(
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     require_response(parts, first)
     computed = [e for e in (*factors, *parts.outcome) if e.column is None]
-    computed += [added] if added else []
+    if added:
+        computed += [added]
     numbers = [name for e in computed for name in e.numeric_columns]
     for name in [*numbers, *([weights] if weights else [])]:
         if kinds[name] in ("text", "levels"):
@@ -194,7 +195,8 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
     shown = set[str]()
     with closing(files.batches(names)) as batches:
         for table in (batch.table for batch in batches if len(batch.table.rows)):
-            rows = rows if len(rows) else table.rows
+            if not len(rows):
+                rows = table.rows
             first_values = {
                 name
                 for name in names

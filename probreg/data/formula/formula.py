@@ -242,7 +242,8 @@ def parse_with(
     added = parse_expression(offset) if isinstance(offset, str) else None
     names = [*parts.outcome_variables, *parts.variables]
     names += [*(added.variables if added else ())]
-    names += [weights] if isinstance(weights, str) else []
+    if isinstance(weights, str):
+        names += [weights]
     require(table, names)
     return ParsedFormula(parts, offset, added, tuple(dict.fromkeys(names)))
 

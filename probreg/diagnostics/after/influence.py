@@ -323,7 +323,8 @@ class OutlierDiagnostic(Diagnostic):
         require_counts(fit)
         w = fit.model.design.weights
         p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
-        p = p if w is None else np.where(w > 0, p, 1.0)
+        if w is not None:
+            p = np.where(w > 0, p, 1.0)
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
         smallest = float(np.nanmin(p))
         test = f"{format_p(smallest)} (Bonferroni)"

@@ -105,11 +105,10 @@ def two_values(model: Model) -> tuple[float, float] | None:
     if model.likelihood.noise_scale is None or not design.has_rows:
         return None
     sample = design.sample
-    y = (
-        sample.observed
-        if sample.weights is None
-        else sample.observed[sample.weights > 0]
-    )
+    if sample.weights is None:
+        y = sample.observed
+    else:
+        y = sample.observed[sample.weights > 0]
     values, counts = np.unique(y, return_counts=True)
     if len(values) == 2 and counts.min() >= fewest:
         return (float(values[0]), float(values[1]))

@@ -153,7 +153,8 @@ def _of_mean(
     expected: tuple[int, ...] = (n, len(likelihood.levels))
     if likelihood.has_scalar_mean:
         expected = (n,)
-        mean = np.full(n, mean) if mean.ndim == 0 else mean
+        if mean.ndim == 0:
+            mean = np.full(n, mean)
     if mean.shape != expected:
         raise DataError(
             f"the function of the true mean returned shape {mean.shape}, expected {expected}"

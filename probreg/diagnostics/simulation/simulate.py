@@ -84,11 +84,10 @@ def _improper(model: Model) -> list[str]:
     for b in model.joint.blocks:
         if not b.prior.proper and b.first:
             term = model.design.grouped_of(b.columns)
-            columns += (
-                [model.design.columns[i] for i in b.columns]
-                if term is None
-                else [term.key]
-            )
+            if term is None:
+                columns += [model.design.columns[i] for i in b.columns]
+            else:
+                columns += [term.key]
     return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
 
 

@@ -301,7 +301,8 @@ def _descend_in_stages(
             mean = mean + done.mean / length
             trace.append(row)
             passed.append((start, done.losses))
-        gamma = mean if method.averages(data.rows.rows) else gamma
+        if method.averages(data.rows.rows):
+            gamma = mean
         log_aux = aux_mode_at(model, gamma, log_aux)
         mode = _mode(model, gamma, log_aux, len(trace), method.tol)
         trace[-1] = (*trace[-1][:3], mode.decrement)

@@ -281,11 +281,10 @@ def draw_points(ax: Any, fit: Fit, x: Array, rows: Array, **look: Any) -> None:
     if w is not None:
         area = np.maximum(area * w / w.mean(), 1.0)
     style = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY}
-    style |= (
-        {"facecolors": "none", "zorder": 2.5}
-        if binary
-        else {"facecolors": "white", "zorder": 1.5}
-    )
+    if binary:
+        style |= {"facecolors": "none", "zorder": 2.5}
+    else:
+        style |= {"facecolors": "white", "zorder": 1.5}
     ax.scatter(x[rows], y[rows], s=area[rows], **style | look)
 
 
