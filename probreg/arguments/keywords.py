@@ -21,6 +21,17 @@ _KEYWORDS_OF_MODEL = (
 )
 
 
+def list_names(names: str | Iterable[str] | None) -> list[str]:
+    """Return the names that an argument lists; one name may be given as a text.
+
+    >>> list_names("x"), list_names(("x", "z")), list_names(None)
+    (['x'], ['x', 'z'], [])
+    """
+    if isinstance(names, str):
+        return [names]
+    return list(names or ())
+
+
 def with_article(word: str) -> str:
     """Return a name with its indefinite article.
 

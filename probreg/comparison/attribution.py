@@ -464,7 +464,7 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
         case Cause.INTERVAL:
             return KIND_WORDS.get(str(row["kind"]), str(row["kind"]))
         case _:
-            return cut_text(s.status.value + (f" ({s.detail})" if s.detail else ""), 80)
+            return cut_text(s.status.with_detail(s.detail), 80)
 
 
 def _scale_prior_text(prior: AuxPrior | None, cause: SpecificCause) -> str:

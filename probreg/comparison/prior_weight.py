@@ -161,7 +161,7 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
     return (
         ml_fit.coef.values.ravel(),
         ml_fit.std_error.values.ravel(),
-        s.status.value + (f" ({s.detail})" if s.detail else ""),
+        s.status.with_detail(s.detail),
     )
 
 

@@ -104,11 +104,15 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     smooths = printed_smooths(table)
     reasons = _largest_reasons(table, attributions)
     head = [*_header(table), ""]
-    below = ["", *smooths.lines(LARGEST + 2)] if len(smooths) else []
+    below = list[str]()
+    if len(smooths):
+        below = ["", *smooths.lines(LARGEST + 2)]
     below += design_notes(table)
+    source = "notes in .notes"
     if reasons:
         below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
-    below += ["", "all reasons in .reasons, notes in .notes" if reasons else "notes in .notes"]  # fmt: skip
+        source = f"all reasons in .reasons, {source}"
+    below += ["", source]
     used = clean_lines(*head, *below).count("\n") + 1
     auxiliary = int((table.data["role"].values != "coefficient").sum())
     room = (LINES - used - 4) // len(table.fits)  # parameters
@@ -249,7 +253,9 @@ def choose_parameters(
         lines.append(
             f"{n_terms} coefficients of smooth functions and processes, {n_terms * n} rows, in .to_pandas()"
         )
-    return params, lines if len(lines) > 1 else []
+    if len(lines) == 1:
+        lines = []
+    return params, lines
 
 
 def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> list[str]:

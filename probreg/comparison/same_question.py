@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KINDS
@@ -115,8 +116,7 @@ def refuse_unlike(
         }
         if d.offset is not None or e.offset is not None:
             none = np.zeros((d.n, 1))
-            offsets = [none if g.offset is None else g.offset for g in (d, e)]
-            facts["offset"] = offsets
+            facts["offset"] = [plus_offset(none, g.offset) for g in (d, e)]
     elif d is not e:
         # equal weights are part of the evidence that the rows are the same
         facts |= {

@@ -185,12 +185,13 @@ class Design(PrintsLines):
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         if self.has_weights:
             has += [f"{self.weight_kind} weights"]
-        return [
+        lines = [
             f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
             f"columns: {few_names(self.shown_columns)}",
-            *([f"with {' and '.join(has)}"] if has else []),
-            *(f"note: {n}" for n in self.notes),
         ]
+        if has:
+            lines.append(f"with {' and '.join(has)}")
+        return lines + [f"note: {n}" for n in self.notes]
 
     @property
     def n(self) -> int:
@@ -529,13 +530,13 @@ class Design(PrintsLines):
         `trials` defaults to the trials of the table. DataError as in the recipe.
         """
         X, inputs = self.recipe.read(data)
-        if offset is not None and self.offset is None:
+        if offset is None:
+            offset = self.recipe.offset_at(data)
+        elif self.offset is None:
             raise DataError(
                 "offset= was given, and this model was fitted without an offset"
             )
-        offsets = as_offset(
-            self.recipe.offset_at(data) if offset is None else offset, len(X)
-        )
+        offsets = as_offset(offset, len(X))
         if offsets is None and self.offset is not None:
             raise DataError(
                 "this model has an offset given as an array: pass offset= with one value per new row"
@@ -548,9 +549,8 @@ class Design(PrintsLines):
             raise DataError(
                 f"the offset has {offsets.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
             )
-        trial_counts = as_trials(
-            self.recipe.trials_at(data) if trials is None else trials, len(X)
-        )
+        if trials is None:
+            trials = self.recipe.trials_at(data)
         return Design(
             X,
             None,
@@ -558,7 +558,7 @@ class Design(PrintsLines):
             self.recipe,
             self.response,
             offsets,
-            trials=trial_counts,
+            trials=as_trials(trials, len(X)),
             inputs=inputs,
         )
 

@@ -123,4 +123,6 @@ def _key_of(names: Sequence[str]) -> str:
     """Return the term as written in a formula; for many inputs, with only the first and the last."""
     max_named = 10  # maximum number of inputs listed in the name of the term
     written = [column_written(name) for name in names]
-    return f"gp({', '.join(written if len(names) <= max_named else [written[0], '...', written[-1]])})"
+    if len(written) > max_named:
+        written = [written[0], "...", written[-1]]
+    return f"gp({', '.join(written)})"

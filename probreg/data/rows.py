@@ -47,7 +47,9 @@ def minus_offset(target: Array, offset: Array | None) -> Array:
     """Return the target of the columns: y - offset for a response (n,), eta - offset for predictors (n, m)."""
     if offset is None:
         return target
-    return target - (offset[:, 0] if target.ndim == 1 else offset)
+    if target.ndim == 1:
+        offset = offset[:, 0]
+    return target - offset
 
 
 Missing = Literal["raise", "drop"]
@@ -178,9 +180,12 @@ def refuse_not_finite(
         )
     bad = np.flatnonzero(~np.isfinite(values))
     i = bad[0]
-    held = ", ".join(f"{name} = {table.columns[name][i]}" for name in variables)
+    place = f"row {table.rows[i]}"
+    if variables:
+        entries = [f"{name} = {table.columns[name][i]}" for name in variables]
+        place += f", where {', '.join(entries)}"
     raise DataError(
-        f"the term {term!r} is {values[i]} in row {table.rows[i]}{f', where {held}' if held else ''} "
+        f"the term {term!r} is {values[i]} in {place} "
         f"({such_rows(len(bad))}); correct the values or choose another transformation"
     )
 

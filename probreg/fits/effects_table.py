@@ -99,7 +99,9 @@ def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]
     """
     off = off_span_of(model, solution)
     parts = dict[str, list[Array]]()
-    for effects in () if off is None else off.of_groups:
+    if off is None:
+        return {}
+    for effects in off.of_groups:
         # S = Lambda Lambda'; a standard deviation that is reported as 0 has a tiny number in Lambda
         names = [f"sd({e} | {effects.term.group})" for e in effects.term.effects]
         is_zero = [solution.scalars.get(name, (1.0,))[0] == 0.0 for name in names]

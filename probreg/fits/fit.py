@@ -495,10 +495,9 @@ class Fit(FitStatistics, NamesPeers):
         error = self.std_error.values
         df = self.intervals.df
         if resolved is not None:
+            df = None
             if uses_t(self.solution, resolved.words):
                 df = resolved.words.get("df")
-            else:
-                df = None
         if interval.name == "wald" or self.solution.replicates:
             df = None
         if resolved is not None:

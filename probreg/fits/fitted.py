@@ -171,10 +171,9 @@ class Fitted:
     @property
     def all_notes(self) -> tuple[Note, ...]:
         """Return the notes of `fit`, of the method, of the likelihood and of the rows."""
+        working = []
         if has_working_errors(self):
             working = [important_note(Topic.LIKELIHOOD, self.model.likelihood.working)]
-        else:
-            working = []
         rows = [important_note(Topic.ROWS, text) for text in self.model.design.notes]
         return (*self.notes, *self.solution.notes, *working, *rows)
 

@@ -50,11 +50,9 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
     coordinates = {"coef": list(model.design.ungrouped_columns)}
-    return coordinates | (
-        {"outcome": list(model.likelihood.outcomes)}
-        if model.likelihood.outcomes
-        else {}
-    )
+    if model.likelihood.outcomes:
+        coordinates["outcome"] = list(model.likelihood.outcomes)
+    return coordinates
 
 
 def coefficient_index(model: Model) -> Any:

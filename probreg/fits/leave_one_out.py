@@ -79,7 +79,9 @@ def _leave_out(
     )
     z = float(ndtri((M + 1.0) / (S + 1.0)))
     statistics = np.empty((3, n))
-    log_w = np.empty((n if weights else 0, S if weights else 0))
+    log_w = np.empty((0, 0))
+    if weights:
+        log_w = np.empty((n, S))
     size = max(1, block_size // S)
 
     def part(rows: slice) -> None:  # each block writes its own rows

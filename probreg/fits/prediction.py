@@ -172,19 +172,13 @@ def off_span_of(
     """
     if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
-    if solution.draws is None:
-        draws = None
-    else:
+    draws = None
+    values: Mapping[str, Any] = solution.aux
+    if solution.draws is not None:
         draws = solution.draws.flat
+        values = {a: draws[a] for a in model.unknown}
     if aux is None:
-        aux = {
-            **model.fixed,
-            **(
-                {a: draws[a] for a in model.unknown}
-                if draws is not None
-                else solution.aux
-            ),
-        }
+        aux = {**model.fixed, **values}
     return off_span(model, draws, model.noise(aux))
 
 
@@ -262,11 +256,13 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     )
     if atoms.off is None:
         return mixture
+    off = atoms.off
     if S > 1:
         mixture = replace(
-            mixture, eta=mixture.eta + atoms.off.group_draws(design, S, m, atoms.rng)
+            mixture, eta=mixture.eta + off.group_draws(design, S, m, atoms.rng)
         )
-    mean, variance = (atoms.off.of_processes if S > 1 else atoms.off).moments(design)
+        off = off.of_processes
+    mean, variance = off.moments(design)
     mixture = replace(mixture, eta=mixture.eta + mean)
     if variance is None:
         return mixture

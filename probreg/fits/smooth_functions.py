@@ -208,13 +208,14 @@ def curve(
     rng = np.random.default_rng([seed, 7])
     band, kind = _compute_band(model, solution, function, x, ends, prob, rng)
     outcomes = model.likelihood.outcomes
-    dims = ("point", "outcome") if outcomes else ("point",)
+    dims: tuple[str, ...] = ("point",)
     coords: dict[str, Any] = {
         "x": (("point", "input"), x),
         "input": list(function.inputs),
     }
     if outcomes:
-        coords |= {"outcome": list(outcomes)}
+        dims = ("point", "outcome")
+        coords["outcome"] = list(outcomes)
     critical = band.pop("critical").tolist()
     arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in band.items()}
     attrs = {

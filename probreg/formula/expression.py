@@ -229,10 +229,9 @@ def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
         case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
             return
         case ast.Call():
-            if name in STANDALONE or name not in OPTIONS:
-                parts = node.args
-            else:
-                parts = node.args[:1]
+            parts = node.args
+            if name in OPTIONS and name not in STANDALONE:
+                parts = parts[:1]
             by = [w.value for w in node.keywords if w.arg == "by" and not computed]
             for part in [*parts, *by]:
                 yield from _column_names(part, computed=computed)
@@ -326,7 +325,11 @@ def _split_arguments(
     words = OPTIONS[name]
     keywords = {word.arg or "**": word.value for word in call.keywords}
     several = name in STANDALONE
-    positional = [] if several else call.args[1:]
+    columns = call.args
+    positional: list[ast.expr] = []
+    if not several:
+        columns = call.args[:1]
+        positional = call.args[1:]
     options = dict(zip(words, positional)) | keywords
     limit = 1 if name == "C" else len(words)
     if (
@@ -346,7 +349,7 @@ def _split_arguments(
         raise expression.make_error(
             call, "t2 takes two columns or more; of one it is s"
         )
-    return (call.args if several else call.args[:1]), options
+    return columns, options
 
 
 def _suggest_function(expression: Expression, call: ast.Call) -> str:

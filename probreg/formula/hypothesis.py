@@ -305,10 +305,9 @@ class _Reader:
             numbers = [
                 n for n in self.known if n in self.text and _ARITHMETIC.fullmatch(n)
             ]
+            hint = ""
             if numbers:
                 hint = f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
-            else:
-                hint = ""
             raise self.fail(f"no coefficient is left in one of its relations{hint}")
         term = next((n for n, coefficient in used.items() if coefficient.term), None)
         if len(used) > 1 and term is not None:

@@ -557,8 +557,11 @@ class _Reader:
     def _read_factor(self, node: ast.expr) -> Terms:
         expression = Expression("", node, self.alias)
         name = expression.column
-        key = expression.written() if name is None else column_written(name)
-        text = key if name is None else name
+        if name is None:
+            key = text = expression.written()
+        else:
+            key = column_written(name)
+            text = name
         factor = self.factors.setdefault(
             key, Factor(key, Expression(text, node, self.alias))
         )

@@ -113,7 +113,7 @@ class PythonText:
                 self._open_bracket(token)
             elif token[0] in ")]}":
                 self._close_bracket(token)
-            elif self.open[-1][1] if self.open else self.inside:
+            elif self._in_call:
                 ascii_or_sign = token[0].isascii() or not token["word"]
                 self.out.append(
                     token[0] if ascii_or_sign else self._replace_name(token[0])
@@ -158,9 +158,16 @@ class PythonText:
         else:
             self._put(self._replace_name(word))
 
+    @property
+    def _in_call(self) -> int:
+        """Whether the innermost open bracket belongs to a call; `inside` if no bracket is open."""
+        if self.open:
+            return self.open[-1][1]
+        return self.inside
+
     def _open_bracket(self, token: re.Match[str]) -> None:
         max_depth = 50  # brackets within brackets
-        inside = self.open[-1][1] if self.open else self.inside
+        inside = self._in_call
         if token[0] == "[" and not inside:
             raise self.fail("'[' is no part of a formula", token.start())
         call = inside or token[0] == "{" or self.operand

@@ -42,8 +42,14 @@ class Status(Enum):
         >>> Status.TOO_SHORT.describe("54 draws of x"), Status.EXACT.describe()
         ('too few effective draws (54 draws of x): draw more', 'exact')
         """
-        text = f"{self.value} ({detail})" if detail else self.value
+        text = self.with_detail(detail)
         return text if self.good else f"{text}: {ADVICE[self]}"
+
+    def with_detail(self, detail: str) -> str:
+        """Return the status with its detail in brackets."""
+        if detail:
+            return f"{self.value} ({detail})"
+        return self.value
 
 
 ADVICE = {

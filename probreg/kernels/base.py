@@ -117,7 +117,7 @@ class CovarianceFunction(ABC):
             if isinstance(value, tuple):
                 values |= {f"{name}[{j}]": v for j, v in enumerate(value)}
             else:
-                values |= {name: value}
+                values[name] = value
         for i, part in enumerate(self.parts):
             values |= self.rename_hyperparameters(i, part.hyper)
         return values

@@ -11,6 +11,7 @@ import numpy as np
 from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
 from probreg.data.formula.variables import columns_by_term
+from probreg.data.rows import times_weights
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
@@ -31,6 +32,9 @@ def rows_for(
     of_mean = design.owner is None or not design.owner[index].any()
     noisy = of_mean and likelihood.without_formulas.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
+    fisher = None
+    if not noisy and isinstance(likelihood, DifferentiableLikelihood):
+        fisher = Fisher(design, likelihood, held)
     return PriorData(
         columns=tuple(design.columns[i] for i in where),
         n=design.total,
@@ -40,9 +44,7 @@ def rows_for(
             np.ix_(index, index)
         ],
         unit_information=_unit_information(likelihood, held),
-        fisher=None
-        if noisy or not isinstance(likelihood, DifferentiableLikelihood)
-        else Fisher(design, likelihood, held),
+        fisher=fisher,
         process=getattr(design.process_of(where), "basis", None),
         grouped=design.grouped_of(where),
         terms=lambda: tuple(np.array(terms_of_columns(design))[index].tolist()),
@@ -86,7 +88,7 @@ def _trials_moments(
 ) -> Moments:
     n = likelihood.given(block.y)["trials"]
     return moments_of(
-        block._replace(weights=n if block.weights is None else n * block.weights),
+        block._replace(weights=times_weights(n, block.weights)),
         columns=columns,
     )
 

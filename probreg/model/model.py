@@ -896,17 +896,19 @@ class Model(FromData, NamesPeers):
             )  # fmt: skip
             log_lik = self.design.sum_over_rows(fn)
         value, g_beta, g_aux, *second = log_lik
-        curvature = np.zeros((k + a, k + a) if curved else (0, 0))
+        prior = prior_derivatives(self, T @ gamma, T, aux_values)
+        curvature = np.zeros((0, 0))
         if curved:
             H, cross, H_aux = second
+            curvature = np.zeros((k + a, k + a))
             curvature[:k, :k], curvature[k:, k:] = H, H_aux
             curvature[:k, k:] = cross.reshape(k, -1)
             curvature[k:, :k] = curvature[:k, k:].T
-        prior = prior_derivatives(self, T @ gamma, T, aux_values)
+            curvature += prior.curvature
         return LocalModel(
             float(value) + prior.value,
             np.concatenate([g_beta.ravel(), g_aux]) + prior.gradient,
-            curvature + prior.curvature if curved else curvature,
+            curvature,
         )
 
     @check_arguments

@@ -456,6 +456,16 @@ def _one_scale(prior: Any, q: int, places: list[int]) -> float | None:
     return float(sds[places[0]])
 
 
+def total_variance_left(model: Model, sigma: float) -> float:
+    """Return the sum of `variance_left_at_rows` over the blocks, relative to sigma^2."""
+    total = 0.0
+    for i, v in variance_left_at_rows(model).items():
+        if not model.joint.blocks[i].prior.sigma_units:
+            v /= sigma**2
+        total += v
+    return total
+
+
 def variance_left_at_rows(model: Model) -> dict[int, float]:
     """By block, s^2 sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, for rows in memory.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import full_weights
+from probreg.data.rows import full_weights, some_rows
 from probreg.errors import DataError, Incompatible
 from probreg.model.constructors import design_of_moments
 from probreg.model.model import Model
@@ -63,18 +63,14 @@ def model_without(model: Model, removed: Model) -> Model:
                     remaining_rows,
                     absent=replace(absent, places=absent.places - earlier),
                 )
-            return replace(
-                model,
-                design=replace(
-                    remaining_rows,
-                    weights=None
-                    if before.weights is None
-                    else remaining[remaining > 0],
-                ),
-            )
+            if before.weights is not None:
+                remaining_rows = replace(
+                    remaining_rows, weights=remaining[remaining > 0]
+                )
+            return replace(model, design=remaining_rows)
     mine: Any = model.moments
     design = replace(
-        before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
+        before, X=before.X[:0], y=np.zeros(0), offset=some_rows(before.offset, slice(0)), weights=None,
         precision=None, labels=None, inputs={}, read={}, absent=None, source=None, kept_by_trials=None, of_moments=True,
         kept=mine - removed.moments,
     )  # fmt: skip

@@ -94,7 +94,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     if s.outcome.ndim != 1:
         raise DataError(f"outcomes are one per row, got shape {s.outcome.shape}")
     p, h, _ = both(truth, forecast)
-    unit = r.pair if s.pair else 1.0
+    unit = r.unit(s.pair)
     with np.errstate(invalid="ignore"):  # infinite losses on both sides
         # gap_ik = S(h_i, k) - S(p_i, k): its mean over k ~ p_i is the divergence, and gap_(i y_i) less that mean is
         # chance, of variance sum_k p_ik (gap_ik - divergence_i)^2.
@@ -236,13 +236,11 @@ def decompose(
         place = _number_forecasts(s)
     else:
         place = _number_bins(s, bins, w)
-    unit = r.pair if s.pair else 1.0
-    return _decompose_groups(r, s, place, w, unit)
+    return _decompose_groups(r, s, place, w)
 
 
-def _decompose_groups(
-    r: Rule, s: Scored, place: Array, w: Array, unit: float
-) -> Decomposition:
+def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array) -> Decomposition:
+    unit = r.unit(s.pair)
     count = np.bincount(place, w)
     keep = np.flatnonzero(count > 0)
     # h_g = sum_{i in g} w_i h_i / W_g and o_g = sum_{i in g} w_i e_(y_i) / W_g, W_g = sum_{i in g} w_i.
@@ -264,6 +262,11 @@ def _decompose_groups(
         separated = np.where(
             (s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place])
         )
+    forecast = h[keep]
+    observed = o[keep]
+    if s.pair:
+        forecast = forecast[:, 1]
+        observed = observed[:, 1]
     return Decomposition(
         rule=r.name,
         score=_weighted_mean(score, w) * unit,
@@ -271,8 +274,8 @@ def _decompose_groups(
         resolution=float(share @ (r.mean(o[keep], everywhere) - inner)) * unit,
         uncertainty=float(r.mean(overall, overall)) * unit,
         within=_weighted_mean(separated, w) * unit,
-        forecast=h[keep, 1] if s.pair else h[keep],
-        observed=o[keep, 1] if s.pair else o[keep],
+        forecast=forecast,
+        observed=observed,
         count=count[keep],
     )
 

@@ -35,7 +35,13 @@ class Rule(ABC):
     def __call__(self, y: Any, p: Any) -> Array:
         """The score of each row: see the function of the same name."""
         s = read_scored(y, p)
-        return self.at(s.outcome, s.p) * (self.pair if s.pair else 1.0)
+        return self.at(s.outcome, s.p) * self.unit(s.pair)
+
+    def unit(self, pair: bool) -> float:
+        """Return the factor of the score: `pair` for forecasts of one event, else 1."""
+        if pair:
+            return self.pair
+        return 1.0
 
     def at(self, index: Array, p: Array) -> Array:
         """S(p, index), shape (...,), for distributions p (..., K)."""
@@ -307,7 +313,7 @@ def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """
     r = RULES.resolve(rule)
     p, h, pair = both(truth, forecast)
-    return r.mean(p, h) * (r.pair if pair else 1.0)
+    return r.mean(p, h) * r.unit(pair)
 
 
 @check_arguments
@@ -366,4 +372,4 @@ def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     r = RULES.resolve(rule)
     p, h, pair = both(truth, forecast)
     # S(h; p) - S(p; p) is the Bregman divergence of -H   (Gneiting & Raftery 2007).
-    return (r.mean(p, h) - r.mean(p, p)) * (r.pair if pair else 1.0)
+    return (r.mean(p, h) - r.mean(p, p)) * r.unit(pair)

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import (
     Count,
     Flag,
@@ -147,7 +148,7 @@ def table(
     _check_labels(columns, names, "rename")
     bases = _reference_levels(several.values()) if reference else {}
     entries: dict[str, list[Cell]] = {}
-    for label in _select_labels(columns, _as_list(keep)):
+    for label in _select_labels(columns, list_names(keep)):
         base = bases.get(label) or bases.get(label.rpartition(": ")[0])
         if base is not None:
             cells = [("reference" if label in c.rows else "", "") for c in columns]
@@ -156,7 +157,7 @@ def table(
         cells = _coefficient_cells(label, columns, beneath, digits)
         entries[_rename_label(label, names)] = cells
     for label in dict.fromkeys(label for c in columns for label in c.smooths):
-        if keep is None or label in _as_list(keep):
+        if keep is None or label in list_names(keep):
             cells = [(_format_edf(c.smooths.get(label, np.nan)), "") for c in columns]
             entries[names.get(label, label)] = cells
     coefficients = _lines(entries)
@@ -289,12 +290,6 @@ def _significant(value: float, digits: int) -> str:
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
-
-
-def _as_list(names: str | Sequence[str] | None) -> list[str]:
-    if isinstance(names, str):
-        return [names]
-    return list(names or [])
 
 
 def _lines(entries: Mapping[str, Sequence[Cell]]) -> list[list[str]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Names, Word, check_arguments
 from probreg.arguments.types import TableLike
 from probreg.data.formula.columns import read_table
@@ -65,10 +66,10 @@ def table_one(
     import pandas as pd
 
     table = read_table(data)
-    chosen = [columns] if isinstance(columns, str) else list(columns or table.columns)
+    chosen = list_names(columns) or list(table.columns)
     chosen = [name for name in chosen if name != by]
-    medians = [median] if isinstance(median, str) else list(median)
-    require(table, [*chosen, *medians, *([] if by is None else [by])])
+    medians = list_names(median)
+    require(table, chosen + medians + list_names(by))
     frame = pd.DataFrame(dict(table.columns))
     parts = {"all": frame}
     if by is not None:

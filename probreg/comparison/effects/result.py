@@ -383,7 +383,9 @@ def _of_delta(
     )
 
     def df_of(L: Array) -> float | Array | None:
-        own_df = _satterthwaite(fit, G, cov, rows, L) if has_own_df else None
+        if not has_own_df:
+            return df
+        own_df = _satterthwaite(fit, G, cov, rows, L)
         return df if own_df is None else own_df
 
     test_df = df_of(np.eye(len(z)))

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import (
     Names,
     Natural,
@@ -374,12 +375,12 @@ def _prepare(
         )
     if clustered:
         request = replace(request, clusters=groups, data=data)
-    keys = (by,) if isinstance(by, str) else tuple(by or ())
+    keys = tuple(list_names(by))
     effects_of: GroupsLike = "typical" if clustered else groups
     quantity = quantity_called(fit.model.likelihood, what)
     rows = _population(fit, quantity, data, keys, effects_of, grid, unit)
     fixed = data is not None or bool(at) or grid is not None
-    if (average_over or ("sample" if fixed else "population")) == "population":
+    if average_over == "population" or (average_over is None and not fixed):
         if rows.units is None:
             raise DataError(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"

@@ -1,7 +1,7 @@
 """Linear restrictions under a posterior: the probability of an inequality, and the credible level of an equality."""
 
 import numpy as np
-from scipy.special import chdtr, fdtr, gammaln, logsumexp, ndtr, stdtr
+from scipy.special import chdtr, fdtr, gammaln, logsumexp
 
 from probreg.comparison.hypotheses.restricted import independent
 from probreg.comparison.hypotheses.result import (
@@ -26,6 +26,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     mean_and_sd,
     quantile,
+    student_cdf,
 )
 from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
@@ -101,7 +102,7 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
         value, scale = _elliptical(fit, L)
         t = sign * float((value[0] - r[0]) / scale[0])
         how = "exact" if has_exact_law(fit) else "of the normal posterior"
-        return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
+        return float(student_cdf(np.asarray(t), s.df)), how
     m = _mixtures(fit, L)
     if m is None:
         return None

@@ -14,7 +14,7 @@ from probreg.inference import METHODS, PathSolution, mode_path
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import Likelihood, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.model.off_span import variance_left_at_rows
+from probreg.model.off_span import total_variance_left, variance_left_at_rows
 from probreg.priors import InverseGamma, Reference
 from probreg.registry import Registry
 
@@ -286,15 +286,9 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     sign, log_det = np.linalg.slogdet(expansion.curvature)
     log_scale = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])
     # of a Gaussian model through a basis of few anchors: less tau^2 trace(K - Q) / (2 sigma^2), sigma at the mode
-    sigma = model.noise(aux)
-    blocks = model.joint.blocks
+    bound = 0.0
     if model.likelihood.least_squares:
-        variances = variance_left_at_rows(model)
-    else:
-        variances = {}
-    bound = 0.5 * sum(
-        v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in variances.items()
-    )
+        bound = 0.5 * total_variance_left(model, model.noise(aux))
     value = (
         expansion.value
         + 0.5 * (len(expansion.gradient) * np.log(2.0 * np.pi) - log_det)

@@ -162,7 +162,9 @@ def plan(
     if added:
         computed += [added]
     numbers = [name for e in computed for name in e.numeric_columns]
-    for name in [*numbers, *([weights] if weights else [])]:
+    if weights:
+        numbers.append(weights)
+    for name in numbers:
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
     selection = Selection(names, missing, kinds, parts, weights)

@@ -239,9 +239,11 @@ def parse_with(
         )
     if parts.offset is not None:
         offset = joined_offsets(parts.offset, offset)
-    added = parse_expression(offset) if isinstance(offset, str) else None
     names = [*parts.outcome_variables, *parts.variables]
-    names += [*(added.variables if added else ())]
+    added = None
+    if isinstance(offset, str):
+        added = parse_expression(offset)
+        names += added.variables
     if isinstance(weights, str):
         names += [weights]
     require(table, names)

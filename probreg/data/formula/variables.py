@@ -32,9 +32,9 @@ def variables(
     if isinstance(design.recipe, ArrayColumns):
         plain = design.recipe.read_back(design)
         added = [name for name in also if name not in plain]
-        return plain | (
-            rows_of(design, data, added) if added and data is not None else {}
-        )
+        if added and data is not None:
+            plain |= rows_of(design, data, added)
+        return plain
     if data is None:
         return _read_back(design)
     return rows_of(

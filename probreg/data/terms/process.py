@@ -91,14 +91,19 @@ class ProcessTerm:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on its columns: their error, and a length that was not stated."""
-        lengths = ", ".join(
-            f"{v:.4g}"
-            for name, v in self.basis.kernel.hyper.items()
-            if "length" in name
-        )
-        unstated = f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
-        off = (f"{self.short}: {self.basis.error_words}",) if self.basis.error else ()
-        return off if self.length_known else (*off, unstated)
+        notes = []
+        if self.basis.error:
+            notes.append(f"{self.short}: {self.basis.error_words}")
+        if not self.length_known:
+            lengths = ", ".join(
+                f"{v:.4g}"
+                for name, v in self.basis.kernel.hyper.items()
+                if "length" in name
+            )
+            notes.append(
+                f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
+            )
+        return tuple(notes)
 
     @property
     def held_words(self) -> str:
@@ -207,7 +212,9 @@ def stated_kernel(
         )
     kernel = kernel.resolve(with_spread(x, counts), inputs)
     length_known = "length" in settings or not hasattr(kernel, "length")
-    return (kernel if length_known else at_starting_length(kernel, x)), length_known
+    if not length_known:
+        kernel = at_starting_length(kernel, x)
+    return kernel, length_known
 
 
 def with_spread(x: Array, counts: Array | None) -> Array:

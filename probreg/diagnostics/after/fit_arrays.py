@@ -142,13 +142,12 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
             f"the {likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps without a formula"
         )
     if not model.joint.gaussian:
-        names = {
-            "unknown-scale"
-            if isinstance(b.prior, HierarchicalPrior)
-            else b.prior.name or "mixture"
-            for b in model.joint.blocks
-            if not isinstance(b.prior, (Flat, GaussianPrior))
-        }
+        names = set()
+        for b in model.joint.blocks:
+            if isinstance(b.prior, HierarchicalPrior):
+                names.add("unknown-scale")
+            elif not isinstance(b.prior, (Flat, GaussianPrior)):
+                names.add(b.prior.name or "mixture")
         raise NotApplicable(
             f"the {', '.join(sorted(names))} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
         )

@@ -194,8 +194,11 @@ def _misfit(
     share = member / member.sum(0)
 
     def value(y: Array, mean: Array, aux: Aux) -> Array:
-        hit = y if level is None else (y == level).astype(float)
-        p = mean if level is None else mean[..., level]
+        hit = y
+        p = mean
+        if level is not None:
+            hit = (y == level).astype(float)
+            p = mean[..., level]
         # expected rate of each group and its variance, sum_i p_i (1 - p_i) / size^2, (S, groups)
         variance = (p * (1.0 - p)) @ np.square(share)
         gap = hit @ share - p @ share
@@ -320,14 +323,14 @@ def require_loo(fit: Fit, *, continuous: bool = False) -> None:
     """Raise NotApplicable if observations cannot be left out one by one."""
     most_logs = 20_000_000  # pointwise log-likelihoods that are computed within seconds
     draws = fit.solution.draws
-    count = FEWEST if draws is None else draws.count
-    size = 0 if draws is None else count * fit.model.design.total
-    if count < FEWEST:
-        raise NotApplicable(
-            f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
-        )
-    if size > most_logs:
-        raise NotApplicable(f"{size:,.0f} log-likelihoods take long; use fit.loo()")
+    if draws is not None:
+        if draws.count < FEWEST:
+            raise NotApplicable(
+                f"leave-one-out by weights needs at least {FEWEST} draws, got {draws.count}"
+            )
+        size = draws.count * fit.model.design.total
+        if size > most_logs:
+            raise NotApplicable(f"{size:,.0f} log-likelihoods take long; use fit.loo()")
     require_counts(fit, 0, continuous=continuous)
 
 

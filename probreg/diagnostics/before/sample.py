@@ -105,10 +105,9 @@ def two_values(model: Model) -> tuple[float, float] | None:
     if model.likelihood.noise_scale is None or not design.has_rows:
         return None
     sample = design.sample
-    if sample.weights is None:
-        y = sample.observed
-    else:
-        y = sample.observed[sample.weights > 0]
+    y = sample.observed
+    if sample.weights is not None:
+        y = y[sample.weights > 0]
     values, counts = np.unique(y, return_counts=True)
     if len(values) == 2 and counts.min() >= fewest:
         return (float(values[0]), float(values[1]))
@@ -165,12 +164,16 @@ class EventCheck(Check):
         if not columns or counts[rarest] / len(columns) >= few:
             return []
         per = counts[rarest] / len(columns)
+        verdict = Verdict.NOTE
+        limit = few
+        if per < fewest:
+            verdict = Verdict.WARNING
+            limit = fewest
         unit = "trials" if isinstance(likelihood, OfTrials) else "observations"
         sentence = (
             f"{counts[rarest]:g} {unit} of {design.response} = {likelihood.classes[rarest]} "
             f"for {len(columns)} coefficient{'s' * (len(columns) > 1)}: {per:.2g} per coefficient, "
-            f"fewer than {fewest if per < fewest else few:g}"
+            f"fewer than {limit:g}"
         )
         remedy = "use fewer columns or a prior; estimates from few events are biased away from zero"
-        verdict = Verdict.WARNING if per < fewest else Verdict.NOTE
         return self.report(sentence, verdict, remedy, columns)

@@ -293,7 +293,12 @@ def _ball(judged: Judged) -> Ball:
         V = np.linalg.inv(P)
     v = float(np.mean(np.diag(V)))
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
-    lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
+    weight = s**2
+    epsilon = None
+    if not lik.least_squares:
+        weight = s / 2
+        epsilon = lik.insensitive
+    lam = weight / (design.n * v)
 
     def norms(X: Array) -> Array:
         return np.sqrt(np.einsum("ij,ij->i", X @ (V / v), X))
@@ -304,7 +309,7 @@ def _ball(judged: Judged) -> Ball:
         size=float(np.square(norms(design.X)).sum()),
         r=_row_norm(judged, norms, np.diag(V / v)),
         B=B,
-        epsilon=None if lik.least_squares else lik.insensitive,
+        epsilon=epsilon,
     )
 
 

@@ -26,7 +26,7 @@ from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
 from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
-from probreg.model.off_span import variance_left_at_rows
+from probreg.model.off_span import total_variance_left
 from probreg.priors import Reference
 
 
@@ -245,12 +245,7 @@ class RidgeModes:
     def bound(self, scales: Array) -> Array:
         """tau^2 trace(K - Q) / (2 sigma^2) of bases with few anchors (L,), subtracted
         in a lower bound of the evidence (Titsias 2009)."""
-        blocks = self.model.joint.blocks
-        variance_left = 0.0
-        for i, v in variance_left_at_rows(self.model).items():
-            if not blocks[i].prior.sigma_units:
-                v /= self._sigma**2
-            variance_left += v
+        variance_left = total_variance_left(self.model, self._sigma)
         return 0.5 * variance_left * np.square(np.asarray(scales, dtype=float))
 
     def left_out(self, scales: Array) -> RowsLeftOut:

@@ -103,14 +103,17 @@ def stability(
     if epsilon is None:
         # lam |f|^2 <= B^2, the mean loss of f = 0, so that |f| <= r B / lam^(1/2).
         fitted = B * (1 + r / np.sqrt(lam))
-        clipped = fitted if width is None else width
-        beta = 4 * fitted * clipped * r**2 / (lam * n)
-        loss_range = clipped**2
+        if width is None:
+            width = fitted
+        beta = 4 * fitted * width * r**2 / (lam * n)
+        loss_range = width**2
     else:
         # lam |f|^2 <= max(0, B - eps).
         fitted = B + r * np.sqrt(max(0.0, B - epsilon) / lam)
+        if width is None:
+            width = fitted
         beta = r**2 / (lam * n)
-        loss_range = largest_beyond(fitted if width is None else width, epsilon)
+        loss_range = largest_beyond(width, epsilon)
     chance = spread_of_mean(n, delta)
     return bound_of(
         "stability", "Bousquet & Elisseeff 2002", risk=risk, complexity=float(beta + 2 * n * beta * chance),

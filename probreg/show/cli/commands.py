@@ -160,13 +160,16 @@ def report_command(options: Namespace) -> int:
 def datasets_command(options: Namespace) -> int:
     """List the data sets, or describe one."""
     try:
-        cards = [describe_dataset(options.name)] if options.name else list_datasets()
+        if options.name:
+            text: Any = describe_dataset(options.name)
+        else:
+            text = list_datasets()
     except ProbregError as error:
         options.usage_error(error.command_line_text)
     if options.csv and options.name:
         print(csv_text(load_dataset(options.name)), end="")
     else:
-        print(cards[0] if options.name else cards)
+        print(text)
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -29,7 +30,7 @@ from probreg.show.plot.style import (
     Size,
     axes_size,
     footnote,
-    label,
+    label_outer,
     mark,
     panels,
     shorten,
@@ -105,12 +106,7 @@ def draw_predictions(
                 ax, fit, x_observed + shift, here, settings, column, in_bins=is_curve
             )
     for i, (ax, title) in enumerate(zip(axes, titles)):
-        label(
-            ax,
-            x=shorten(first) if i + 3 >= len(titles) else None,
-            y=None if i % 3 else shorten(axis_name(fit, what)),
-            title=title or None,
-        )
+        label_outer(axes[: len(titles)], i, first, axis_name(fit, what), title or None)
         if not is_curve:
             _label_levels(ax, values[first])
     if names:
@@ -127,7 +123,7 @@ def _choose_values(
     grid: ReferenceGrid, condition: str | Sequence[str] | Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
     """Return the values of each variable in `condition`: the given ones, or those of the grid."""
-    names = [condition] if isinstance(condition, str) else list(condition)
+    names = list_names(condition)
     if not 1 <= len(names) <= 3 or len(set(names)) < len(names):
         raise DataError(
             f"condition= needs one to three different variables, got {names}"

@@ -219,11 +219,17 @@ def _draw_leverage(ax: Any, fit: Fit) -> None:
     ax.margins(y=0.12)  # for the labels of rows; contours set their own limits
     boxes: list[Any] = []
     for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:n_labels]:
-        inward = 1 if h[i] <= np.mean(ax.get_xlim()) else -1
-        for up in (4, -9, 14, -19) if np.isfinite(r[i]) else ():
+        if not np.isfinite(r[i]):
+            continue
+        inward = -1
+        alignment = "right"
+        if h[i] <= np.mean(ax.get_xlim()):
+            inward = 1
+            alignment = "left"
+        for up in (4, -9, 14, -19):
             text = ax.annotate(
                 shorten(influence["obs"].values[i], 16), (h[i], r[i]), xytext=(5 * inward, up),
-                textcoords="offset points", fontsize=SMALL, color=INK, ha="left" if inward > 0 else "right",
+                textcoords="offset points", fontsize=SMALL, color=INK, ha=alignment,
             )  # fmt: skip
             box = text.get_window_extent()
             if not any(box.overlaps(other) for other in boxes):

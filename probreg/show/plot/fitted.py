@@ -11,6 +11,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.comparison.same_question import fits_by_name
+from probreg.data.rows import times_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials
@@ -24,7 +25,7 @@ from probreg.show.plot.style import (
     MANY,
     Size,
     footnote,
-    label,
+    label_outer,
     mark,
     message,
     panels,
@@ -158,12 +159,10 @@ def fitted(
         _draw_fit(
             ax, fit, path, prob, what, _curve_word(fit) if same else "fitted curve"
         )
-        label(
-            ax,
-            x=shorten(path.variable) if i + 3 >= len(several) else None,
-            y=None if i % 3 else shorten(y),
-            title=shorten(name, 24) if len(several) > 1 else None,
-        )
+        title = None
+        if len(several) > 1:
+            title = shorten(name, 24)
+        label_outer(axes[: len(several)], i, path.variable, y, title)
     top_legend(fig, axes[0])
     groups = {
         term.group: None
@@ -305,7 +304,7 @@ def count_trials(fit: Fit) -> Array | None:
     if not isinstance(likelihood, OfTrials):
         return design.weights
     n = likelihood.given(design.observed)["trials"]
-    return n if design.weights is None else n * design.weights
+    return times_weights(n, design.weights)
 
 
 def draw_curve(

@@ -58,7 +58,7 @@ def observations(fit: Fit) -> Observations:
     note = ""
     if shown < len(every_row):
         note = f"{shown:,} of {len(every_row):,} observations are shown"
-    w = np.ones(len(part)) if weights is None else weights[part]
+    w = full_weights(weights, len(every_row))[part]
     y = model.design.observed[rows]
     likelihood = model.likelihood
     tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None

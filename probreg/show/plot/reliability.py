@@ -137,8 +137,11 @@ def reliability(
         top = axes[2 * row, column]
         below = axes[2 * row + 1, column]
         _draw_reliability(top, below, panel, prob)
-        label(top, y=None if column else "observed share", title=panel.title)
-        label(below, x=x_label, y=None if column else "forecasts")
+        label(top, title=panel.title)
+        label(below, x=x_label)
+        if not column:
+            label(top, y="observed share")
+            label(below, y="forecasts")
         below.tick_params(labelbottom=True)
     band = f"grey: {100 * prob:g} % of the shares if the forecasts are right"
     footnote(fig, band, *notes)

@@ -86,12 +86,13 @@ def smooth(
     most_panels = 12  # panels in a picture
     most_across = 3  # panels in a row
     functions = functions_called(fit.model.design, term)
-    most_inputs = 1 if derivative else 2
+    most_inputs = 2
+    what = "functions of up to two columns"
+    if derivative:
+        most_inputs = 1
+        what = "derivatives of functions of one column"
     shown = [f for f in functions if len(f.inputs) <= most_inputs]
     if not shown:
-        what = "derivatives of functions of one column"
-        if not derivative:
-            what = "functions of up to two columns"
         raise DataError(
             f"only {what} are drawn, and {functions[0].label} has {len(functions[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
@@ -168,9 +169,13 @@ def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
     for kind, prefix, alpha in _BANDS:
         ends = data[f"{prefix}lower"], data[f"{prefix}upper"]
         ax.fill_between(x, *ends, label=kind, alpha=alpha, linewidth=0, **look)
-    name = "slope" if derivative else "estimate"
+    name = "estimate"
+    zero_color = LIGHT
+    if derivative:
+        name = "slope"
+        zero_color = GREY
     ax.plot(x, data["estimate"], linewidth=1.6, label=name, **look)
-    ax.axhline(0.0, color=GREY if derivative else LIGHT, linewidth=0.8, zorder=0)
+    ax.axhline(0.0, color=zero_color, linewidth=0.8, zorder=0)
     if len(points):
         look = {"color": GREY, "markersize": 6, "alpha": 0.6}
         look |= {"transform": ax.get_xaxis_transform()}

@@ -5,6 +5,7 @@ from warnings import catch_warnings
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.comparison.effects.scenarios import population, row_groups
 from probreg.errors import DataError, Incompatible
@@ -88,7 +89,7 @@ def survival(
             "the Kaplan-Meier estimate needs exact or right censored responses, and some rows are left or interval censored: "
             "compare fit.survival(times) with other fits"
         )
-    keys = [] if by is None else [by]
+    keys = list_names(by)
     rows = population(model.likelihood, model.design, data, keys)
     groups = row_groups(rows, keys)
     if len(groups) > most_groups:

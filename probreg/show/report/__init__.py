@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Flag, Names, Probability, Word, check_arguments
 from probreg.arguments.types import TableLike
 from probreg.comparison import Comparison, compare
@@ -202,29 +203,29 @@ def _answer(
         sentences = result.effects
     else:
         sentences = result.effects[:max_sentences]
-    if isinstance(effects, str):
-        requested = [effects]
-    else:
-        requested = list(effects or [])
-    numeric = [v for v in requested if v not in categories(fit.model.design)]
+    factors = categories(fit.model.design)
+    numeric = (v for v in list_names(effects) if v not in factors)
     pictures = [
-        curve_picture(fits, comparison.prob, data, numeric[0] if numeric else None),
+        curve_picture(fits, comparison.prob, data, next(numeric, None)),
         *effects_pictures(fits, comparison.prob),
     ]
+    by = name
+    if len(fits) == 1:
+        by = ""
+        pictures.append(coefficients_picture(fits, comparison.prob))
+    trouble = ""
+    if not fit.solution.status.good:
+        trouble = f"{name}: {fit.described['status']}"
     return {
-        "by": name if len(fits) > 1 else "",
-        "trouble": ""
-        if fit.solution.status.good
-        else f"{name}: {fit.described['status']}",
+        "by": by,
+        "trouble": trouble,
         "sentences": [e.sentence for e in sentences],
         "more": result.effects[len(sentences) :],
         "remarks": result.remarks,
         "estimates": _parameters(comparison, _ESTIMATES),
         "kinds": "; ".join(f"{n}: {kinds_of_intervals(comparison, n)}" for n in fits),
         "smooths": printed_smooths(comparison),
-        "pictures": pictures
-        if len(fits) > 1
-        else [*pictures, coefficients_picture(fits, comparison.prob)],
+        "pictures": pictures,
     }
 
 

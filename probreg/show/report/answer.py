@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.keywords import list_names
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.scenarios import (
     Contrast,
@@ -119,7 +120,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     elif isinstance(effects, Mapping):
         steps = dict(effects)
     else:
-        steps = dict.fromkeys([effects] if isinstance(effects, str) else effects)
+        steps = dict.fromkeys(list_names(effects))
     sentences: list[EffectSentence] = []
     for name, step in steps.items():
         try:
@@ -197,8 +198,11 @@ def _move_words(rows: Population, name: str, move: Contrast) -> str:
         return f"{name} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
     d = float(np.mean(move.high - move.low))
     size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
-    words = f"{name} {size} {'higher' if d > 0 else 'lower'}"
-    return f"{words} (one sd)" if "one sd" in move.contrast else words
+    side = "higher" if d > 0 else "lower"
+    words = f"{name} {size} {side}"
+    if "one sd" in move.contrast:
+        words += " (one sd)"
+    return words
 
 
 def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]]:
