@@ -88,7 +88,7 @@ def _same_columns(first: Any, second: Any, columns: tuple[str, ...]) -> bool:
 
 
 def refuse_unlike(
-    base: str, first: Fit, name: str, second: Fit, omitted: frozenset[str] = frozenset()
+    base: str, first: Fit, name: str, second: Fit, omitted: frozenset[str]
 ) -> None:
     """Raise DataError if two fits have another response, link, rows or values of a column that both have.
 

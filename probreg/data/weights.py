@@ -157,7 +157,7 @@ def check_values(
     *,
     column: str | None = None,
     rows: Array | None = None,
-    may_vanish: bool = False,
+    may_vanish: bool,
 ) -> Array:
     """Check weights: finite, not negative, whole numbers for frequencies; not all of them zero unless they `may_vanish`.
 

@@ -312,9 +312,9 @@ class Fit(FitStatistics, NamesPeers):
     def _spread_of(
         self,
         kind: str,
-        groups: Any = None,
-        data: Any = None,
-        lags: int | None = None,
+        groups: Any,
+        data: Any,
+        lags: int | None,
         factor: SmallSample = "stata",
     ) -> "Spread":
         from probreg.inference.uncertainty.covariance import (
@@ -1006,8 +1006,8 @@ class Fit(FitStatistics, NamesPeers):
         data: Any,
         offset: Any,
         weights: Any,
-        trials: Any = None,
-        groups: GroupsLike | None = None,
+        trials: Any,
+        groups: GroupsLike | None,
     ) -> Any:
         """Return the design at new rows or at the training rows, with groups as `groups` states."""
         if data is None or not self.model.design.recipe.grouped:

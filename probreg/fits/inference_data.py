@@ -97,12 +97,11 @@ def labelled_numbers(
             pd.Index(names), dim, coord_dtype=np.asarray(names).dtype
         )
         coords = coords.assign(xr.Coordinates.from_xindex(index))
-    plain = {
-        name: v
-        if isinstance(v, xr.DataArray)
-        else xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
-        for name, v in variables.items()
-    }
+    plain = {}
+    for name, v in variables.items():
+        if not isinstance(v, xr.DataArray):
+            v = xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
+        plain[name] = v
     return xr.Dataset(plain, coords)
 
 
@@ -359,7 +358,7 @@ def draws_dataset(model: Model, beta: Array, others: Mapping[str, Any]) -> Any:
     return xr.Dataset(variables, coords)
 
 
-def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
+def data_groups(model: Model, *, repeat: bool) -> dict[str, Any]:
     """Return the observed data, observation by observation."""
     import xarray as xr
 
@@ -401,7 +400,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
 
 
 def _row_groups(
-    model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool = True
+    model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool
 ) -> dict[str, Any]:
     import xarray as xr
 
@@ -544,17 +543,11 @@ def _classes(model: Model) -> dict[str, list[str]]:
 
 def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
     """Return the row labels of the data; plain numbers if observations repeat."""
-    labels = model.design.labels
-    has_labels = (
-        labels is not None
-        and len(rows) == model.design.n
-        and model.design.weights is None
-    )
-    return {
-        "obs": labels[rows]
-        if has_labels and labels is not None
-        else np.arange(len(rows))
-    }
+    design = model.design
+    repeated = len(rows) != design.n or design.weights is not None
+    if repeated or design.labels is None:
+        return {"obs": np.arange(len(rows))}
+    return {"obs": design.labels[rows]}
 
 
 def lazy(

@@ -132,8 +132,9 @@ def smooths_table(model: Model, solution: Solution) -> Any:
     return pd.DataFrame(columns, index=pd.Index(names, name="function"))
 
 
-def describe_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
-    """Return a line with the degrees of freedom of the smooth functions, at most the first `limit`."""
+def describe_smooths(table: Any) -> tuple[str, ...]:
+    """Return a line with the degrees of freedom of the first six smooth functions."""
+    limit = 6
     if table.empty:
         return ()
     if table["edf"].isna().all():  # likelihoods without second derivatives have no edf

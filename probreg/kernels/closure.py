@@ -3,6 +3,7 @@
 Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of such matrices are such matrices.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
@@ -257,11 +258,14 @@ class OnColumns(Composite):
     def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
         """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
         for c in self.columns:
+            known: Collection[Any] = range(width)
+            if isinstance(c, str):
+                known = names
             if isinstance(c, str) and not names:
                 raise DataError(
                     f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
                 )
-            if c not in names if isinstance(c, str) else not 0 <= c < width:
+            if c not in known:
                 available = ", ".join(names) or f"0 to {width - 1}"
                 raise DataError(
                     f"{self} asks for column {c!r}, and there are {available}"

@@ -383,10 +383,13 @@ def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
 def refuse_rounding(lam: float, Phi: Array) -> None:
     """DataError where lam is less than the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
     n, q = Phi.shape
-    d = np.linalg.eigvalsh(Phi.T @ Phi if q < n else Phi @ Phi.T)
-    _refuse_less(
-        lam, _least_positive(n, float(d[-1]), 0.0 if q < n else max(float(d[0]), 0.0))
-    )
+    if q < n:
+        d = np.linalg.eigvalsh(Phi.T @ Phi)
+        smallest = 0.0
+    else:
+        d = np.linalg.eigvalsh(Phi @ Phi.T)
+        smallest = max(float(d[0]), 0.0)
+    _refuse_less(lam, _least_positive(n, float(d[-1]), smallest))
 
 
 def _least_positive(n: int, largest: float, smallest: float) -> float:

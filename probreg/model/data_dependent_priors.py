@@ -93,9 +93,9 @@ def _trials_moments(
     )
 
 
-def centred_gram(design: Design, moments: Moments | None = None) -> Array:
+def centred_gram(design: Design, moments: Moments) -> Array:
     """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
-    R = np.asarray((design.moments if moments is None else moments).R, dtype=float)
+    R = np.asarray(moments.R, dtype=float)
     if design.intercept is None:
         return R.T @ R
     # In the triangular factor with the intercept first, the other columns below its row are centred.

@@ -86,8 +86,10 @@ def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
         same = b.predictor is not None and all(
             o.prior == b.prior for o in blocks if o.columns == b.columns
         )
-        if not same or b.first:
-            distinct.append(replace(b, predictor=None, outcome="") if same else b)
+        if not same:
+            distinct.append(b)
+        elif b.first:
+            distinct.append(replace(b, predictor=None, outcome=""))
     return distinct
 
 

@@ -862,11 +862,10 @@ class Model(FromData, NamesPeers):
             frame.to_raw(gamma), np.eye(len(gamma)), None, aux, curved=curved
         )
         S = with_aux(map_of_columns(frame.T, gamma.shape[1]), len(self.unknown))
-        return LocalModel(
-            raw.value,
-            S.T @ raw.gradient,
-            S.T @ raw.curvature @ S if curved else raw.curvature,
-        )
+        curvature = raw.curvature
+        if curved:
+            curvature = S.T @ curvature @ S
+        return LocalModel(raw.value, S.T @ raw.gradient, curvature)
 
     def _expand(
         self,

@@ -30,7 +30,7 @@ from probreg.model.group_effects import (
     inputs_of,
     weights_of,
 )
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.hyperparameters import hyper_names, unit_prior
 from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior
 from probreg.priors.base import GaussianPrior
@@ -476,10 +476,7 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
     variances = dict[int, float]()
     for i, b in enumerate(model.joint.blocks):
         term = d.process_of(b.columns) if d.inputs else None
-        if isinstance(b.prior, HierarchicalPrior):
-            prior = b.prior.base
-        else:
-            prior = b.prior
+        prior = unit_prior(b)
         q = len(b.columns)
         if (
             term is None

@@ -113,19 +113,21 @@ def smooth_penalties(model: Any, sigma: float | None) -> Spellings:
             f"penalties of smooth functions are stated beside flat columns, and {design.describe_columns(wrong[0].columns)} has a "
             f"{wrong[0].prior.name} prior"
         )
-    gaussian = model.likelihood.least_squares
-    noise = sigma if gaussian else 1.0
+    noise: float | None = 1.0
+    criterion = "-2 log L"
+    if model.likelihood.least_squares:
+        noise = sigma
+        criterion = "RSS"
     rows = list[Spelling]()
-    criterion = "RSS" if gaussian else "-2 log L"
     for f in functions:
         penalty = f.penalty
         for name, block in zip(f.of.labels, f.of.blocks):
-            unit = 1.0 if penalty is None else penalty.unit
-            weight = _weight(blocks.get(block), name, noise) / unit
-            if penalty is None:
-                formula = "|u|², u the coefficients of the block"
-            else:
+            unit = 1.0
+            formula = "|u|², u the coefficients of the block"
+            if penalty is not None:
+                unit = penalty.unit
                 formula = penalty.words
+            weight = _weight(blocks.get(block), name, noise) / unit
             rows.append(
                 Spelling(
                     name,

@@ -180,7 +180,7 @@ def build_pymc_model(
     aux: Mapping[str, float | AuxPrior],
     *,
     response: bool,
-    noncentered: bool = True,
+    noncentered: bool,
 ) -> Any:
     """The PyMC model; without `response` it ends at the linear predictor `eta`. Rows with frequency weights enter as a potential,
     log p times the weight."""
@@ -271,7 +271,7 @@ def _observe(
     likelihood: Likelihood,
     eta: Any,
     aux_values: Mapping[str, Any],
-    name: str = "y",
+    name: str,
 ) -> None:
     """The response, given its linear predictors (n, m), in the PyMC model that is open."""
     import pymc as pm

@@ -46,13 +46,12 @@ def _descend(
     geometry: Geometry,
     p: int,
     curvature: float,
-    rounds: int = 20_000,
 ) -> Array:
     """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
     u = v = geometry.nearest(np.zeros(p))
     momentum = 1.0
     smallest = np.inf
-    for _ in range(rounds):
+    for _ in range(20_000):
         new = geometry.nearest(v - f(v)[1] / curvature)
         value = f(new)[0]
         if value > smallest:
@@ -130,7 +129,7 @@ def _shortest(Z: Array) -> Array | None:
 
 
 def entropic_comparator(
-    F: Array, weight: float, penalty: float, start: Array, scale: float = 1.0
+    F: Array, weight: float, penalty: float, start: Array, scale: float
 ) -> Array:
     """Return the v on the simplex with the least weight L_u + penalty d(v, start), d the relative entropy.
 

@@ -266,7 +266,7 @@ class JointPrior:
         """Whether linear predictors have priors of their own."""
         return any(b.predictor is not None for b in self.blocks)
 
-    def precision_of_entries(self, m: int, sigma: float = 1.0) -> Array:
+    def precision_of_entries(self, m: int, sigma: float) -> Array:
         """(p m, p m) over vec(beta) of m linear predictors, the scales in units of sigma at this sigma; Gaussian blocks only."""
         P_all = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
@@ -546,11 +546,10 @@ def _plain_factors(name: str) -> list[str]:
     parts = []
     for factor in factors_of_name(name):
         head, bracket, arguments = factor.strip().partition("(")
-        parts.append(
-            head.rstrip() + bracket + "".join(arguments.split()).replace('"', "'")
-            if bracket
-            else head
-        )
+        if bracket:
+            inside = "".join(arguments.split()).replace('"', "'")
+            head = f"{head.rstrip()}({inside}"
+        parts.append(head)
     return parts
 
 

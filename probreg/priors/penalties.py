@@ -205,11 +205,14 @@ def _calls_of_means(a: float, b: float, at: Setting, intercept: bool) -> list[Sp
         call = f"PoissonRegressor({_arguments(alone)}{fit})"
         calls.append(Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", alone))
     if not gaussian or at.y_sd is not None:
-        lam, alpha = _blend(a, b * at.y_sd if gaussian else b)  # type: ignore[operator]
+        unit = ")"
+        if at.y_sd is not None and gaussian:
+            unit = " / s), s the sd of y"
+            b *= at.y_sd
+        lam, alpha = _blend(a, b)
         numbers = {"lambda": lam, "alpha": alpha}
         intercept_text = ", intercept=FALSE" * (not intercept)
         call = f"glmnet({in_glmnet}{_arguments(numbers)}, standardize=FALSE{intercept_text})"
-        unit = " / s), s the sd of y" if gaussian else ")"
         criterion = f"{loss} + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2{unit}"
         calls.append(Spelling("glmnet", call, criterion, numbers))
     if in_glum:
@@ -294,8 +297,11 @@ def _per_observation(
     of: str, at: Setting, given: dict[str, float], ridge: bool
 ) -> tuple[float, float]:
     n = at.require("n", f"a criterion of {of}, which is per observation,")
-    totals = ["lam", "lambda"] if of == "glmnet" else ["alpha"]
-    shares = ["alpha", "l1_ratio"] if of == "glmnet" else ["l1_ratio", "L1_wt"]
+    totals = ["alpha"]
+    shares = ["l1_ratio", "L1_wt"]
+    if of == "glmnet":
+        totals = ["lam", "lambda"]
+        shares = ["alpha", "l1_ratio"]
     total = _take(given, *totals)
     share = _take(given, *shares, default=0.0 if ridge else 1.0)
     unit = 1.0

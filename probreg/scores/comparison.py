@@ -264,6 +264,9 @@ def compare_scores(
         error = float(np.sqrt(w @ (d - mean) ** 2 / (n - 1) / n))
         # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
         half = float(stdtrit(n - 1, (1 + prob) / 2)) * error
+    hoeffding = None
+    if span is not None:
+        hoeffding = _hoeffding_interval(mean, _spans(span, d), w, prob)
     return PairedComparison(
         first=first,
         second=two,
@@ -273,9 +276,7 @@ def compare_scores(
         difference=mean,
         std_error=error,
         t_interval=(mean - half, mean + half),
-        hoeffding=None
-        if span is None
-        else _hoeffding_interval(mean, _spans(span, d), w, prob),
+        hoeffding=hoeffding,
         prob=prob,
     )
 

@@ -232,13 +232,13 @@ def _statistics(fit: Fit) -> dict[str, str]:
     row = fit.glance().iloc[0].to_dict()
     reported = fit.once(reported_parameters).values
     nuisance = {k: v for k, (v, _) in reported.items()} or fit.aux
-    statistics = {name: _significant(v, 4) for name, v in nuisance.items()}
+    statistics = {name: _significant(v) for name, v in nuisance.items()}
     statistics |= _count_events(fit)
     if has_effects(fit.model):
         scales = fit.solution.effect_scales
-        found = {name: _significant(v, 4) for name, v in fit.hyper.items()}
+        found = {name: _significant(v) for name, v in fit.hyper.items()}
         fixed = {
-            name: f"{_significant(v, 4)} (fixed)"
+            name: f"{_significant(v)} (fixed)"
             for name, v in held_scales(fit.stated_model).items()
         }
         statistics = fixed | found | statistics
@@ -261,7 +261,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
         elif "R²" in label or label == "ICC":
             statistics[label] = f"{value:.3f}"
         else:
-            statistics[label] = _significant(value, 4)
+            statistics[label] = _significant(value)
     return statistics
 
 
@@ -278,14 +278,14 @@ def _count_events(fit: Fit) -> dict[str, str]:
     return {"events": f"{full_weights(design.weights, design.n) @ is_event:.12g}"}
 
 
-def _significant(value: float, digits: int) -> str:
-    """A number to so many significant digits, all of those before its point kept.
+def _significant(value: float) -> str:
+    """Return a number to four significant digits, with all digits before its point.
 
-    >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
+    >>> _significant(3.0), _significant(122.71), _significant(123456.7)
     ('3.000', '122.7', '123457')
     """
     if value:
-        return format_rounded(value, decimals(np.abs([value])) + digits - 3)
+        return format_rounded(value, decimals(np.abs([value])) + 1)
     return "0"
 
 

@@ -49,6 +49,9 @@ class ModelEstimator(BaseEstimator):
     def _fit_rows(self, X: Any, y: Array, weights: Array | None, response: str) -> Fit:
         """Fit the model to validated rows and weights."""
         names = getattr(self, "feature_names_in_", None)
+        row_weights: Any = weights
+        if weights is not None and self.weights != "frequency":
+            row_weights = RowWeights(self.weights, weights)
         model = Model.from_arrays(
             X,
             y,
@@ -57,9 +60,7 @@ class ModelEstimator(BaseEstimator):
             likelihood=self.likelihood_for(y),
             prior=self.prior,
             aux=self.aux or {},
-            weights=weights
-            if weights is None or self.weights == "frequency"
-            else RowWeights(self.weights, weights),
+            weights=row_weights,
             response=response,
         )
         return fit(model, self.method, seed=self.seed)

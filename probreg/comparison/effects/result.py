@@ -523,8 +523,8 @@ def _linearise_effect(
     fit: Fit,
     q: AveragedEffect,
     scale: Scale,
-    sample: Population | None = None,
-    off_span: EffectSums | None = None,
+    sample: Population | None,
+    off_span: EffectSums | None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return an effect on the link scale: values (R,), gradients (R, p m + a), for sampled rows the influence of one unit (n, G, K), and the
     size (R,) of the averages, below which an influence is rounding."""

@@ -412,13 +412,11 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
             "ask with groups='known'"
         )
     if name not in rows.table:
+        remedy = ""
+        if name in read_by(rows.design):
+            remedy = ". Pass data=, the table it was fitted to"
         raise DataError(
-            f"{where}: {name!r} is no variable of this model; there are: {', '.join(rows.table) or 'none'}"
-            + (
-                ". Pass data=, the table it was fitted to"
-                if name in read_by(rows.design)
-                else ""
-            )
+            f"{where}: {name!r} is no variable of this model; there are: {', '.join(rows.table) or 'none'}{remedy}"
         )
     recipe: Any = rows.design.recipe
     if (

@@ -481,9 +481,7 @@ def _parse_variables(
     elif isinstance(variables, Mapping):
         contrasts = dict(variables)
     else:
-        contrasts = dict.fromkeys(
-            [variables] if isinstance(variables, str) else variables
-        )
+        contrasts = dict.fromkeys(list_names(variables))
     notes = [
         f"; {name} enters {predictor} only, see what={predictor!r}"
         for name, predictor in elsewhere.items()

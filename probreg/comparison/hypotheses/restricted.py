@@ -131,7 +131,9 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
         )
         score = _score_statistic(fit.model, mode, restrictions, singular=singular)
     q = restrictions.q
-    statistics = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
+    statistics = {"LR": max(lr, 0.0)}
+    if score is not None:
+        statistics["score"] = score
     return [
         Test(name, v, "chi2", (q,), float(chdtrc(q, v)))
         for name, v in statistics.items()

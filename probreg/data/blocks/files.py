@@ -200,9 +200,7 @@ class Files:
         return declares_order(_schema(self.paths[0], self.format), name)
 
 
-def files_of(
-    paths: Any, format: str | None = None, progress: bool | None = None
-) -> Files:
+def files_of(paths: Any, format: str | None, progress: bool | None) -> Files:
     """Return the files of a path, a folder (its files sorted by name) or a sequence of these.
 
     DataError for missing paths, for no file at all, for unknown or mixed formats, and for a folder with

@@ -223,11 +223,9 @@ def _from_series(series: Any) -> Any:
         return series.to_numpy(
             dtype=object if series.dt.tz else None
         )  # with a time zone, in which an hour can occur twice
-    return _from_array(
-        np.asarray(series.to_numpy(dtype=object))
-        if series.dtype.kind in "OUSb"
-        else series.to_numpy()
-    )
+    if series.dtype.kind in "OUSb":
+        return _from_array(np.asarray(series.to_numpy(dtype=object)))
+    return _from_array(series.to_numpy())
 
 
 def _from_pandas(frame: Any) -> DataTable:

@@ -83,7 +83,7 @@ class TermFunction:
             sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points))
         )
 
-    def sums_at(self, x: Array, ends: Array | None = None) -> RowSums:
+    def sums_at(self, x: Array, ends: Array | None) -> RowSums:
         """Return the function at points x (n, d) as row sums; with `ends`, its slope as in `slopes_at`."""
         if ends is None:
             return RowSums.values(x)

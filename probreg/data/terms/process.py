@@ -193,7 +193,7 @@ def stated_kernel(
     x: Array,
     words: Mapping[str, Any],
     inputs: Sequence[str],
-    counts: Array | None = None,
+    counts: Array | None,
 ) -> tuple[CovarianceFunction, bool]:
     """Return the covariance function in raw units, and whether its length was given; the default is `starting_length`."""
     name = words.get("kernel", "rbf")

@@ -323,7 +323,7 @@ def simulate_predictions(
     method: Method,
     reps: int,
     seed: int,
-    progress: bool | None = None,
+    progress: bool | None,
 ) -> list[Array]:
     """Return the predicted means of each model for each simulated response, (reps, n) or (reps, n, K); nan for a fit without an
     estimate."""
@@ -343,11 +343,10 @@ def simulate_predictions(
         for m, chosen in zip(models, methods):
             this = replace(m, design=simulated)
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
-            estimates.append(
-                _predict_mean(this, solution, target, seed)
-                if solution.status.good
-                else None
-            )
+            prediction = None
+            if solution.status.good:
+                prediction = _predict_mean(this, solution, target, seed)
+            estimates.append(prediction)
         return estimates
 
     results = each_of(once, range(reps), "bias_variance, data sets", show=progress)

@@ -140,14 +140,9 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
         return wrong.astype(float)
 
     words = "Brier score" + " of the share of trials" * isinstance(likelihood, OfTrials)
-    loss = BoundedLoss(
-        "brier",
-        words,
-        1.0 if pair else 2.0,
-        brier,
-        1.0 if pair else None,
-        0.25 if pair else None,
-    )
+    loss = BoundedLoss("brier", words, 2.0, brier)
+    if pair:
+        loss = BoundedLoss("brier", words, 1.0, brier, 1.0, 0.25)
     if isinstance(likelihood, OfTrials):
         return (loss,)
     return BoundedLoss(

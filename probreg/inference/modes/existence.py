@@ -179,7 +179,7 @@ def mode_solution(
     aux: Mapping[str, float],
     status: Status,
     cause: Separation | Divergence | None,
-    opened: FreeDirections | None = None,
+    opened: FreeDirections | None,
     **others: Any,
 ) -> Solution:
     """Return the solution at the end of a search, with the reasons why coefficients have

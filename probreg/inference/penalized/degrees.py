@@ -20,7 +20,7 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import evenly_spaced
 from probreg.linalg.vec import vec_entries
-from probreg.model.hyperparameters import hyper_at, hyper_names
+from probreg.model.hyperparameters import hyper_at, hyper_names, unit_prior
 from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
@@ -62,17 +62,17 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     return degrees.reshape(free.shape)
 
 
-def degrees_by_draw(model: Model, draws: Draws, *, max_draws: int = 200) -> Array:
+def degrees_by_draw(model: Model, draws: Draws) -> Array:
     """Return the mean of `degrees_by_coefficient` over posterior draws, given beta and
     every scale of each draw: (p, m).
 
-    The mean is over at most `max_draws` evenly spaced draws, fewer for very wide
+    The mean is over at most 200 evenly spaced draws, fewer for very wide
     designs. nan if the prior has no curvature given the draw.
     """
     values = draws.flat
     joint = model.joint
     # maximal number of multiplications for the mean over draws
-    max_draws = int(np.clip(2e10 / values["beta"][0].size ** 3, 10, max_draws))
+    max_draws = int(np.clip(2e10 / values["beta"][0].size ** 3, 10, 200))
     chosen = evenly_spaced(draws.count, max_draws)
     names = hyper_names(joint, model.design)
     beta = values["beta"]
@@ -152,11 +152,7 @@ def _roots_given(
 
 def _has_curvature(joint: JointPrior) -> bool:
     """Whether every block has a curvature, given its hyperparameters."""
-    bases = [
-        b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
-        for b in joint.blocks
-    ]
-    return all(isinstance(prior, Flat | SmoothPrior) for prior in bases)
+    return all(isinstance(unit_prior(b), Flat | SmoothPrior) for b in joint.blocks)
 
 
 def diagonal_of_shrinkage(H: Array, P: Array) -> Array:

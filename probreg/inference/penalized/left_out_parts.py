@@ -157,8 +157,6 @@ class LeftOutParts:
         points: Array,
         inverse: Array,
         good: Array,
-        *,
-        steps: int = 12,
     ) -> None:
         """Make steps with a fixed curvature until all parts of a batch are at their modes, in place.
 
@@ -173,7 +171,7 @@ class LeftOutParts:
         )
         before = np.full(len(points), np.inf)
         active = batch[good[batch]]
-        for _ in range(steps):
+        for _ in range(12):
             if not len(active):
                 return
             g, eta = self._slopes(points[active], active)

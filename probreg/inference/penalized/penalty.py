@@ -13,7 +13,6 @@ is curved off its kink, and a line rarely meets the kink: there a step is halved
 certificate is the distance of zero from the subdifferential in each coordinate, divided by the root of its curvature.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -189,34 +188,22 @@ class KinkedPenalty:
             # in a plain loop
             descend(G, q, r, *rest, max(100, len(single) // 30), tol)
         else:
-            self._sweep_blocks(G, q, r, rest, blocks, tol)
+            for _ in range(20):
+                start = r.copy()
+                descend(G, q, r, *rest, 1, tol)
+                for g, D, h, V in blocks:
+                    # b = D^-1 (q - ridge r) + H D r, H = D^-1 (G_gg + ridge) D^-1 = V h V'.
+                    b = V.T @ ((q[g] - self.ridge[g] * r[g]) / D) + h * (
+                        V.T @ (D * r[g])
+                    )
+                    z = least_with_norm(b, h)
+                    new = V @ z / D
+                    q -= G[:, g] @ (new - r[g])
+                    r[g] = new
+                moves = np.abs(r - start) * np.sqrt(np.diagonal(G) + self.ridge)
+                if moves.max() <= tol:
+                    break
         return np.where(r == 0.0, self.center, self.center + r)
-
-    def _sweep_blocks(
-        self,
-        G: Array,
-        q: Array,
-        r: Array,
-        rest: tuple[Array, ...],
-        blocks: Sequence[tuple[Array, ...]],
-        tol: float,
-    ) -> None:
-        """Update r = x - center and q = c - G x by passes over the coordinates and the groups."""
-        from probreg.inference.penalized.coordinate_loops import descend
-
-        for _ in range(20):
-            start = r.copy()
-            descend(G, q, r, *rest, 1, tol)
-            for g, D, h, V in blocks:
-                # b = D^-1 (q - ridge r) + H D r, H = D^-1 (G_gg + ridge) D^-1 = V h V'.
-                b = V.T @ ((q[g] - self.ridge[g] * r[g]) / D) + h * (V.T @ (D * r[g]))
-                z = least_with_norm(b, h)
-                new = V @ z / D
-                q -= G[:, g] @ (new - r[g])
-                r[g] = new
-            moves = np.abs(r - start) * np.sqrt(np.diagonal(G) + self.ridge)
-            if moves.max() <= tol:
-                break
 
     def _block(self, G: Array, g: Array) -> tuple[Array, Array, Array]:
         """D of a group, and eigenvalues and eigenvectors of its part of the quadratic in units of the group."""

@@ -506,7 +506,7 @@ SANDWICHES: Mapping[str, float | None] = {
 }  # power of 1 - leverage
 
 
-def row_factor(estimate: Estimate, kind: str, units: float | None = None) -> float:
+def row_factor(estimate: Estimate, kind: str, units: float | None) -> float:
     """Return n / (n - k) for HC1, n / (n - 1) for sampling weights, else 1. n is
     `units`, by default the observations."""
     n = estimate.model.design.total if units is None else units

@@ -172,7 +172,7 @@ def _influences(
     model = estimate.model
     design = estimate.model.design
     sampled = design.weight_kind == "sampling"
-    root = estimate.root_for(power)
+    root = None if power is None else estimate.root
     classes: Array | None = None
     if rows.trials:
         assert isinstance(model.likelihood, OfTrials)

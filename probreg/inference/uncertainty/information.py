@@ -278,14 +278,9 @@ class Estimate:
 
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
-        square = partial(
-            RowDerivatives.meat, root=self.root_for(power), power=power or 0.0
-        )
+        root = None if power is None else self.root
+        square = partial(RowDerivatives.meat, root=root, power=power or 0.0)
         return self.inside.T @ self._sum(square) @ self.inside
-
-    def root_for(self, power: float | None) -> Array | None:
-        """Return the root of the leverages if scores are divided by a power of 1 minus them."""
-        return None if power is None else self.root
 
     def _sum(self, part: Callable[["RowDerivatives"], Array]) -> Array:
         """Return the sum over blocks of rows of an array."""

@@ -30,7 +30,7 @@ from probreg.show.plot.style import (
     Size,
     axes_size,
     footnote,
-    label_outer,
+    label,
     mark,
     panels,
     shorten,
@@ -106,7 +106,12 @@ def draw_predictions(
                 ax, fit, x_observed + shift, here, settings, column, in_bins=is_curve
             )
     for i, (ax, title) in enumerate(zip(axes, titles)):
-        label_outer(axes[: len(titles)], i, first, axis_name(fit, what), title or None)
+        label(
+            ax,
+            x=shorten(first) if i + 3 >= len(titles) else None,
+            y=None if i % 3 else shorten(axis_name(fit, what)),
+            title=title or None,
+        )
         if not is_curve:
             _label_levels(ax, values[first])
     if names:

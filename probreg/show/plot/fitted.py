@@ -25,7 +25,7 @@ from probreg.show.plot.style import (
     MANY,
     Size,
     footnote,
-    label_outer,
+    label,
     mark,
     message,
     panels,
@@ -159,10 +159,12 @@ def fitted(
         _draw_fit(
             ax, fit, path, prob, what, _curve_word(fit) if same else "fitted curve"
         )
-        title = None
         if len(several) > 1:
-            title = shorten(name, 24)
-        label_outer(axes[: len(several)], i, path.variable, y, title)
+            label(ax, title=shorten(name, 24))
+        if i + 3 >= len(several):
+            label(ax, x=shorten(path.variable))
+        if i % 3 == 0:
+            label(ax, y=shorten(y))
     top_legend(fig, axes[0])
     groups = {
         term.group: None

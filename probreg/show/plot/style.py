@@ -1,6 +1,5 @@
 """The style of all pictures: light, sparse, with series that differ by marker and line as well as by colour."""
 
-from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -151,15 +150,6 @@ def few_ticks(ax: Any) -> None:
 def _wrap_text(text: str, letters: float) -> str:
     """Wrap a text into lines of so many letters, keeping its line breaks."""
     return "\n".join(fill(line, max(int(letters), 12)) for line in text.splitlines())
-
-
-def label_outer(axes: Sequence[Any], i: int, x: str, y: str, title: str | None) -> None:
-    """Label panel i of panels in rows of three: x below the lowest panels, y at the left ones."""
-    label(axes[i], title=title)
-    if i + 3 >= len(axes):
-        label(axes[i], x=shorten(x))
-    if i % 3 == 0:
-        label(axes[i], y=shorten(y))
 
 
 def label(
