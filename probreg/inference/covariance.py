@@ -385,8 +385,8 @@ class DenseCovariance(ParameterCovariance):
         cls,
         frame: Frame,
         sample: Array,
-        log_aux: Array | None,
-        further: tuple[str, ...],
+        log_aux: Array | None = None,
+        further: tuple[str, ...] = (),
         weight: Array | None = None,
     ) -> "DenseCovariance":
         """The covariance of draws or replicates of beta (S, p, m), with those of further parameters (S, a)."""
