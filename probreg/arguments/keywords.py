@@ -29,7 +29,9 @@ def list_names(names: str | Iterable[str] | None) -> list[str]:
     """
     if isinstance(names, str):
         return [names]
-    return list(names or ())
+    if names is None:
+        return []
+    return list(names)
 
 
 def with_article(word: str) -> str:

@@ -101,7 +101,7 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
     [[3.0], [2.645751]]
     """
     mean = draws.mean(0)
-    if len(draws) == 1:
+    if len(draws) < 2:
         return mean, np.full_like(mean, np.nan)
     with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
         return mean, draws.std(0, ddof=1)
