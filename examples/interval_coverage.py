@@ -19,9 +19,9 @@ fits = {
 
 slopes = interval_panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
 print(slopes, "\n")
-few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=300, seed=1)
-some = coverage(model, fits["ML"], kinds=["profile"], reps=60, seed=1)
-many = coverage(model, fits["ML"], kinds=["wald", "HC3"], n=230, reps=150, seed=2)
+few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=150, seed=1)
+some = coverage(model, fits["ML"], kinds=["profile"], reps=30, seed=1)
+many = coverage(model, fits["ML"], kinds=["wald", "HC3"], n=230, reps=75, seed=2)
 for found in (few, some, many):
     print(found, "\n")
 

@@ -16,7 +16,7 @@ import pandas as pd
 import probreg as pr
 
 SEASONS = {"winter": 1.0, "spring": 9.0, "summer": 18.0, "autumn": 10.0}
-ROWS = 500_000  # readings per season
+ROWS = 150_000  # readings per season
 
 
 def readings(season: str, seed: int) -> pd.DataFrame:

@@ -31,7 +31,7 @@ print(f"root mean square error on the way {np.sqrt(path.loss / design.n):.3f} kg
 fits = {
     "closed form": pr.fit(model),
     "LMS": pr.fit(model, "lms", seed=1),
-    "LMS, nearer": pr.fit(model, LMS(tol=0.02, epochs=5000), seed=1),
+    "LMS, nearer": pr.fit(model, LMS(tol=0.04, epochs=5000), seed=1),
     "posterior": pr.fit(model, "conjugate", seed=1),
 }
 print(pr.compare(fits))
@@ -56,7 +56,7 @@ print(pr.compare({"ridge, closed form": ridge, "ridge, LMS": ridge_lms}))
 assert guarantee.applies
 assert guarantee.holds  # the loss of the stream is within the theorem's bound
 closed, posterior = fits["closed form"], fits["posterior"]
-for name, promised in (("LMS", 0.1), ("LMS, nearer", 0.02)):
+for name, promised in (("LMS", 0.1), ("LMS, nearer", 0.04)):
     found = fits[name]
     assert found.solution.status.good
     assert found.solution.stats["distance"] < promised

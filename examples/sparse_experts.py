@@ -14,7 +14,7 @@ import numpy as np
 import probreg.online as online
 
 relevant = np.array([1.0, -1.0, 1.0])
-n, noise, repeats = 1000, 0.2, 15
+n, noise, repeats = 1000, 0.2, 8
 widths = [2**k for k in range(2, 10)]  # 4 .. 512
 lowest = noise**2 * n  # the loss of the true weights, in expectation
 names = ["gradient descent", "exponentiated gradient"]

@@ -6,6 +6,7 @@ other pages did.
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -67,16 +68,49 @@ def _in_a_fork(script: Path) -> int:
         os._exit(code)
 
 
-if __name__ == "__main__":
-    import matplotlib.figure  # noqa: F401
-    import pandas  # noqa: F401
-    import scipy.stats  # noqa: F401
+def warm_up() -> None:
+    """Import, and compile or read from numba's cache, what a fit, a posterior, a picture and the checks of a fit use first."""
+    import arviz  # noqa: F401
+    import matplotlib
+    import pytest  # noqa: F401
+    import statsmodels.api  # noqa: F401
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
 
     import probreg as pr
 
-    pr.compare(
-        {"a": (fit := pr.ols([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 4.0])), "b": fit}
-    )  # what a first fit imports
+    orings = pr.load_dataset("challenger")
+    model = pr.Model.from_formula(
+        "damage ~ temperature", orings, likelihood="bernoulli", prior=pr.Normal(3.0)
+    )
+    fits = {"mode": pr.fit(model), "posterior": pr.fit(model, "nuts", seed=1)}
+    for result in (*fits.values(), pr.compare(fits), pr.diagnose(fits["posterior"])):
+        str(result)
+    pr.plot.fitted(fits["mode"]).savefig(os.devnull, format="png")
+    plt.close("all")
+
+
+def prepare(code: str) -> None:
+    """Compile a small model as nutpie does, before the first page that samples by PyMC: half of that code is the same for all."""
+    if not re.search(r"\bpymc\b|PyMC", code) or "nutpie" in sys.modules:
+        return
+    import warnings
+
+    import pymc as pm
+
+    with warnings.catch_warnings(action="ignore"), pm.Model() as model:
+        import nutpie
+
+        center = pm.Normal("center", 0.0, 1.0, shape=2)
+        pm.Normal("y", center.sum(), pm.HalfNormal("sigma", 1.0), observed=[0.0, 1.0])
+        nutpie.compile_pymc_model(model)
+
+
+if __name__ == "__main__":
+    warm_up()
     for line in sys.stdin:
-        sys.stdout.write(f"{_in_a_fork(Path(json.loads(line)))}\n")
+        page = Path(json.loads(line))
+        prepare(page.read_text())
+        sys.stdout.write(f"{_in_a_fork(page)}\n")
         sys.stdout.flush()

@@ -48,7 +48,7 @@ print(reml.predict(new, groups="typical", output="pandas"))
 print(reml.predict(new, groups="new", output="pandas"))
 rng = np.random.default_rng(1)
 print(reml.predictive(new, groups="new").sample(rng, 1))
-resampled = pr.fit(model, pr.Bootstrap("evidence", kind="parametric", reps=99), seed=1)
+resampled = pr.fit(model, pr.Bootstrap("evidence", kind="parametric", reps=19), seed=1)
 print(resampled.interval(0.95))
 print(ml.aic, ml.glance()["logLik"].item())
 
