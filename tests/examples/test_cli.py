@@ -349,6 +349,7 @@ def test_nuisance_parameters_as_text():
             parse_aux(text)
 
 
+@pytest.mark.slow
 def test_the_demo_goes_from_data_to_report(tmp_path):
     out = tmp_path / "demo.html"
     result = run("demo", "--quick", "--output", str(out))

@@ -516,13 +516,8 @@ def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, h
         )
 
 
-@pytest.mark.parametrize(
-    "category",
-    [
-        "C(fraction)",
-        *(pytest.param(c, marks=pytest.mark.slow) for c in ("C(day)", "truth")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("category", ["C(fraction)", "C(day)"])
 def test_a_report_draws_the_curve_beside_every_category(category, tmp_path):
     fit = pr.fit(
         pr.Model.from_formula(
