@@ -90,7 +90,7 @@ def covering(
     cases: Iterable[Any],
     *kinds: Callable[..., Any],
     name: Callable[[Any], str] | None = None,
-    one_in: int = 9,
+    one_in: int = 18,
 ) -> list[Any]:
     """The cases as parameters: those that show a kind not met before are quick, `kinds` being what to look at, and of the others
     one in so many is slow, the rest left out. Without kinds the first is quick."""

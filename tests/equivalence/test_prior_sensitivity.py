@@ -86,7 +86,7 @@ def test_the_sign_of_one_of_two_collinear_columns_changes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "likelihood", covering(LIKELIHOOD_CASES, likelihood_kind, one_in=30)
+    "likelihood", covering(LIKELIHOOD_CASES, likelihood_kind, one_in=60)
 )
 def test_on_both_sides_of_it_the_answers_differ(likelihood):
     X, y = rows_for(likelihood)

@@ -485,7 +485,7 @@ def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_samp
         quick_kind,
         lambda _, prior: named(prior),
         name=named,
-        one_in=6,
+        one_in=12,
     ),
 )
 def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
@@ -573,7 +573,7 @@ def test_several_priors_with_one_compiled_density_are_one_sum(sigma_units):
         ],
         quick_kind,
         lambda _, aux: named(aux),
-        one_in=8,
+        one_in=16,
     ),
 )
 def test_the_sampled_density_has_the_prior_of_a_nuisance_parameter(likelihood, aux):

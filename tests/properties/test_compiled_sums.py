@@ -26,7 +26,7 @@ COMPILED = [
 # The plain functions of every density are asked in test_compiled.py.
 every = pytest.mark.parametrize(
     "likelihood",
-    covering(sorted(COMPILED, key=lambda v: v.name not in SOON), soon, one_in=18),
+    covering(sorted(COMPILED, key=lambda v: v.name not in SOON), soon, one_in=36),
 )
 BASIS = Frame(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 

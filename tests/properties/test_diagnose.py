@@ -318,7 +318,7 @@ def test_findings_come_worst_first_with_remedy_and_picture():
 # ---- p-values ------------------------------------------------------------------------------------------------------
 
 
-REPS = 100
+REPS = 60
 
 
 @pytest.mark.usefixtures("few_draws")

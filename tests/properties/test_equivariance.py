@@ -48,10 +48,10 @@ KINDS = (
     lambda _, method: method.name,
 )  # quick are each kind of likelihood and each method
 flat = pytest.mark.parametrize(
-    ("likelihood", "method"), covering(suited(FLAT), *KINDS, one_in=72)
+    ("likelihood", "method"), covering(suited(FLAT), *KINDS, one_in=144)
 )
 normal = pytest.mark.parametrize(
-    ("likelihood", "method"), covering(suited(NORMAL), *KINDS, one_in=72)
+    ("likelihood", "method"), covering(suited(NORMAL), *KINDS, one_in=144)
 )
 
 
@@ -196,7 +196,7 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
         lambda v, k, aux, p: v,
         lambda v, k, aux, p: k.name,
         lambda v, k, aux, p: (likelihood_kind(v), p.name, *aux),
-        one_in=72,
+        one_in=144,
     ),
 )
 def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, prior):

@@ -141,7 +141,7 @@ def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(
         ],
         lambda v, _: type(v),
         lambda v, prior: (likelihood_kind(v), str(prior)),
-        one_in=18,
+        one_in=36,
     ),
 )
 def test_slopes_of_the_approximate_evidence(likelihood, prior):

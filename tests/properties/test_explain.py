@@ -54,7 +54,7 @@ def fitted(likelihood, prior=None, method="newton", aux=None):
         # in these few rows the maximum has no extra zeros
         [v for v in SMOOTH if v.name != "zero_inflated"],
         lambda v: (v.width > 1, bool(v.nuisance)),
-        one_in=40,
+        one_in=80,
     ),
 )
 def test_shares_sum(likelihood):
@@ -83,7 +83,7 @@ def test_shares_sum_with_weights():
 
 
 @pytest.mark.parametrize(
-    "likelihood", covering([v for v in SMOOTH if v.nuisance], one_in=40)
+    "likelihood", covering([v for v in SMOOTH if v.nuisance], one_in=80)
 )
 def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood):
     units = likelihood.noise_scale is not None

@@ -84,7 +84,7 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
             k.name,
             *((True,) if is_slow(m, k) else map(type, m.aux.values())),
         ),
-        one_in=160,
+        one_in=320,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
 
@@ -349,7 +349,7 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
         ],
         lambda m, k: (k.name, m.likelihood.width > 1, bool(m.unknown)),
         lambda m, k: likelihood_kind(m.likelihood),
-        one_in=200,
+        one_in=400,
     ),
 )
 def test_a_seed_gives_the_same_draws_and_another_gives_others(model, method):
@@ -528,7 +528,7 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
         likelihood_kind,
         lambda v, p, k: k.name,
         lambda v, p, k: (type(p), p and p.sigma_units),
-        one_in=40,
+        one_in=80,
     ),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
@@ -716,7 +716,7 @@ def collinear(likelihood: Any, **more: Any) -> pr.Model:
         ],
         likelihood_kind,
         lambda v, k: k.name,
-        one_in=25,
+        one_in=50,
     ),
 )
 def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):

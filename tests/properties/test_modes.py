@@ -82,7 +82,7 @@ over = pytest.mark.parametrize(
         lambda m, k: (k.name, likelihood_kind(m.likelihood)),
         lambda m, k: (k.name, named(m.prior)),
         lambda m, k: (k.name, *map(type, m.aux.values())),
-        one_in=36,
+        one_in=72,
     ),
 )
 
@@ -203,7 +203,7 @@ def total(model: pr.Model, beta: Array, aux: dict[str, float]) -> float:
         CASES[::7],
         lambda m, k: likelihood_kind(m.likelihood),
         lambda m, k: k.name,
-        one_in=64,
+        one_in=128,
     ),
 )
 def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(
@@ -369,7 +369,7 @@ GAUSSIAN = [(m, k) for m, k in CASES if k.name == "coordinate_descent"]
         [m for m, _ in GAUSSIAN],
         lambda m: named(m.prior),
         lambda m: tuple(map(type, m.aux.values())),
-        one_in=8,
+        one_in=16,
     ),
 )
 def test_two_methods_find_one_mode(model):
@@ -397,7 +397,7 @@ def test_two_methods_find_one_mode(model):
         ],
         likelihood_kind,
         lambda v, prior, k: (named(prior), k.name),
-        one_in=12,
+        one_in=24,
     ),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):

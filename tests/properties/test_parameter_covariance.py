@@ -193,7 +193,7 @@ def outputs(fit: Any, X: Array) -> dict[str, Array]:
         itertools.product(SMOOTH, [1e9, 1e3, 1e6]),
         lambda v, _: likelihood_kind(v),
         lambda _, shift: shift,
-        one_in=12,
+        one_in=24,
     ),
 )
 def test_shifts_and_units_of_columns_change_no_prediction(
@@ -231,7 +231,7 @@ def test_shifts_and_units_of_columns_change_no_prediction(
     "likelihood",
     # a formula takes multinomial counts as several columns
     covering(
-        [v for v in SMOOTH if v.name != "multinomial"], likelihood_kind, one_in=100
+        [v for v in SMOOTH if v.name != "multinomial"], likelihood_kind, one_in=200
     ),
 )
 def test_raw_centred_and_orthogonal_powers_have_equal_predictions(

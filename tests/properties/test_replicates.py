@@ -56,7 +56,7 @@ smooth = pytest.mark.parametrize(
         ],
         lambda v, _: type(v),
         lambda v, prior: (likelihood_kind(v), prior),
-        one_in=9,
+        one_in=18,
     ),
 )
 

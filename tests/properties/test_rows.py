@@ -97,7 +97,7 @@ def same_fit(here: pr.Model, there: pr.Model, method: str) -> None:
         ),  # a softmax may take no offset
         lambda _, size, extra: size,
         lambda _, size, extra: extra,
-        one_in=120,
+        one_in=240,
     ),
 )
 def test_every_likelihood_over_blocks(

@@ -84,7 +84,7 @@ METHODS_HERE = [METHODS["auto"](), quick(METHODS["laplace"])]  # a mode, and a p
         CASES,
         lambda k, _: k.name,
         lambda k, offset: (k.width > 1, isinstance(k, OfTrials), offset),
-        one_in=100,
+        one_in=200,
     ),
 )
 def test_checks_count_observations(likelihood, offset):
@@ -113,7 +113,7 @@ def test_checks_count_observations(likelihood, offset):
             isinstance(k, ProximalLikelihood),
         ),
         lambda _, offset, method: (offset, method.target),
-        one_in=100,
+        one_in=200,
     ),
 )
 def test_diagnostics_count_observations(likelihood, offset, method):
