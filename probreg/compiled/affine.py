@@ -3,9 +3,13 @@
 log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) + sum_a f_a(theta_a) - pull'z - z' Q z / 2: the rows of a likelihood,
 independent entries with another density q, priors f_a of nuisance parameters, and the quadratic terms. theta is vec(beta), followed by the logs of all nuisance
 parameters if one of them is unknown, and A (theta, d).
+
+Coefficients with unknown scales D are normal, and log D is linear in the logs of hyperparameters, which follow z. A centred coefficient has
+the standard deviation D scale. A non-centred one is location + D (theta - location), theta with the standard deviation `scale`, and the
+parameters without an unknown scale are shifted by their regression on these.
 """
 
-from math import exp, log1p
+from math import exp, log, log1p
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +66,14 @@ class AffineData(NamedTuple):
     scale: Array
     t_entries: Array
     constant: Array  # (1,)
+    hyper: Array  # (h, 6), the `LogTerms` of each log of a hyperparameter
+    scaled: Array  # (s,), the places in theta of coefficients with unknown scales as numbers, non-centred ones first
+    scaled_priors: (
+        Array  # (s, 3), their location, their scale, and log D where all logs are 0
+    )
+    log_slopes: Array  # (s, h), of log D
+    others: Array  # (f,), the places of the other parameters
+    regression: Array  # (f, c), of these on the c non-centred coefficients
 
 
 class Work(NamedTuple):
@@ -75,6 +87,7 @@ class Work(NamedTuple):
     over: Array  # slopes over it
     t: Array
     values: Array  # (a,) nuisance parameters in theta
+    moved: Array  # (2, s), of coefficients with unknown scales: theta - location of non-centred ones, and D
 
     @classmethod
     def of(cls, data: AffineData, nuisance: int) -> "Work":
@@ -90,6 +103,7 @@ class Work(NamedTuple):
             np.empty_like(theta),
             data.t.copy(),
             np.empty(a),
+            np.empty((2, len(data.scaled))),
         )
 
 
@@ -97,6 +111,9 @@ class Work(NamedTuple):
 gradient: Any = None  # of the likelihood
 entries: Any = None  # of the other density, if any
 settings: Any = None  # of the likelihood, if a nuisance parameter is unknown
+move: Any = None  # `move_scaled`, if there are hyperparameters
+pull_back: Any = None  # `pull_back_scaled`, likewise
+add_terms: Any = None  # `add_log_terms`
 
 
 def arrays(found: Any) -> Any:
@@ -119,6 +136,8 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         for i in range(d):
             sum_ += A[j, i] * z[i]
         theta[j] = centre[j] + sum_
+    if move is not None:
+        move(data, work, z)
     a = data.priors.shape[0]
     if settings is not None:
         for i in range(a):
@@ -141,14 +160,9 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         value += entries(
             theta, data.at, data.location, data.scale, data.t_entries, over
         )[0]
-    for i in range(a):
-        prior = data.priors[i]
-        u = theta[k - a + i]
-        power = prior[2] * exp(prior[3] * u)
-        square = exp(2.0 * u) / prior[5]
-        value += (prior[0] - 0.5 * prior[1] * u) * u - power - prior[4] * log1p(square)
-        tail = 2.0 * prior[4] * square / (1.0 + square)
-        over[k - a + i] += prior[0] - prior[1] * u - prior[3] * power - tail
+    value += add_terms(data.priors, theta[k - a :], over[k - a :], 0)
+    if pull_back is not None:
+        value += pull_back(data, work, z, slopes)
     value += data.constant[0]
     # d/dz = A' d/dtheta - pull - Q z
     for i in range(d):
@@ -161,3 +175,83 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         for i in range(d):
             slopes[i] += A[j, i] * over[j]
     return float(value)
+
+
+def add_log_terms(terms: Array, x: Array, slopes: Array, first: int) -> float:
+    """Return the sum of log densities with these `LogTerms` at the logs x, from place `first`, and add its slopes to `slopes`."""
+    value = 0.0
+    for i in range(terms.shape[0]):
+        prior = terms[i]
+        u = x[first + i]
+        power = prior[2] * exp(prior[3] * u)
+        square = exp(2.0 * u) / prior[5]
+        value += (prior[0] - 0.5 * prior[1] * u) * u - power - prior[4] * log1p(square)
+        tail = 2.0 * prior[4] * square / (1.0 + square)
+        slopes[first + i] += prior[0] - prior[1] * u - prior[3] * power - tail
+    return value
+
+
+def move_scaled(data: Any, work: Any, z: Array) -> None:
+    """Compute the scales D at z, multiply the distance of non-centred coefficients from their location by D, and shift the other parameters by
+    their regression on these."""
+    theta = work.theta
+    moved = work.moved
+    c = data.regression.shape[1]
+    d = data.A.shape[1]
+    for s in range(data.scaled.size):
+        log_scale = data.scaled_priors[s, 2]
+        for h in range(data.hyper.shape[0]):
+            log_scale += data.log_slopes[s, h] * z[d + h]
+        moved[1, s] = exp(log_scale)
+    for s in range(c):
+        j = int(data.scaled[s])
+        location = data.scaled_priors[s, 0]
+        moved[0, s] = theta[j] - location
+        theta[j] = location + moved[1, s] * moved[0, s]
+    for f in range(data.others.size):
+        shift = 0.0
+        for s in range(c):
+            j = int(data.scaled[s])
+            shift += data.regression[f, s] * (theta[j] - data.centre[j])
+        theta[int(data.others[f])] += shift
+
+
+def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
+    """Return the log prior of hyperparameters and of coefficients with unknown scales, without constants.
+
+    Its slopes over the logs are written to `slopes`, and `over` becomes the slopes over theta before `move_scaled`.
+    """
+    over = work.over
+    theta = work.theta
+    moved = work.moved
+    c = data.regression.shape[1]
+    d = data.A.shape[1]
+    count = data.hyper.shape[0]
+    for h in range(count):
+        slopes[d + h] = 0.0
+    value = add_terms(data.hyper, z, slopes, d)
+    for s in range(c, data.scaled.size):
+        # -log D - r^2 / 2, r = (beta - location) / (D scale), has the slope r^2 - 1 over log D
+        j = int(data.scaled[s])
+        scale = moved[1, s] * data.scaled_priors[s, 1]
+        r = (theta[j] - data.scaled_priors[s, 0]) / scale
+        value -= log(moved[1, s]) + 0.5 * r * r
+        over[j] -= r / scale
+        for h in range(count):
+            slopes[d + h] += data.log_slopes[s, h] * (r * r - 1.0)
+    for f in range(data.others.size):
+        for s in range(c):
+            over[int(data.scaled[s])] += (
+                data.regression[f, s] * over[int(data.others[f])]
+            )
+    for s in range(c):
+        # beta = location + D (theta - location)
+        j = int(data.scaled[s])
+        scale = data.scaled_priors[s, 1]
+        over[j] *= moved[1, s]
+        for h in range(count):
+            slopes[d + h] += data.log_slopes[s, h] * over[j] * moved[0, s]
+        r = moved[0, s] / scale
+        value -= 0.5 * r * r
+        over[j] -= r / scale
+    return value

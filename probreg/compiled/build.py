@@ -97,14 +97,14 @@ def _functions_of_predictors(
         row = {"row": _inline(with_functions(loops.row_with_slopes, row), _AS_WRITTEN)}
     return {
         **row,
-        "settings": _settings_function(density),
+        "settings": _compile_settings(density.settings),
         "exp": elementary.exp,
     }
 
 
-def _settings_function(density: CompiledDensity) -> Callable[..., Any]:
-    assert density.settings is not None  # checked by callers
-    return _inline(_vectorise_density(density.settings), _AS_WRITTEN)
+def _compile_settings(settings: Callable[..., Any] | None) -> Callable[..., Any]:
+    assert settings is not None  # checked by callers
+    return _inline(_vectorise_density(settings), _AS_WRITTEN)
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:
@@ -132,15 +132,52 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 
 
 @cache
+def _moments_gradient() -> Any:
+    """Return the compiled sum of normal rows by their moments."""
+    from probreg.compiled import loops
+    from probreg.compiled.cache import cached_njit
+
+    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
+        loops.gradient_of_moments
+    )
+
+
+def _sigma(aux: Any, constants: Any) -> tuple[float]:
+    """Return the settings of normal rows by their moments: the noise scale."""
+    return (aux[0],)
+
+
+def _settings_of(density: CompiledDensity | None) -> Callable[..., Any] | None:
+    return _sigma if density is None else density.settings
+
+
+def _functions_of_hyperparameters(
+    scaled: bool, compiled: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return the functions that `affine_log_density` calls for log terms and, if coefficients are `scaled`, for hyperparameters."""
+    from probreg.compiled import affine
+
+    parts = {"add_terms": compiled(affine.add_log_terms)}
+    if scaled:
+        parts["move"] = compiled(affine.move_scaled)
+        parts["pull_back"] = compiled(with_functions(affine.pull_back_scaled, parts))
+    return parts
+
+
+@cache
 def log_density_of(
-    density: CompiledDensity,
+    density: CompiledDensity | None,
     several: bool,
     other: CompiledDensity | None,
     unknown: bool,
+    scaled: bool,
 ) -> Any:
-    """`affine.affine_log_density` of a likelihood's density, with `several` numbers or one as the response of a row, and of a prior's density of
-    entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`). `unknown` is whether a nuisance
-    parameter is a coordinate."""
+    """Return `affine.affine_log_density` as a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`).
+
+    `density` is that of a likelihood with `several` numbers or one as the response of a row, or None for normal rows by their moments; `other`
+    is a prior's density of entries, if any; `unknown` is whether a nuisance parameter is a coordinate, and `scaled` whether there are
+    hyperparameters.
+    """
     from numba import types
 
     from probreg.compiled.addresses import arrays_at
@@ -155,15 +192,16 @@ def log_density_of(
     )
     y = table if several else line
     data = types.NamedTuple(
-        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4),
+        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4, table, places, table, table, places, table),
         AffineData,
     )  # fmt: skip
-    work = types.NamedTuple((*[table] * 4, *[line] * 4), Work)
+    work = types.NamedTuple((*[table] * 4, *[line] * 4, table), Work)
     pointer = types.CPointer(number)
-    plain = plain_log_density(density, several, other, unknown)
+    plain = plain_log_density(density, several, other, unknown, scaled)
     parts = {"arrays": arrays_at(types.Tuple((data, work)))}
+    parts |= _functions_of_hyperparameters(scaled, _inline)
     if unknown:
-        parts["settings"] = _settings_function(density)
+        parts["settings"] = _compile_settings(_settings_of(density))
     compiled_function = with_functions(plain, parts)
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
@@ -171,27 +209,31 @@ def log_density_of(
 
 
 def plain_log_density(
-    density: CompiledDensity,
+    density: CompiledDensity | None,
     several: bool,
     other: CompiledDensity | None,
     unknown: bool,
+    scaled: bool,
 ) -> Any:
     """Return `affine_log_density` before compilation, so that Python can call it."""
     from probreg.compiled import affine
 
+    gradient = _moments_gradient() if density is None else loops_of(density).gradient
     parts = {
-        "gradient": loops_of(density).gradient,
+        "gradient": gradient,
         "entries": None if other is None else entries_of(other),
-        "settings": density.settings if unknown else None,
+        "settings": _settings_of(density) if unknown else None,
+        "move": None,
+        "pull_back": None,
     }
+    parts |= _functions_of_hyperparameters(scaled, lambda f: f)
     # numba checks only the file of the template for changes
     files = b"".join(
         Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py")
     )
     digests = (
-        _digest(density),
-        f"{several} {unknown}",
-        _digest(other) if other is not None else "none",
+        *("none" if d is None else _digest(d) for d in (density, other)),
+        f"{several} {unknown} {scaled}",
     )
     name = hashlib.sha256(" ".join(digests).encode() + files).hexdigest()[:16]
     return with_functions(affine.affine_log_density, parts, f"_{name}")

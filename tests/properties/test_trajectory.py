@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compiled import AffineData
+from probreg.compiled import AffineData, Work, build
+from probreg.compiled.addresses import table_of
 from probreg.inference.sampling import chains, trajectory
-from probreg.inference.sampling.density import CompiledTarget, SampledDensity
+from probreg.inference.sampling.density import SampledDensity
+from probreg.inference.sampling.target import CompiledTarget
 from probreg.linalg import limit_threads
 from probreg.system.interrupts import Interrupts
 
@@ -41,10 +43,13 @@ def standard_normal(d: int) -> CompiledTarget:
     none, line = np.zeros(0), np.zeros(d)
     data = AffineData(
         np.zeros((0, d, 1)), none, none, np.zeros((0, 0)), none, none, np.zeros((0, 6)), line, np.eye(d), line, np.eye(d),
-        np.zeros(0, dtype=np.int64), none, none, none, np.zeros(1),
+        np.zeros(0, dtype=np.int64), none, none, none, np.zeros(1), np.zeros((0, 6)), np.zeros(0, dtype=np.int64), np.zeros((0, 3)),
+        np.zeros((0, 0)), np.zeros(0, dtype=np.int64), np.zeros((0, 0)),
     )  # fmt: skip
     assert pr.Bernoulli.compiled_density is not None
-    return CompiledTarget((pr.Bernoulli.compiled_density, False, None, False), data)
+    return CompiledTarget(
+        (pr.Bernoulli.compiled_density, False, None, False, False), data
+    )
 
 
 def walked(
@@ -257,8 +262,13 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     assert compiled(model.with_prior({"x1": Cauchy(1.0), "x2": Cauchy(2.0)}))
     two = {"x1": Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}
     assert not compiled(model.with_prior(two))
-    assert not compiled(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
-    assert not compiled(pr.Model.from_arrays(X, Y))
+    assert compiled(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
+    assert not compiled(model.with_prior({"x1": pr.Normal(OtherHalfNormal(1.0))}))
+    assert not compiled(model.with_prior({"x1": pr.Laplace(pr.HalfNormal(1.0))}))
+    assert not compiled(model.with_prior(pr.priors.Horseshoe(1.0)))
+    gaussian = pr.Model.from_arrays(X, X[:, 0] ** 2)
+    assert compiled(gaussian)
+    assert not compiled(gaussian.with_prior(pr.Normal(1.0, sigma_units=True)))
     student = pr.Model.from_arrays(
         X, X[:, 0] ** 2, likelihood="student", prior=pr.Normal(1.0)
     )
@@ -314,24 +324,87 @@ class OtherPrior(pr.priors.AuxPrior):
     ],
 )  # fmt: skip
 def test_the_compiled_density_is_the_plain_one(y: Any, given: Any) -> None:
-    from probreg.compiled.addresses import table_of
-
     model = pr.Model.from_arrays(X, y, **given)
     found = SampledDensity.of(model)
-    target = found.target
+    z = np.random.default_rng(2).normal(size=found.size)
+    value, over = found.log_prob(z)
+    found_there, slopes = compiled_value(found, z)
+    assert found_there == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slopes, over, rtol=1e-9, atol=1e-10)
+
+
+def compiled_value(density: SampledDensity, x: Array) -> tuple[float, Array]:
+    """The log density and its slopes at x by the C function."""
+    target = density.target
     assert target is not None
     arrays = target.arrays
     table = table_of(arrays)
-    z, slopes = (
-        np.random.default_rng(2).normal(size=found.at.A.shape[1]),
-        np.empty(found.at.A.shape[1]),
-    )
-    value, over = found.log_prob(z)
-    found_there = target.function.ctypes(
-        *(v.ctypes.data_as(POINTER(c_double)) for v in (z, slopes)), table.ctypes.data
-    )
-    assert found_there == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(slopes, over, rtol=1e-9, atol=1e-10)
+    slopes = np.empty(density.size)
+    addresses = (v.ctypes.data_as(POINTER(c_double)) for v in (x, slopes))
+    return target.function.ctypes(*addresses, table.ctypes.data), slopes
+
+
+TABLE = {
+    "x": X[:, 0],
+    "z": X[:, 1],
+    "g": np.char.mod("g%d", np.arange(300) % 7),
+    "h": np.char.mod("h%d", np.arange(300) % 40),
+    "y": Y,
+    "size": np.exp(
+        X[:, 0]
+        + np.sin(np.arange(300) % 7)
+        + 0.4 * np.random.default_rng(2).normal(size=300)
+    ),
+    "kind": np.char.mod("k%d", np.arange(300) % 3),
+}
+SCALE = pr.HalfNormal(2.5)
+
+
+@pytest.mark.parametrize(
+    ("formula", "given"),
+    [
+        # one factor is sampled centred, the other non-centred, beside a normal prior that is regressed on it
+        ("y ~ x + (1 | g) + (1 | h)", {"likelihood": "bernoulli", "prior": {
+            "x": pr.Normal(1.0, location=0.3), "(1 | g)": pr.Covariance(SCALE), "(1 | h)": pr.Covariance(pr.priors.HalfStudentT(1.5))}}),
+        ("size ~ z + (x || g)", {"likelihood": "gamma", "prior": {"(x || g)": pr.Covariance(SCALE)}, "aux": {"phi": SCALE}}),
+        ("size ~ x + (1 | g) + (1 | h)", {"prior": {"(1 | g)": pr.Covariance(SCALE), "(1 | h)": pr.Covariance(SCALE)}}),
+        ("size ~ x + z", {"aux": {"sigma": 2.0}, "prior": pr.Normal(1.5, sigma_units=True), "weights": 1 + np.arange(300) % 3}),
+        ("size ~ x + s(z)", {"prior": {"s(z)": pr.Normal(SCALE), "x": pr.Normal(2.0)}, "aux": {"sigma": SCALE}}),
+        ("kind ~ x + z", {"likelihood": "categorical", "prior": pr.Normal(SCALE)}),
+    ],
+)  # fmt: skip
+def test_unknown_scales_and_moments_have_the_plain_density(
+    formula: str, given: Any
+) -> None:
+    density = SampledDensity.of(pr.Model.from_formula(formula, TABLE, **given))
+    target = density.target
+    assert target is not None
+    whole = build.plain_log_density(*target.parts)
+    slopes = np.empty(density.size)
+    for seed in range(3):
+        x = density.start(np.random.default_rng(seed))
+        value, expected = density.log_prob(x)
+        work = Work.of(target.data, target.nuisance)
+        assert whole(x, slopes, (target.data, work)) == pytest.approx(value, rel=1e-11)
+        np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_scales_of_groups_are_compiled() -> None:
+    prior = {"(1 | g)": pr.Covariance(SCALE), "(1 | h)": pr.Covariance(SCALE)}
+    for formula, likelihood in (
+        ("y ~ x + (1 | g) + (1 | h)", "bernoulli"),
+        ("size ~ x + (1 | g) + (1 | h)", "gaussian"),
+    ):
+        model = pr.Model.from_formula(
+            formula, TABLE, likelihood=likelihood, prior=prior
+        )
+        density = SampledDensity.of(model)
+        assert {b.noncentred is None for b in density.blocks} == {True, False}
+        x = density.start(np.random.default_rng(3))
+        value, slopes = compiled_value(density, x)
+        expected = density.log_prob(x)
+        assert value == pytest.approx(expected[0], rel=1e-11)
+        np.testing.assert_allclose(slopes, expected[1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow

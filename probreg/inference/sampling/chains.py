@@ -63,8 +63,9 @@ def sample(
             "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
             "coordinates. See check(model), or give a more informative prior"
         )
-    # with moments the density runs mostly with the interpreter's lock
-    workers = 1 if any(d.rows is None for d in used) else threads()
+    # a Python density of moments runs mostly with the interpreter's lock
+    is_locked = any(d.target is None and d.rows.density is None for d in used)
+    workers = 1 if is_locked else threads()
     with (
         progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
         ThreadPoolExecutor(max(1, min(workers, run.chains))) as pool,

@@ -20,6 +20,7 @@ from probreg.model.likelihood_sums import (
     plain_rows,
 )
 from probreg.model.model import Model
+from probreg.special import LOG_2PI
 
 # (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
 Sum = Callable[[Array, Mapping[str, float], Array], float]
@@ -30,7 +31,7 @@ class RowArrays:
     """The rows as arrays for compiled loops, and the part of log p that depends on the
     responses only."""
 
-    density: CompiledDensity
+    density: CompiledDensity | None  # None for normal rows by their moments
     tiles: Array
     y: Array
     w: Array
@@ -51,6 +52,23 @@ class RowArrays:
         places = density_places(block.X, likelihood)
         return cls(
             likelihood.compiled_density, tiles_of(X), y, w, offset, constant, places
+        )
+
+    @classmethod
+    def of_moments(cls, model: Model) -> "RowArrays":
+        """The moments of the rows in the form of `loops.gradient_of_moments`."""
+        moments = model.design.moments
+        R = np.asarray(moments.R, dtype=float)
+        rss = float(moments.factor[-1, -1]) ** 2
+        constant = 0.5 * (moments.log_precision - moments.weight * LOG_2PI)
+        return cls(
+            None,
+            R[None],
+            np.asarray(moments.z, dtype=float),
+            np.array([moments.weight, rss]),
+            np.zeros((0, 0)),
+            float(constant),
+            np.arange(R.shape[1]),
         )
 
 
@@ -81,6 +99,7 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     """Return the sum by compiled code."""
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)
+    assert rows.density is not None
     gradient = loops_of(rows.density).gradient
     p = model.shape[0]
     m = likelihood.density_width

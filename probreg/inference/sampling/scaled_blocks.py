@@ -1,0 +1,185 @@
+"""Blocks of coefficients whose scales depend on hyperparameters, as the sampler sees them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from probreg.inference.base import Array
+from probreg.inference.sampling.prior_parts import PriorPart
+from probreg.inference.sampling.reparameterisation import NonCentredBlock
+from probreg.priors import AuxPrior, BlockPrior, HierarchicalPrior, LatentPrior
+from probreg.special import LOG_2PI
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleFactor:
+    """beta = location + exp(log) (theta - location), elementwise over (q, m)."""
+
+    log: Array
+    slopes: tuple[Array, ...]  # of log over the log of each hyperparameter
+    location: Array  # (q, 1)
+
+    def apply(self, theta: Array) -> Array:
+        """beta (q, m) of theta (q, m)."""
+        return np.asarray(self.location + np.exp(self.log) * (theta - self.location))
+
+    def pull_back(self, theta: Array, slopes: Array) -> tuple[Array, list[Array]]:
+        """Slopes over theta, and over the log of each hyperparameter, elementwise, from those over beta."""
+        moved = slopes * (self.apply(theta) - self.location)
+        return slopes * np.exp(self.log), [s * moved for s in self.slopes]
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """b_g = Lambda theta_g of each group g."""
+
+    root: Array  # Lambda (K, K)
+    slopes: Array  # (d, K, K)
+
+    def _by_groups(self, values: Array) -> Array:
+        """(G, K, m) of a block (q, m)."""
+        return values.reshape(-1, len(self.root), values.shape[1])
+
+    def apply(self, theta: Array) -> Array:
+        """b (q, m) of theta (q, m)."""
+        b = np.einsum("kl,glm->gkm", self.root, self._by_groups(theta))
+        return b.reshape(theta.shape)
+
+    def pull_back(self, theta: Array, slopes: Array) -> tuple[Array, list[Array]]:
+        """Slopes over theta, and over the log of each hyperparameter, from those over b."""
+        s = self._by_groups(slopes)
+        u = self._by_groups(theta)
+        # b = Lambda u: d/du = Lambda's, d/dLambda = sum_g s_g u_g'
+        over_root = np.einsum("gkm,glm->kl", s, u)
+        over_theta = np.einsum("kl,gkm->glm", self.root, s).reshape(theta.shape)
+        return over_theta, [np.sum(d * over_root) for d in self.slopes]
+
+    def centred(self, b: Array) -> tuple[float, Array, Array]:
+        """log p of effects (q, m), its slopes over them, and over the logs (d,)."""
+        K = len(self.root)
+        groups = self._by_groups(b)
+        flat = np.moveaxis(groups, 1, 0).reshape(K, -1)
+        count = flat.shape[1]
+        inverse = lapack.dtrtri(self.root, lower=1)[0]
+        w = inverse @ flat
+        pull = inverse.T @ w
+        # log p = - |w|^2 / 2 - G m log |Lambda|, w = Lambda^-1 b: d/db = - Lambda'^-1 w, d/dLambda = Lambda'^-1 (w w' - G m I)
+        log_slopes = inverse.T @ (w @ w.T - count * np.eye(K))
+        value = (
+            -0.5 * float((w * w).sum())
+            - count * float(np.log(np.diagonal(self.root)).sum())
+            - 0.5 * LOG_2PI * b.size
+        )
+        by_group = pull.reshape(K, len(groups), -1)
+        slope = -np.moveaxis(by_group, 0, 1).reshape(b.shape)
+        return value, slope, np.einsum("dkl,kl->d", self.slopes, log_slopes)
+
+
+class LogHyper(NamedTuple):
+    """The log of a hyperparameter among the coordinates."""
+
+    name: str
+    label: str  # as it is reported
+    prior: AuxPrior
+    place: slice
+    shape: tuple[int, ...]
+
+    def take(self, logs: Array) -> Array:
+        """Its values, from the logs of all hyperparameters."""
+        return logs[self.place].reshape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledBlock:
+    """A block with hyperparameters."""
+
+    prior: HierarchicalPrior
+    hyper: tuple[LogHyper, ...]
+    entries: Array  # of vec(beta)
+    shape: tuple[int, int]
+    base: BlockPrior  # of theta, or of centred coefficients at scale 1
+    part: PriorPart  # its density
+    noncentred: NonCentredBlock | None
+
+    @cached_property
+    def span(self) -> slice:
+        """The places of its logs."""
+        return slice(self.hyper[0].place.start, self.hyper[-1].place.stop)
+
+    @cached_property
+    def _typical(self) -> tuple[Array, Array]:
+        """Location and log of the typical spread of a non-centred block, (q, 1); zeros without one."""
+        q = self.shape[0]
+        if self.noncentred is None:
+            return np.zeros((q, 1)), np.zeros((q, 1))
+        location = self.noncentred.location.reshape(self.shape)[:, :1]
+        return location, np.log(np.broadcast_to(self.noncentred.spread, q))[:, None]
+
+    def scale(self, logs: Array) -> ScaleFactor | Root:
+        """The map from theta, or from the prior at scale 1, to the coefficients."""
+        prior = self.prior
+        q = self.shape[0]
+        location, below = self._typical
+        if isinstance(prior, LatentPrior):
+            root = prior.root(logs[self.span])
+            if root is not None:
+                return Root(*root)
+            scales = prior.log_scales(logs[self.span], q)
+            slopes = tuple(s[:, None] for s in scales.slopes.T)
+            return ScaleFactor(scales.value[:, None] - below, slopes, location)
+        parts = []
+        tiny = 1e-30  # imaginary step of a derivative, which has no rounding of differences
+        values: Any = {h.name: np.exp(h.take(logs)) for h in self.hyper}
+        for h in self.hyper:
+            moved = {h.name: np.exp(h.take(logs) + 1j * tiny)}
+            spread = np.asarray(prior.spread(**values | moved))
+            parts.append(_columns_first(spread.imag / spread.real / tiny, q))
+        log = _columns_first(np.log(spread.real), q)
+        return ScaleFactor(log - below, tuple(parts), location)
+
+    def linear_log_scale(self, typical: Array) -> tuple[Array, Array] | None:
+        """The log of the scale of each coefficient where the logs are 0, and its slopes (s, h) over the logs; None if it is not linear in
+        the logs, or coefficients are correlated."""
+        first, second = (self._log_scales(typical + shift) for shift in (0.0, 0.7))
+        if first is None or second is None or not np.allclose(first[1], second[1]):
+            return None
+        return first[0] - first[1] @ typical, first[1]
+
+    def _log_scales(self, logs: Array) -> tuple[Array, Array] | None:
+        """The log of the scale of each coefficient, and its slopes (s, h) over the logs; None if coefficients are correlated."""
+        scale = self.scale(logs)
+        q, m = self.shape
+        slopes = np.zeros((q, m, len(logs)))
+        if isinstance(scale, Root):
+            diagonal = np.diagonal(scale.root)
+            if np.count_nonzero(scale.root) > len(diagonal):
+                return None
+            count = q // len(diagonal)
+            log = np.tile(np.log(diagonal), count)[:, None]
+            # over the logs of standard deviations, in the order of `span`
+            for k, change in zip(range(len(logs))[self.span], scale.slopes):
+                if np.count_nonzero(change) > np.count_nonzero(np.diagonal(change)):
+                    return None
+                by_column = np.tile(np.diagonal(change) / diagonal, count)
+                slopes[:, :, k] = by_column[:, None]
+        else:
+            log = scale.log
+            for h, slope in zip(self.hyper, scale.slopes):
+                by_entry = np.broadcast_to(slope, (q, m))
+                if h.shape:
+                    i, j = np.indices((q, m))
+                    slopes[i, j, h.place.start + j * q + i] = by_entry
+                else:
+                    slopes[:, :, h.place.start] = by_entry
+        by_entry = np.broadcast_to(log, (q, m)).ravel()
+        return by_entry, slopes.reshape(q * m, -1)
+
+
+def _columns_first(values: Array, q: int) -> Array:
+    """(q, 1) or (q, m) of a number, (q,) or (m, q)."""
+    if values.ndim < 2:
+        return np.broadcast_to(values, q)[:, None]
+    return values.T
