@@ -4,12 +4,12 @@ log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) + sum_a f_
 independent entries with another density q, priors f_a of nuisance parameters, and the quadratic terms. theta is vec(beta), followed by the logs of all nuisance
 parameters if one of them is unknown, and A (theta, d).
 
-Coefficients with unknown scales D are normal, and log D is linear in the logs of hyperparameters, which follow z. A centred coefficient has
-the standard deviation D scale. A non-centred one is location + D (theta - location), theta with the standard deviation `scale`, and the
-parameters without an unknown scale are shifted by their regression on these.
+Coefficients with unknown scales D are normal, log D is linear in the logs of hyperparameters, which follow z, and T is the root of the correlations of
+K effects of a group, or 1. Non-centred coefficients of a group are location + D T (theta - location), theta with the standard deviations `scale`, and
+all other parameters are shifted by their regression on these. Centred ones have this distribution without a change of coordinates.
 """
 
-from math import exp, log, log1p
+from math import cosh, exp, log, log1p, tanh
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,7 @@ class AffineData(NamedTuple):
         Array  # (s, 3), their location, their scale, and log D where all logs are 0
     )
     log_slopes: Array  # (s, h), of log D
+    groups: Array  # (b, 4), of each block of these: first coefficient, K, number of groups, first log of its correlations
     others: Array  # (f,), the places of the other parameters
     regression: Array  # (f, c), of these on the c non-centred coefficients
 
@@ -87,13 +88,16 @@ class Work(NamedTuple):
     over: Array  # slopes over it
     t: Array
     values: Array  # (a,) nuisance parameters in theta
-    moved: Array  # (2, s), of coefficients with unknown scales: theta - location of non-centred ones, and D
+    moved: Array  # (4, s), of coefficients with unknown scales: see `move_scaled`
+    root: Array  # (K, K), T
+    over_root: Array  # slopes over it
 
     @classmethod
     def of(cls, data: AffineData, nuisance: int) -> "Work":
         """Return the work arrays for one evaluation at a time, of a density with so many nuisance parameters."""
         p = data.tiles.shape[1]
         a = len(data.priors)
+        K = int(data.groups[:, 1].max(initial=1))
         theta = np.empty(data.centre.size)
         beta = theta[: len(theta) - a].reshape(p, -1)
         return cls(
@@ -103,7 +107,8 @@ class Work(NamedTuple):
             np.empty_like(theta),
             data.t.copy(),
             np.empty(a),
-            np.empty((2, len(data.scaled))),
+            np.empty((4, len(data.scaled))),
+            *np.zeros((2, K, K)),
         )
 
 
@@ -113,6 +118,10 @@ entries: Any = None  # of the other density, if any
 settings: Any = None  # of the likelihood, if a nuisance parameter is unknown
 move: Any = None  # `move_scaled`, if there are hyperparameters
 pull_back: Any = None  # `pull_back_scaled`, likewise
+centred: Any = None  # `add_centred`
+noncentred: Any = None  # `add_noncentred`
+fill_root: Any = None  # `correlation_root`
+add_root_slopes: Any = None  # `add_correlation_slopes`
 add_terms: Any = None  # `add_log_terms`
 
 
@@ -191,11 +200,44 @@ def add_log_terms(terms: Array, x: Array, slopes: Array, first: int) -> float:
     return value
 
 
+def correlation_root(T: Array, z: Array, K: int, first: int) -> None:
+    """Write the lower triangular root of a correlation matrix to T, from its partial correlations tanh(t), row by row; t begins at z[first]."""
+    n = first
+    for i in range(K):
+        product = 1.0
+        for j in range(i):
+            T[i, j] = tanh(z[n]) * product
+            product /= cosh(z[n])
+            n += 1
+        T[i, i] = product
+
+
+def add_correlation_slopes(
+    T: Array, over: Array, z: Array, slopes: Array, K: int, first: int
+) -> None:
+    """Add the slopes over t that follow from those over the root."""
+    n = first
+    for i in range(K):
+        product = 1.0
+        for j in range(i):
+            # T_ij has the factor tanh(t), and every later entry of its row sech(t), whose log has the slope -tanh(t)
+            later = 0.0
+            for k in range(j + 1, i + 1):
+                later += over[i, k] * T[i, k]
+            sech = 1.0 / cosh(z[n])
+            slopes[n] += over[i, j] * sech * sech * product - tanh(z[n]) * later
+            product *= sech
+            n += 1
+
+
 def move_scaled(data: Any, work: Any, z: Array) -> None:
-    """Compute the scales D at z, multiply the distance of non-centred coefficients from their location by D, and shift the other parameters by
-    their regression on these."""
+    """Compute the scales D at z, and non-centred coefficients from theta; shift all other parameters by their regression on these.
+
+    The rows of `moved` are theta - location, D, and T (theta - location).
+    """
     theta = work.theta
     moved = work.moved
+    T = work.root
     c = data.regression.shape[1]
     d = data.A.shape[1]
     for s in range(data.scaled.size):
@@ -203,17 +245,25 @@ def move_scaled(data: Any, work: Any, z: Array) -> None:
         for h in range(data.hyper.shape[0]):
             log_scale += data.log_slopes[s, h] * z[d + h]
         moved[1, s] = exp(log_scale)
-    for s in range(c):
-        j = int(data.scaled[s])
-        location = data.scaled_priors[s, 0]
-        moved[0, s] = theta[j] - location
-        theta[j] = location + moved[1, s] * moved[0, s]
+    for b in range(data.groups.shape[0]):
+        start, K, count, pair = data.groups[b]
+        if start < c:
+            fill_root(T, z, K, d + pair)
+            for s in range(start, start + K * count):
+                moved[0, s] = theta[data.scaled[s]] - data.scaled_priors[s, 0]
+            for s in range(start, start + K * count):
+                k = (s - start) % K
+                total = 0.0
+                for i in range(k + 1):
+                    total += T[k, i] * moved[0, s - k + i]
+                moved[2, s] = total
+                theta[data.scaled[s]] = data.scaled_priors[s, 0] + moved[1, s] * total
     for f in range(data.others.size):
         shift = 0.0
         for s in range(c):
-            j = int(data.scaled[s])
+            j = data.scaled[s]
             shift += data.regression[f, s] * (theta[j] - data.centre[j])
-        theta[int(data.others[f])] += shift
+        theta[data.others[f]] += shift
 
 
 def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
@@ -222,36 +272,85 @@ def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
     Its slopes over the logs are written to `slopes`, and `over` becomes the slopes over theta before `move_scaled`.
     """
     over = work.over
-    theta = work.theta
-    moved = work.moved
     c = data.regression.shape[1]
     d = data.A.shape[1]
-    count = data.hyper.shape[0]
-    for h in range(count):
+    for h in range(data.hyper.shape[0]):
         slopes[d + h] = 0.0
     value = add_terms(data.hyper, z, slopes, d)
-    for s in range(c, data.scaled.size):
-        # -log D - r^2 / 2, r = (beta - location) / (D scale), has the slope r^2 - 1 over log D
-        j = int(data.scaled[s])
-        scale = moved[1, s] * data.scaled_priors[s, 1]
-        r = (theta[j] - data.scaled_priors[s, 0]) / scale
-        value -= log(moved[1, s]) + 0.5 * r * r
-        over[j] -= r / scale
-        for h in range(count):
-            slopes[d + h] += data.log_slopes[s, h] * (r * r - 1.0)
+    for b in range(data.groups.shape[0]):
+        if data.groups[b, 0] >= c:
+            value += centred(data, work, z, slopes, b)
     for f in range(data.others.size):
         for s in range(c):
-            over[int(data.scaled[s])] += (
-                data.regression[f, s] * over[int(data.others[f])]
-            )
-    for s in range(c):
-        # beta = location + D (theta - location)
-        j = int(data.scaled[s])
-        scale = data.scaled_priors[s, 1]
-        over[j] *= moved[1, s]
-        for h in range(count):
-            slopes[d + h] += data.log_slopes[s, h] * over[j] * moved[0, s]
-        r = moved[0, s] / scale
+            over[data.scaled[s]] += data.regression[f, s] * over[data.others[f]]
+    for b in range(data.groups.shape[0]):
+        if data.groups[b, 0] < c:
+            value += noncentred(data, work, z, slopes, b)
+    return value
+
+
+def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
+    """Return the log prior of the centred coefficients of block b, and add its slopes."""
+    theta, over, moved, T, over_T = (
+        work.theta, work.over, work.moved, work.root, work.over_root,
+    )  # fmt: skip
+    d = data.A.shape[1]
+    start, K, count, pair = data.groups[b]
+    fill_root(T, z, K, d + pair)
+    over_T[:] = 0.0
+    value = 0.0
+    for s in range(start, start + K * count):
+        # w = T^-1 v, v = (beta - location) / (D scale)
+        k = (s - start) % K
+        scale = moved[1, s] * data.scaled_priors[s, 1]
+        moved[2, s] = (theta[data.scaled[s]] - data.scaled_priors[s, 0]) / scale
+        total = moved[2, s]
+        for i in range(k):
+            total -= T[k, i] * moved[0, s - k + i]
+        moved[0, s] = total / T[k, k]
+        value -= 0.5 * moved[0, s] * moved[0, s] + log(moved[1, s] * T[k, k])
+    for s in range(start + K * count - 1, start - 1, -1):
+        # log p = -|w|^2 / 2 - log |D T| has the slopes -a over v, a = T'^-1 w, and a w' - T'^-1 over T
+        k = (s - start) % K
+        total = moved[0, s]
+        for i in range(k + 1, K):
+            total -= T[i, k] * moved[3, s - k + i]
+        a = total / T[k, k]
+        moved[3, s] = a
+        over[data.scaled[s]] -= a / (moved[1, s] * data.scaled_priors[s, 1])
+        for h in range(data.hyper.shape[0]):
+            slopes[d + h] += data.log_slopes[s, h] * (a * moved[2, s] - 1.0)
+        for i in range(k + 1):
+            over_T[k, i] += a * moved[0, s - k + i]
+        over_T[k, k] -= 1.0 / T[k, k]
+    add_root_slopes(T, over_T, z, slopes, K, d + pair)
+    return value
+
+
+def add_noncentred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
+    """Return the log prior of the non-centred coefficients of block b, and replace their slopes by those over theta."""
+    over, moved, T, over_T = work.over, work.moved, work.root, work.over_root
+    d = data.A.shape[1]
+    start, K, count, pair = data.groups[b]
+    fill_root(T, z, K, d + pair)
+    over_T[:] = 0.0
+    value = 0.0
+    for s in range(start, start + K * count):
+        # beta = location + D v, v = T u, u = theta - location
+        k = (s - start) % K
+        g = over[data.scaled[s]] * moved[1, s]
+        moved[3, s] = g
+        for h in range(data.hyper.shape[0]):
+            slopes[d + h] += data.log_slopes[s, h] * g * moved[2, s]
+        for i in range(k + 1):
+            over_T[k, i] += g * moved[0, s - k + i]
+    for s in range(start, start + K * count):
+        k = (s - start) % K
+        total = 0.0
+        for i in range(k, K):
+            total += T[i, k] * moved[3, s - k + i]
+        r = moved[0, s] / data.scaled_priors[s, 1]
         value -= 0.5 * r * r
-        over[j] -= r / scale
+        over[data.scaled[s]] = total - r / data.scaled_priors[s, 1]
+    add_root_slopes(T, over_T, z, slopes, K, d + pair)
     return value

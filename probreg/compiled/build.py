@@ -159,8 +159,15 @@ def _functions_of_hyperparameters(
 
     parts = {"add_terms": compiled(affine.add_log_terms)}
     if scaled:
-        parts["move"] = compiled(affine.move_scaled)
-        parts["pull_back"] = compiled(with_functions(affine.pull_back_scaled, parts))
+        parts["fill_root"] = compiled(affine.correlation_root)
+        parts["add_root_slopes"] = compiled(affine.add_correlation_slopes)
+        for name, f in (
+            ("move", affine.move_scaled),
+            ("centred", affine.add_centred),
+            ("noncentred", affine.add_noncentred),
+            ("pull_back", affine.pull_back_scaled),
+        ):
+            parts[name] = compiled(with_functions(f, parts))
     return parts
 
 
@@ -186,16 +193,17 @@ def log_density_of(
 
     number = types.float64
     place = types.int64
-    line, table, tiles, places = (
+    line, table, tiles, places, matrix_of_places = (
         types.Array(t, k, "C")
-        for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))
+        for t, k in ((number, 1), (number, 2), (number, 3), (place, 1), (place, 2))
     )
     y = table if several else line
     data = types.NamedTuple(
-        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4, table, places, table, table, places, table),
+        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4, table, places, table, table,
+         matrix_of_places, places, table),
         AffineData,
     )  # fmt: skip
-    work = types.NamedTuple((*[table] * 4, *[line] * 4, table), Work)
+    work = types.NamedTuple((*[table] * 4, *[line] * 4, *[table] * 3), Work)
     pointer = types.CPointer(number)
     plain = plain_log_density(density, several, other, unknown, scaled)
     parts = {"arrays": arrays_at(types.Tuple((data, work)))}

@@ -92,6 +92,15 @@ class LogHyper(NamedTuple):
         return logs[self.place].reshape(self.shape)
 
 
+class LinearScales(NamedTuple):
+    """Scales of coefficients whose logs are linear in the logs of hyperparameters, and K correlated effects of each group."""
+
+    log: Array  # (s,)
+    slopes: Array  # (s, h)
+    effects: int  # K, 1 without correlations
+    first_pair: int  # the place of the first correlation among the logs
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledBlock:
     """A block with hyperparameters."""
@@ -140,31 +149,36 @@ class ScaledBlock:
         log = _columns_first(np.log(spread.real), q)
         return ScaleFactor(log - below, tuple(parts), location)
 
-    def linear_log_scale(self, typical: Array) -> tuple[Array, Array] | None:
-        """The log of the scale of each coefficient where the logs are 0, and its slopes (s, h) over the logs; None if it is not linear in
-        the logs, or coefficients are correlated."""
-        first, second = (self._log_scales(typical + shift) for shift in (0.0, 0.7))
-        if first is None or second is None or not np.allclose(first[1], second[1]):
+    def linear_scales(self, typical: Array) -> LinearScales | None:
+        """The scales of the coefficients about the logs `typical`; None if their logs are not linear, or some correlations are known."""
+        first, second = (self._scales_at(typical + shift) for shift in (0.0, 0.7))
+        if (
+            first is None
+            or second is None
+            or not np.allclose(first.slopes, second.slopes)
+        ):
             return None
-        return first[0] - first[1] @ typical, first[1]
+        return first._replace(log=first.log - first.slopes @ typical)
 
-    def _log_scales(self, logs: Array) -> tuple[Array, Array] | None:
-        """The log of the scale of each coefficient, and its slopes (s, h) over the logs; None if coefficients are correlated."""
+    def _scales_at(self, logs: Array) -> LinearScales | None:
         scale = self.scale(logs)
         q, m = self.shape
         slopes = np.zeros((q, m, len(logs)))
+        K = 1
+        first_pair = 0
         if isinstance(scale, Root):
-            diagonal = np.diagonal(scale.root)
-            if np.count_nonzero(scale.root) > len(diagonal):
-                return None
-            count = q // len(diagonal)
-            log = np.tile(np.log(diagonal), count)[:, None]
-            # over the logs of standard deviations, in the order of `span`
-            for k, change in zip(range(len(logs))[self.span], scale.slopes):
-                if np.count_nonzero(change) > np.count_nonzero(np.diagonal(change)):
+            # the standard deviations are the lengths of the rows
+            length = np.linalg.norm(scale.root, axis=1)
+            log = np.tile(np.log(length), q // len(length))[:, None]
+            over = np.einsum("kl,dkl->dk", scale.root, scale.slopes) / length**2
+            pairs = np.flatnonzero(np.abs(over).max(1) < 1e-9)
+            if len(pairs) or np.count_nonzero(scale.root) > len(length):
+                K = len(length)
+                if m > 1 or len(pairs) < K * (K - 1) // 2:
                     return None
-                by_column = np.tile(np.diagonal(change) / diagonal, count)
-                slopes[:, :, k] = by_column[:, None]
+                first_pair = self.span.start + int(pairs[0])
+                over[pairs] = 0.0
+            slopes[:, :, self.span] = np.tile(over.T, (q // len(length), 1))[:, None]
         else:
             log = scale.log
             for h, slope in zip(self.hyper, scale.slopes):
@@ -174,8 +188,8 @@ class ScaledBlock:
                     slopes[i, j, h.place.start + j * q + i] = by_entry
                 else:
                     slopes[:, :, h.place.start] = by_entry
-        by_entry = np.broadcast_to(log, (q, m)).ravel()
-        return by_entry, slopes.reshape(q * m, -1)
+        log = np.broadcast_to(log, (q, m)).ravel()
+        return LinearScales(log, slopes.reshape(q * m, -1), K, first_pair)
 
 
 def _columns_first(values: Array, q: int) -> Array:

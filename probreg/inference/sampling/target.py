@@ -16,7 +16,7 @@ from probreg.inference.sampling.prior_parts import (
 )
 from probreg.inference.sampling.reparameterisation import Reparameterisation
 from probreg.inference.sampling.row_sums import RowArrays
-from probreg.inference.sampling.scaled_blocks import ScaledBlock
+from probreg.inference.sampling.scaled_blocks import LinearScales, ScaledBlock
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
@@ -68,6 +68,7 @@ class ScaledEntries(NamedTuple):
     entries: Array  # (s,) of vec(beta), non-centred ones first
     priors: Array  # (s, 3)
     log_slopes: Array  # (s, h)
+    groups: Array  # (b, 4)
     constant: float  # of the log priors
 
 
@@ -130,7 +131,7 @@ def compiled_target(
     arrays = (
         rows.tiles, rows.y, rows.w, rows.offset, np.array(settings.numbers, dtype=float), np.array(settings.constants, dtype=float), priors,
         centre, A, -slope, Q, places[entries], *scales, np.array(settings_of_entries, dtype=float), np.array([top + constant]), scaled.terms,
-        places[scaled.entries], scaled.priors, scaled.log_slopes, regressed, regression,
+        places[scaled.entries], scaled.priors, scaled.log_slopes, scaled.groups, regressed, regression,
     )  # fmt: skip
     # The C function needs writable arrays in C order.
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
@@ -198,33 +199,34 @@ def _scaled_entries(
                 return None
             terms[h.place] = h.prior.log_terms
             constant += (h.place.stop - h.place.start) * _constant_of(h.prior)
-    entries, priors, log_slopes = [], [], []
-
-    def add(block: BlockPrior, log_scale: Any, slopes: Array) -> None:
-        at, location, scale = entries_with_scales([block], m, unit)
-        entries.append(at)
-        priors.append(
-            np.column_stack([location, scale, np.broadcast_to(log_scale, len(at))])
-        )
-        log_slopes.append(slopes)
-
-    for b in sorted(blocks, key=lambda b: b.noncentred is None):
-        linear = b.linear_log_scale(typical_logs)
-        if linear is None or not _is_independent_normal(b.base):
+    in_order = sorted(blocks, key=lambda b: b.noncentred is None)
+    scaled = [(b.base, b.linear_scales(typical_logs)) for b in in_order]
+    for prior in fixed:
+        size = len(prior.entries(m))
+        unscaled = LinearScales(np.zeros(size), np.zeros((size, count)), 1, 0)
+        scaled.append((prior, unscaled))
+    entries, priors = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 3))]
+    log_slopes, groups = [np.zeros((0, count))], [np.zeros((0, 4), dtype=np.int64)]
+    start = 0
+    for block, scales in scaled:
+        if scales is None or not _is_independent_normal(block):
             return None
-        add(b.base, *linear)
-    for block in fixed:
-        if not _is_independent_normal(block):
-            return None
-        add(block, 0.0, np.zeros((len(block.entries(m)), count)))
-    if not entries:
-        return ScaledEntries(
-            terms, np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, count)), 0.0
-        )  # fmt: skip
+        place, location, scale = entries_with_scales([block], m, unit)
+        entries.append(place)
+        priors.append(np.column_stack([location, scale, scales.log]))
+        log_slopes.append(scales.slopes)
+        number = len(place) // scales.effects
+        groups.append(np.array([[start, scales.effects, number, scales.first_pair]]))
+        start += len(place)
     joined = np.concatenate(priors)
     constant -= float(np.log(joined[:, 1]).sum()) + 0.5 * LOG_2PI * len(joined)
     return ScaledEntries(
-        terms, np.concatenate(entries), joined, np.concatenate(log_slopes), constant
+        terms,
+        np.concatenate(entries),
+        joined,
+        np.concatenate(log_slopes),
+        np.concatenate(groups),
+        constant,
     )
 
 
