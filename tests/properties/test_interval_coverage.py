@@ -80,24 +80,24 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "closed_form": Case("closed_form", line, 100),
-    "newton": Case("newton", line, 80, t_by_z),
-    "conjugate": Case(pr.Conjugate(draws=50), line, 60),
+    "closed_form": Case("closed_form", line, 60),
+    "newton": Case("newton", line, 50, t_by_z),
+    "conjugate": Case(pr.Conjugate(draws=50), line, 40),
     "bootstrap": Case(pr.Bootstrap(reps=99), line, 12, less=0.6 / 12),
     "quadrature": Case(pr.Quadrature(draws=50, chains=2), line_of_prior, 12),
-    "laplace": Case(pr.LaplaceApproximation(draws=200), line_of_prior, 40, less=0.04),
+    "laplace": Case(pr.LaplaceApproximation(draws=200), line_of_prior, 25, less=0.04),
     "importance": Case(pr.Importance(draws=400), line_of_prior, 12, less=0.02),
-    "nuts": Case(pr.NUTS(draws=250, tune=150, chains=2), classes_of_prior, 30),
+    "nuts": Case(pr.NUTS(draws=250, tune=150, chains=2), classes_of_prior, 20),
     # 12 rows are too few for the density at the median, so that there are no errors
     "interior_point": Case(
         "interior_point",
         partial(line, likelihood="quantile"),
-        40,
+        25,
         lambda n: PROB if n > 12 else 0.0,
     ),
     # errors are given the scales of groups and smooths
-    "evidence, groups": Case("evidence", groups, 30, less=0.05),
-    "evidence, s(x)": Case("evidence", smooth, 40, less=0.07),
+    "evidence, groups": Case("evidence", groups, 20, less=0.05),
+    "evidence, s(x)": Case("evidence", smooth, 25, less=0.07),
 }
 
 

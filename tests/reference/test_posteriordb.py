@@ -137,7 +137,12 @@ def test_draws_of_quadrature(name: str, certified: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "method"), [*((name, "nuts") for name in GAUSSIAN), (GAUSSIAN[0], "pymc")]
+    ("name", "method"),
+    # of the three with flat priors the first
+    [
+        *((name, "nuts") for name in (*GAUSSIAN[:2], GAUSSIAN[-1])),
+        (GAUSSIAN[0], "pymc"),
+    ],
 )
 def test_nuts_on_gaussian_models(name: str, method: Any, certified: Any) -> None:
     case = certified(name)
