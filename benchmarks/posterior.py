@@ -1,6 +1,7 @@
 """Posteriors by exact formulas, importance sampling and NUTS against Bambi, warm: `python benchmarks/posterior.py [case ...]`.
 
-Cases: gaussian (1e5 x 10), logistic (1e4 x 10), large (logistic, 1e5 x 20), softmax (1e4 x 10, four classes); all without a name.
+Cases: gaussian (1e5 x 10), logistic (1e4 x 10), large (logistic, 1e5 x 20), softmax (1e4 x 10, four classes), groups (logistic, 1e4 rows of 100
+groups with an unknown standard deviation); all without a name.
 Everybody draws 4 chains of 1000. Everybody has fitted the same model to 1000 of the rows before, in the same process, so
 that imports and caches are warm; what is timed is the whole way from arrays (or a table) to draws. Min ESS is the least bulk
 effective sample size of a slope, for importance sampling that of its weights. `--alone` leaves Bambi out.
@@ -218,7 +219,59 @@ def of_classes(
     warm(X, y, own, peers(likelihood, SCALE, samplers))
 
 
+def grouped(n: int, groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """One column and the number of the group; a binary response."""
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal(n)
+    g = rng.integers(0, groups, n)
+    eta = 0.5 * x - 0.3 + 0.8 * rng.standard_normal(groups)[g]
+    return np.column_stack([x, g]), (rng.random(n) < expit(eta)).astype(int)
+
+
+def groups_by_nuts(X: np.ndarray, y: np.ndarray) -> Draws:
+    table = {"x": X[:, 0], "g": X[:, 1].astype(int).astype(str), "y": y}
+    prior = {
+        "x": pr.Normal(SCALE),
+        "(1 | g)": pr.Covariance(pr.priors.HalfNormal(SCALE)),
+    }
+    model = pr.Model.from_formula(
+        "y ~ x + (1 | g)", table, likelihood="bernoulli", prior=prior
+    )
+    posterior = pr.fit(model, "nuts", seed=1).tree["posterior"]
+    names = ("x", "sd(Intercept | g)")
+    return Draws(np.stack([posterior[name].values for name in names], 2))
+
+
+def groups_by_bambi(X: np.ndarray, y: np.ndarray, sampler: str) -> Draws:
+    import bambi as bmb
+    import pandas as pd
+
+    table = pd.DataFrame({"x": X[:, 0], "g": X[:, 1].astype(int).astype(str), "y": y})
+    sd = bmb.Prior("HalfNormal", sigma=SCALE)
+    priors = {
+        "x": bmb.Prior("Normal", mu=0, sigma=SCALE),
+        "1|g": bmb.Prior("Normal", mu=0, sigma=sd),
+    }
+    model = bmb.Model("y ~ x + (1|g)", table, family="bernoulli", priors=priors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = model.fit(
+            draws=1000, tune=1000, chains=4, cores=os.cpu_count(), random_seed=1, progressbar=False, inference_method=sampler,
+        )["posterior"]  # fmt: skip
+    return Draws(np.stack([posterior[name].values for name in ("x", "1|g_sigma")], 2))
+
+
+def of_groups() -> None:
+    X, y = grouped(10_000, 100)
+    print(f"\nLogistic with 100 groups, n = {len(X):,}: the slope and the sd of groups")
+    others: dict[str, Way] = {}
+    if installed("bambi") and "--alone" not in sys.argv:
+        others = {f"Bambi, {s}": partial(groups_by_bambi, sampler=s) for s in SAMPLERS}
+    warm(X, y, {"nuts": groups_by_nuts}, others)
+
+
 CASES: dict[str, Callable[[], None]] = {
+    "groups": of_groups,
     "gaussian": of_gaussian,
     "logistic": lambda: of_classes("bernoulli", *bernoulli(10_000, P)),
     "softmax": lambda: of_classes(
