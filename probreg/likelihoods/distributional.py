@@ -5,7 +5,7 @@ over (eta, log aux) are those over all predictors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -260,6 +260,9 @@ class OrdinalOfScale(Distributional, OfClasses):
     classes = from_base()
     tally = from_base()
     report_parameters = from_base()
+
+    def with_intercept_at(self, name: str) -> "OrdinalOfScale":
+        return replace(self, base=self.base.with_intercept_at(name))
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -86,3 +86,22 @@ def test_profile_ends_have_the_ratio_of_their_quantile(
                 assert ratio < Z2, name
             else:
                 assert ratio == pytest.approx(Z2, abs=2e-3), (name, end)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+def test_a_profile_of_a_coefficient_leaves_a_correlation_of_one() -> None:
+    """At the end of the interval the correlation is less than 1, which it is in the fit."""
+    rng = np.random.default_rng(20)
+    g, x = np.repeat(np.arange(8), 5), rng.normal(size=40)
+    u = rng.normal(size=8)[g]
+    data = {"x": x, "y": u + (0.4 * u + 0.3) * x + rng.normal(size=40)}
+    data["g"] = g.astype(str)
+    method = pr.Evidence(criterion="ML")
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", data), method)
+    assert fit.hyper["cor(Intercept, x | g)"] > 1.0 - 1e-8
+    end = float(fit.interval(0.95, "profile").sel(coef="x")["lower"])
+    data["y"] = data["y"] - end * x
+    held = pr.fit(pr.Model.from_formula("y ~ 1 + (x | g)", data), method)
+    assert held.hyper["cor(Intercept, x | g)"] < 0.95
+    ratio = 2.0 * (fit.log_likelihood - held.log_likelihood)
+    assert ratio == pytest.approx(Z2, rel=1e-5)

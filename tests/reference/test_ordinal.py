@@ -198,6 +198,21 @@ def test_the_scale_multiplies_the_distance_to_the_thresholds(tmp_path):
     np.testing.assert_array_equal(again.predict(new)["mean"], fit.predict(new)["mean"])
 
 
+@pytest.mark.parametrize("kind", ["profile", "score"])
+def test_thresholds_beside_a_scale_have_intervals_by_test(kind):
+    fit = pr.fit(model_of_scale())
+    ends = fit.interval(0.95, kind).sel(coef="Intercept")
+    lower, upper = (float(ends[end]) for end in ("lower", "upper"))
+    # the first threshold is minus the intercept
+    assert fit.aux_interval("1|2", 0.95, kind) == pytest.approx(
+        (-upper, -lower), rel=1e-6
+    )
+    lower, upper = fit.aux_interval("3|4", 0.95, "profile")
+    wald = fit.aux_interval("3|4", 0.95, "wald")
+    np.testing.assert_allclose([lower, upper], wald, rtol=0.1)
+    assert upper - wald[1] > lower - wald[0] > 0.0
+
+
 @pytest.mark.parametrize("link", OF_SCALE)
 def test_derivatives_by_the_scale_are_differences(link):
     model = model_of_scale(link)

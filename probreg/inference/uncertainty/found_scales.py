@@ -443,8 +443,8 @@ def profiled_coefficients(
 def _end(
     scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
 ) -> float:
-    """Return one end of the interval of one coefficient: the farther one among searches from the estimate and from
-    vanished scales."""
+    """Return one end of the interval of one coefficient: the farther one among searches from the estimate, from
+    vanished scales and from correlations of -1 or 1."""
     surface = problem.surface
     top = surface(scales.theta).value
     steps = DIFFERENCE * np.eye(len(scales.theta))
@@ -487,4 +487,8 @@ def _end(
         return float(-min(begin, minimum.fun))
 
     starts = [scales.theta, *_positive_starts(problem, scales)]
+    # a correlation of -1 or 1 has no slope, so a search from it does not move it
+    if (scales.not_free & ~scales.vanished).any():
+        branches = problem.groups.branches(scales.theta)
+        starts.append(max(branches, key=lambda theta: reach(theta)[0]))
     return side * max(map(search, starts))

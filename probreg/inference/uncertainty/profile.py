@@ -237,7 +237,7 @@ def find_crossing(
                 return float(
                     brentq(known, inner, point, xtol=1e-11 * width, rtol=1e-14)
                 )
-            except RuntimeError:
+            except (RuntimeError, ValueError):  # no root, or no change of sign
                 raise NotConverged(
                     "the end of an interval was not found: state columns in units of similar size"
                 ) from None
