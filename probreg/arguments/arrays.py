@@ -36,10 +36,9 @@ def as_array(values: Any, label: str) -> Array:
             f"{label} is no array, its rows differ in length: {error}"
         ) from None
     if array.dtype.kind == "c":
+        first = ""
         if array.ndim and array.size:
             first = f" (row 0: {array.flat[0]:.3g})"
-        else:
-            first = ""
         raise DataError(
             f"{label} holds complex numbers{first}, and a model takes real ones: give the real and the imaginary part apart"
         )

@@ -106,10 +106,9 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
         return np.inf
     if not isinstance(prior, GaussianPrior):
         return np.nan
+    unit = 1.0
     if prior.sigma_units:
         unit = model.noise(solution.aux)
-    else:
-        unit = 1.0
     P = prior.precision(len(block.columns))
     alike = np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0)
     return float(unit / np.sqrt(P[0, 0])) if alike else np.nan
@@ -143,10 +142,9 @@ def describe_smooths(table: Any) -> tuple[str, ...]:
         f"{name} {row.edf:.4g} of {row.columns}"
         for name, row in zip(table.index, table.itertuples())
     ]
+    remainder = ""
     if len(entries) > limit:
         remainder = f" and {len(entries) - limit} more in .smooths"
-    else:
-        remainder = ""
     return (f"effective degrees of freedom: {', '.join(entries[:limit])}{remainder}",)
 
 
@@ -201,10 +199,9 @@ def curve(
         raise DataError(
             f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}"
         )
+    ends = None
     if derivative:
         ends = function.range_in(model.design)
-    else:
-        ends = None
     x = _points(model, function, at)
     rng = np.random.default_rng([seed, 7])
     band, kind = _compute_band(model, solution, function, x, ends, prob, rng)

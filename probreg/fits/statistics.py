@@ -157,10 +157,9 @@ class FitStatistics(Fitted):
                 self.solution.effect_scales.value
             )  # random effects are integrated out
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
+            none = ""
             if is_saturated(self):
                 none = ", with no degrees of freedom left"
-            else:
-                none = ""
             raise Incompatible(
                 f"the fit meets every response exactly{none}, so that its density has no bound: no AIC or BIC"
             )

@@ -19,8 +19,7 @@ def halvings(point: Array, step: Array) -> Array:
     least = 40  # shares
     smallest = np.finfo(float).eps * np.abs(point).max(initial=1.0)
     size = np.abs(step).max(initial=smallest)
+    n_halvings = 0.0
     if np.isfinite(size):
         n_halvings = np.log2(size) - np.log2(smallest)
-    else:
-        n_halvings = 0.0
     return 0.5 ** np.arange(max(float(least), n_halvings))

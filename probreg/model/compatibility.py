@@ -78,10 +78,9 @@ def response_of_counts(
             content = "successes out of trials"
         else:
             content = "counts by class"
+        hint = ""
         if count_likelihood is not None and expected is Multinomial:
             hint = "; for two classes write p(a, a + b)"
-        else:
-            hint = ""
         raise Incompatible(
             f"{content} are {expected.__name__} observations, not {likelihood.name}{hint}"
         )
@@ -446,10 +445,9 @@ def check_joint(
             if not _is_basis_invariant(b.prior, len(b.columns))
         ]
         if wrong:
+            unknown = ""
             if isinstance(wrong[0], HierarchicalPrior):
                 unknown = " of unknown scale"
-            else:
-                unknown = ""
             raise Incompatible(
                 f"a symmetric softmax takes flat, normal or Jeffreys priors, or Laplace and elastic-net ones of stated scale, got "
                 f"{wrong[0].name}{unknown}. Other priors are stated of log odds against a reference class, likelihood='categorical'"

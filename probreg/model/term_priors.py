@@ -56,10 +56,9 @@ def _requested_basis(
     if kernel != basis.kernel and x is None:
         design.need_rows("another covariance function of a process")
     if kernel != basis.kernel and x is not None:
+        counts = None
         if design.weight_kind == "frequency":
             counts = design.weights
-        else:
-            counts = None
         kernel = kernel.resolve(with_spread(x, counts), names)
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x)

@@ -161,10 +161,9 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
         multiples = kernel.parts
     else:
         multiples = (kernel,)
+    held = ""
     if all(part.name in ("scaled", "constant") for part in multiples):
         held = next(iter(kernel.hyper), "")
-    else:
-        held = ""
     return GaussianProcess(
         others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held}
     )

@@ -401,10 +401,9 @@ class Uniform(AuxPrior):
         return self.low, self.high
 
     def log_prob(self, v: Array) -> Array:
+        height = 0.0
         if self.proper:
             height = -np.log(self.high - self.low)
-        else:
-            height = 0.0
         return np.where(
             (np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf
         )

@@ -155,15 +155,13 @@ class Decomposition:
         return self.uncertainty - self.resolution
 
     def __str__(self) -> str:
+        within = ""
         if self.within:
             within = f" + within bins {self.within:.4g}"
-        else:
-            within = ""
         groups = f"{len(self.count)} groups of {self.count.sum():g} forecasts"
+        thin = ""
         if len(self.count) > 0.5 * self.count.sum():
             thin = "; hardly any forecast repeats, so give bins="
-        else:
-            thin = ""
         return clean_lines(
             f"{RULES[self.rule].title} {self.score:.4g} = calibration {self.calibration:.4g} + refinement {self.refinement:.4g}"
             f" (uncertainty {self.uncertainty:.4g} - resolution {self.resolution:.4g}){within}; {groups}{thin}"

@@ -76,10 +76,9 @@ def format_rounded(value: float, places: int) -> str:
         return "" if np.isnan(value) else f"{value:g}"
     if places <= 8 and abs(value) < 1e10:
         return f"{value:.{max(places, 0)}f}"
+    digits = 0
     if value:
         digits = int(np.floor(np.log10(abs(value)))) + places
-    else:
-        digits = 0
     return f"{value:.{min(max(digits, 0), 15)}e}"
 
 

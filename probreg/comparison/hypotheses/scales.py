@@ -40,10 +40,9 @@ class ScaleTest(NamedTuple):
 
 def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     """Return the hypothesis on a scale, or None if the text is about coefficients. DataError for a scale that this fit does not have."""
+    parsed = None
     if isinstance(text, str):
         parsed = _SCALE_TEST.fullmatch(text.strip())
-    else:
-        parsed = None
     if parsed is None or (scale_name := parsed["name"].strip()) in fit.parameter_names:
         return None
     scalars = fit.once(reported_parameters).with_nuisance

@@ -176,10 +176,9 @@ def _no_numbers(files: Tables, name: str) -> DataError:
     with closing(files.batches([name])) as batches:
         for batch in batches:
             column = batch.table.columns[name]
+            value = ""
             if len(batch.table.rows):
                 value = column[i := first_text(column)]
-            else:
-                value = ""
             if isinstance(value, str) and not reads_as_number(value):
                 return DataError(
                     f"column {name!r} is computed with and holds text: {value!r} in row {batch.table.rows[i]} of {batch.file} is no number. "

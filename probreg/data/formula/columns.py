@@ -388,10 +388,9 @@ def distinct_names(names: Iterable[Any], table: str = "the table") -> tuple[str,
 
 
 def _not_a_table(data: Any) -> DataError:
+    hint = ""
     if isinstance(data, str):
         hint = "; read the file first"
-    else:
-        hint = ""
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
     return DataError(

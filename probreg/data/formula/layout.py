@@ -230,10 +230,9 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
     """Raise DataError for repeated column names."""
     twice = repeated_names(columns)
     if twice:
+        hint = ""
         if INTERCEPT in twice and parts.intercept:
             hint = "; 'Intercept' is the column of ones: rename yours"
-        else:
-            hint = ""
         raise DataError(
             f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
         )
@@ -321,10 +320,9 @@ def factor_levels(column: Any) -> list[Level]:
         raise DataError(
             f"levels are texts, numbers or truth values, met {type(column[0]).__name__}"
         ) from None
+    declared = None
     if isinstance(column, pd.Categorical):
         declared = [plain_level(value) for value in column.categories]
-    else:
-        declared = None
     try:
         if declared is None:
             return sorted(present)

@@ -36,10 +36,9 @@ def refuse_written_out(solution: Solution, purpose: str) -> None:
     coefficients."""
     k = solution.beta.size
     if k > SOON and solution.given_scales.compact:
+        part = ""
         if solution.effect_scales is not None:
             part = "; a fit of some of the groups has it"
-        else:
-            part = ""
         raise DataError(
             f"{purpose} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
             f"summary, interval, predict and save do not need them{part}"

@@ -355,10 +355,9 @@ def status_of(lasso: Lasso, joint: Joint, tol: float) -> Status:
 def _local_mode_notes(model: Model) -> tuple[Note, ...]:
     """Return the note that a prior in raw units with sigma unknown can have several modes."""
     wide = 0 < model.design.count <= model.shape[0]
+    rises = ""
     if wide:
         rises = " With as many columns as rows the density increases without bound as sigma goes to 0."
-    else:
-        rises = ""
     note = important_note(
         Topic.MODES,
         "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, found from sd(y) down, may be "

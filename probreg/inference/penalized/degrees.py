@@ -88,10 +88,9 @@ def degrees_by_draw(model: Model, draws: Draws) -> Array:
     exact = model.likelihood.least_squares
     total = np.zeros(beta[0].size)
     # For least squares H = X'X / sigma^2 does not depend on beta.
+    unit = None
     if exact:
         unit = information_of(model, beta[0], None, **{model.noise_scale: 1.0})
-    else:
-        unit = None
     for i in chosen:
         aux = {a: float(values[a][i]) for a in model.unknown}
         sigma = model.noise(aux)

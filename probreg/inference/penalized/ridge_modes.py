@@ -236,10 +236,9 @@ class RidgeModes:
         integrating over beta, in units of sigma."""
         # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so it is -log |R_F| - log |I +
         # A'MA / lam| / 2
+        flat = 0.0
         if len(self.flat):
             flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
-        else:
-            flat = 0.0
         return -flat - 0.5 * self.reduced_path.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:

@@ -252,10 +252,9 @@ def _solution(model: Model, output: SamplerOutput, notes: tuple[Note, ...]) -> S
         name: np.ascontiguousarray(v) for name, v in (sampled | shared | local).items()
     }
     beta = draws["beta"].reshape(-1, *model.shape)
+    log_aux = None
     if model.unknown:
         log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
-    else:
-        log_aux = None
     solution = Solution(
         beta=beta.mean(0),
         scale=DenseCovariance.of_sample(

@@ -279,10 +279,9 @@ def _by_groups(prior: Prior) -> bool:
 
 def _prior_sd(model: Model, b: NonCentredBlock) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
+    unit = 1.0
     if prior.sigma_units:
         unit = model.noise_held or model.design.moments.y_scale
-    else:
-        unit = 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
     return (
         np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1]))
