@@ -266,6 +266,11 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     assert not compiled(model.with_prior({"x1": pr.Normal(OtherHalfNormal(1.0))}))
     assert not compiled(model.with_prior({"x1": pr.Laplace(pr.HalfNormal(1.0))}))
     assert not compiled(model.with_prior(pr.priors.Horseshoe(1.0)))
+    stated = {"(x | g)": pr.Covariance(SCALE, cor=0.3)}
+    groups = pr.Model.from_formula(
+        "y ~ x + (x | g)", TABLE, likelihood="bernoulli", prior=stated
+    )
+    assert not compiled(groups)
     gaussian = pr.Model.from_arrays(X, X[:, 0] ** 2)
     assert compiled(gaussian)
     assert not compiled(gaussian.with_prior(pr.Normal(1.0, sigma_units=True)))
