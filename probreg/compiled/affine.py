@@ -88,7 +88,10 @@ class Work(NamedTuple):
     over: Array  # slopes over it
     t: Array
     values: Array  # (a,) nuisance parameters in theta
-    moved: Array  # (4, s), of coefficients with unknown scales: see `move_scaled`
+    standard: Array  # (s,), of coefficients with unknown scales: theta - location, or T^-1 deviation of centred ones
+    scales: Array  # (s,), D
+    deviations: Array  # (s,), T (theta - location), or (beta - location) / (D scale)
+    over_deviations: Array  # slopes over these
     root: Array  # (K, K), T
     over_root: Array  # slopes over it
 
@@ -107,7 +110,7 @@ class Work(NamedTuple):
             np.empty_like(theta),
             data.t.copy(),
             np.empty(a),
-            np.empty((4, len(data.scaled))),
+            *np.empty((4, len(data.scaled))),
             *np.zeros((2, K, K)),
         )
 
@@ -231,33 +234,28 @@ def add_correlation_slopes(
 
 
 def move_scaled(data: Any, work: Any, z: Array) -> None:
-    """Compute the scales D at z, and non-centred coefficients from theta; shift all other parameters by their regression on these.
-
-    The rows of `moved` are theta - location, D, and T (theta - location).
-    """
-    theta = work.theta
-    moved = work.moved
-    T = work.root
+    """Compute the scales D at z, and non-centred coefficients from theta; shift all other parameters by their regression on these."""
+    theta, standard, scales, T = work.theta, work.standard, work.scales, work.root
     c = data.regression.shape[1]
     d = data.A.shape[1]
     for s in range(data.scaled.size):
         log_scale = data.scaled_priors[s, 2]
         for h in range(data.hyper.shape[0]):
             log_scale += data.log_slopes[s, h] * z[d + h]
-        moved[1, s] = exp(log_scale)
+        scales[s] = exp(log_scale)
     for b in range(data.groups.shape[0]):
         start, K, count, pair = data.groups[b]
         if start < c:
             fill_root(T, z, K, d + pair)
             for s in range(start, start + K * count):
-                moved[0, s] = theta[data.scaled[s]] - data.scaled_priors[s, 0]
+                standard[s] = theta[data.scaled[s]] - data.scaled_priors[s, 0]
             for s in range(start, start + K * count):
                 k = (s - start) % K
                 total = 0.0
                 for i in range(k + 1):
-                    total += T[k, i] * moved[0, s - k + i]
-                moved[2, s] = total
-                theta[data.scaled[s]] = data.scaled_priors[s, 0] + moved[1, s] * total
+                    total += T[k, i] * standard[s - k + i]
+                work.deviations[s] = total
+                theta[data.scaled[s]] = data.scaled_priors[s, 0] + scales[s] * total
     for f in range(data.others.size):
         shift = 0.0
         for s in range(c):
@@ -291,37 +289,40 @@ def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
 
 def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
     """Return the log prior of the centred coefficients of block b, and add its slopes."""
-    theta, over, moved, T, over_T = (
-        work.theta, work.over, work.moved, work.root, work.over_root,
+    standard, scales, deviations, over_deviations = (
+        work.standard, work.scales, work.deviations, work.over_deviations,
     )  # fmt: skip
+    theta, over, T, over_T = work.theta, work.over, work.root, work.over_root
     d = data.A.shape[1]
     start, K, count, pair = data.groups[b]
     fill_root(T, z, K, d + pair)
-    over_T[:] = 0.0
+    for i in range(K):
+        for k in range(i + 1):
+            over_T[i, k] = 0.0
     value = 0.0
     for s in range(start, start + K * count):
         # w = T^-1 v, v = (beta - location) / (D scale)
         k = (s - start) % K
-        scale = moved[1, s] * data.scaled_priors[s, 1]
-        moved[2, s] = (theta[data.scaled[s]] - data.scaled_priors[s, 0]) / scale
-        total = moved[2, s]
+        scale = scales[s] * data.scaled_priors[s, 1]
+        deviations[s] = (theta[data.scaled[s]] - data.scaled_priors[s, 0]) / scale
+        total = deviations[s]
         for i in range(k):
-            total -= T[k, i] * moved[0, s - k + i]
-        moved[0, s] = total / T[k, k]
-        value -= 0.5 * moved[0, s] * moved[0, s] + log(moved[1, s] * T[k, k])
+            total -= T[k, i] * standard[s - k + i]
+        standard[s] = total / T[k, k]
+        value -= 0.5 * standard[s] * standard[s] + log(scales[s] * T[k, k])
     for s in range(start + K * count - 1, start - 1, -1):
         # log p = -|w|^2 / 2 - log |D T| has the slopes -a over v, a = T'^-1 w, and a w' - T'^-1 over T
         k = (s - start) % K
-        total = moved[0, s]
+        total = standard[s]
         for i in range(k + 1, K):
-            total -= T[i, k] * moved[3, s - k + i]
+            total -= T[i, k] * over_deviations[s - k + i]
         a = total / T[k, k]
-        moved[3, s] = a
-        over[data.scaled[s]] -= a / (moved[1, s] * data.scaled_priors[s, 1])
+        over_deviations[s] = a
+        over[data.scaled[s]] -= a / (scales[s] * data.scaled_priors[s, 1])
         for h in range(data.hyper.shape[0]):
-            slopes[d + h] += data.log_slopes[s, h] * (a * moved[2, s] - 1.0)
+            slopes[d + h] += data.log_slopes[s, h] * (a * deviations[s] - 1.0)
         for i in range(k + 1):
-            over_T[k, i] += a * moved[0, s - k + i]
+            over_T[k, i] += a * standard[s - k + i]
         over_T[k, k] -= 1.0 / T[k, k]
     add_root_slopes(T, over_T, z, slopes, K, d + pair)
     return value
@@ -329,27 +330,32 @@ def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
 
 def add_noncentred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
     """Return the log prior of the non-centred coefficients of block b, and replace their slopes by those over theta."""
-    over, moved, T, over_T = work.over, work.moved, work.root, work.over_root
+    standard, scales, deviations, over_deviations = (
+        work.standard, work.scales, work.deviations, work.over_deviations,
+    )  # fmt: skip
+    over, T, over_T = work.over, work.root, work.over_root
     d = data.A.shape[1]
     start, K, count, pair = data.groups[b]
     fill_root(T, z, K, d + pair)
-    over_T[:] = 0.0
+    for i in range(K):
+        for k in range(i + 1):
+            over_T[i, k] = 0.0
     value = 0.0
     for s in range(start, start + K * count):
         # beta = location + D v, v = T u, u = theta - location
         k = (s - start) % K
-        g = over[data.scaled[s]] * moved[1, s]
-        moved[3, s] = g
+        g = over[data.scaled[s]] * scales[s]
+        over_deviations[s] = g
         for h in range(data.hyper.shape[0]):
-            slopes[d + h] += data.log_slopes[s, h] * g * moved[2, s]
+            slopes[d + h] += data.log_slopes[s, h] * g * deviations[s]
         for i in range(k + 1):
-            over_T[k, i] += g * moved[0, s - k + i]
+            over_T[k, i] += g * standard[s - k + i]
     for s in range(start, start + K * count):
         k = (s - start) % K
         total = 0.0
         for i in range(k, K):
-            total += T[i, k] * moved[3, s - k + i]
-        r = moved[0, s] / data.scaled_priors[s, 1]
+            total += T[i, k] * over_deviations[s - k + i]
+        r = standard[s] / data.scaled_priors[s, 1]
         value -= 0.5 * r * r
         over[data.scaled[s]] = total - r / data.scaled_priors[s, 1]
     add_root_slopes(T, over_T, z, slopes, K, d + pair)

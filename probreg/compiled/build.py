@@ -203,7 +203,7 @@ def log_density_of(
          matrix_of_places, places, table),
         AffineData,
     )  # fmt: skip
-    work = types.NamedTuple((*[table] * 4, *[line] * 4, *[table] * 3), Work)
+    work = types.NamedTuple((*[table] * 4, *[line] * 8, *[table] * 2), Work)
     pointer = types.CPointer(number)
     plain = plain_log_density(density, several, other, unknown, scaled)
     parts = {"arrays": arrays_at(types.Tuple((data, work)))}
