@@ -121,6 +121,7 @@ entries: Any = None  # of the other density, if any
 settings: Any = None  # of the likelihood, if a nuisance parameter is unknown
 move: Any = None  # `move_scaled`, if there are hyperparameters
 pull_back: Any = None  # `pull_back_scaled`, likewise
+add_block: Any = None  # `add_block_slopes`
 centred: Any = None  # `add_centred`
 noncentred: Any = None  # `add_noncentred`
 fill_root: Any = None  # `correlation_root`
@@ -275,32 +276,48 @@ def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
     for h in range(data.hyper.shape[0]):
         slopes[d + h] = 0.0
     value = add_terms(data.hyper, z, slopes, d)
-    for b in range(data.groups.shape[0]):
+    count = data.groups.shape[0]
+    for b in range(count):
         if data.groups[b, 0] >= c:
-            value += centred(data, work, z, slopes, b)
+            value += add_block(data, work, z, slopes, b)
     for f in range(data.others.size):
         for s in range(c):
             over[data.scaled[s]] += data.regression[f, s] * over[data.others[f]]
-    for b in range(data.groups.shape[0]):
+    for b in range(count):
         if data.groups[b, 0] < c:
-            value += noncentred(data, work, z, slopes, b)
+            value += add_block(data, work, z, slopes, b)
     return value
 
 
-def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
-    """Return the log prior of the centred coefficients of block b, and add its slopes."""
+def add_block_slopes(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
+    """Return the log prior of the coefficients of block b, and add its slopes."""
+    T = work.root
+    over_T = work.over_root
+    start, K, count, pair = data.groups[b]
+    first = data.A.shape[1] + pair
+    fill_root(T, z, K, first)
+    for k in range(K):
+        for i in range(k + 1):
+            over_T[k, i] = 0.0
+    if start < data.regression.shape[1]:
+        value = noncentred(data, work, slopes, start, start + K * count, K)
+    else:
+        value = centred(data, work, slopes, start, start + K * count, K)
+    add_root_slopes(T, over_T, z, slopes, K, first)
+    return value
+
+
+def add_centred(
+    data: Any, work: Any, slopes: Array, start: int, stop: int, K: int
+) -> float:
+    """Return the log prior of the centred coefficients from `start` to `stop`, and add its slopes."""
     standard, scales, deviations, over_deviations = (
         work.standard, work.scales, work.deviations, work.over_deviations,
     )  # fmt: skip
     theta, over, T, over_T = work.theta, work.over, work.root, work.over_root
     d = data.A.shape[1]
-    start, K, count, pair = data.groups[b]
-    fill_root(T, z, K, d + pair)
-    for i in range(K):
-        for k in range(i + 1):
-            over_T[i, k] = 0.0
     value = 0.0
-    for s in range(start, start + K * count):
+    for s in range(start, stop):
         # w = T^-1 v, v = (beta - location) / (D scale)
         k = (s - start) % K
         scale = scales[s] * data.scaled_priors[s, 1]
@@ -310,7 +327,7 @@ def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
             total -= T[k, i] * standard[s - k + i]
         standard[s] = total / T[k, k]
         value -= 0.5 * standard[s] * standard[s] + log(scales[s] * T[k, k])
-    for s in range(start + K * count - 1, start - 1, -1):
+    for s in range(stop - 1, start - 1, -1):
         # log p = -|w|^2 / 2 - log |D T| has the slopes -a over v, a = T'^-1 w, and a w' - T'^-1 over T
         k = (s - start) % K
         total = standard[s]
@@ -324,33 +341,27 @@ def add_centred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
         for i in range(k + 1):
             over_T[k, i] += a * standard[s - k + i]
         over_T[k, k] -= 1.0 / T[k, k]
-    add_root_slopes(T, over_T, z, slopes, K, d + pair)
     return value
 
 
-def add_noncentred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
-    """Return the log prior of the non-centred coefficients of block b, and replace their slopes by those over theta."""
-    standard, scales, deviations, over_deviations = (
-        work.standard, work.scales, work.deviations, work.over_deviations,
-    )  # fmt: skip
+def add_noncentred(
+    data: Any, work: Any, slopes: Array, start: int, stop: int, K: int
+) -> float:
+    """Return the log prior of the non-centred coefficients from `start` to `stop`, and replace their slopes by those over theta."""
+    standard, over_deviations = work.standard, work.over_deviations
     over, T, over_T = work.over, work.root, work.over_root
     d = data.A.shape[1]
-    start, K, count, pair = data.groups[b]
-    fill_root(T, z, K, d + pair)
-    for i in range(K):
-        for k in range(i + 1):
-            over_T[i, k] = 0.0
     value = 0.0
-    for s in range(start, start + K * count):
+    for s in range(start, stop):
         # beta = location + D v, v = T u, u = theta - location
         k = (s - start) % K
-        g = over[data.scaled[s]] * scales[s]
+        g = over[data.scaled[s]] * work.scales[s]
         over_deviations[s] = g
         for h in range(data.hyper.shape[0]):
-            slopes[d + h] += data.log_slopes[s, h] * g * deviations[s]
+            slopes[d + h] += data.log_slopes[s, h] * g * work.deviations[s]
         for i in range(k + 1):
             over_T[k, i] += g * standard[s - k + i]
-    for s in range(start, start + K * count):
+    for s in range(start, stop):
         k = (s - start) % K
         total = 0.0
         for i in range(k, K):
@@ -358,5 +369,4 @@ def add_noncentred(data: Any, work: Any, z: Array, slopes: Array, b: int) -> flo
         r = standard[s] / data.scaled_priors[s, 1]
         value -= 0.5 * r * r
         over[data.scaled[s]] = total - r / data.scaled_priors[s, 1]
-    add_root_slopes(T, over_T, z, slopes, K, d + pair)
     return value

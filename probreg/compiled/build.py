@@ -132,11 +132,13 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 
 
 @cache
-def _moments_gradient() -> Any:
-    """Return the compiled sum of normal rows by their moments."""
+def gradient_of(density: CompiledDensity | None) -> Any:
+    """Return the compiled `loops.gradient` of a density, or without one `loops.gradient_of_moments` of normal rows."""
     from probreg.compiled import loops
     from probreg.compiled.cache import cached_njit
 
+    if density is not None:
+        return loops_of(density).gradient
     return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
         loops.gradient_of_moments
     )
@@ -165,6 +167,7 @@ def _functions_of_hyperparameters(
             ("move", affine.move_scaled),
             ("centred", affine.add_centred),
             ("noncentred", affine.add_noncentred),
+            ("add_block", affine.add_block_slopes),
             ("pull_back", affine.pull_back_scaled),
         ):
             parts[name] = compiled(with_functions(f, parts))
@@ -226,9 +229,8 @@ def plain_log_density(
     """Return `affine_log_density` before compilation, so that Python can call it."""
     from probreg.compiled import affine
 
-    gradient = _moments_gradient() if density is None else loops_of(density).gradient
     parts = {
-        "gradient": gradient,
+        "gradient": gradient_of(density),
         "entries": None if other is None else entries_of(other),
         "settings": _settings_of(density) if unknown else None,
         "move": None,

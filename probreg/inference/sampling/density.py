@@ -23,7 +23,6 @@ from probreg.inference.sampling.row_sums import (
     RowArrays,
     Sum,
     check_compiled_density,
-    sum_of_moments,
     sum_of_rows,
 )
 from probreg.inference.sampling.scaled_blocks import (
@@ -102,10 +101,9 @@ class SampledDensity:
         """Create the density, by default in the coordinates of `reparameterise`."""
         if at is None:
             at = reparameterise(model)
-        if model.likelihood.least_squares:
-            return cls(model, at, RowArrays.of_moments(model))
-        # near a mode, but off its kinks
-        check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))
+        if not model.likelihood.least_squares:
+            # near a mode, but off its kinks
+            check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))
         return cls(model, at, RowArrays.of(model))
 
     @cached_property
@@ -142,8 +140,6 @@ class SampledDensity:
 
     @cached_property
     def _likelihood(self) -> Sum:
-        if self.rows.density is None:
-            return sum_of_moments(self.model)
         return sum_of_rows(self.model, self.rows)
 
     @cached_property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
+from probreg.compiled import CompiledDensity, gradient_of, tiles_of, work_of
 from probreg.data.implicit_columns import PredictorColumns
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
@@ -38,84 +38,84 @@ class RowArrays:
     offset: Array
     constant: float
     places: Array  # of the entries of vec(beta), see `density_places`
+    width: int  # the number of linear predictors of the density
+    nuisance: tuple[str, ...]  # nuisance parameters, in the order of their slopes
+    settings: Callable[..., tuple[float, ...]]  # of the density, from these
+    constants: tuple[float, ...]  # of the settings
+
+    @property
+    def takes_aux(self) -> bool:
+        """Whether compiled code computes the settings from nuisance parameters that are common to all rows."""
+        density = self.density
+        if density is None:
+            return True
+        return density.settings is not None and not density.by_predictors
 
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
         """From a model; rows with a precision are multiplied by its root."""
         likelihood = model.likelihood
+        if likelihood.least_squares:
+            return cls._of_moments(model)
         block = model.design.block
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
         X, y, w, offset = plain_rows(block, block.X, likelihood)
         base = base_measure_of_rows(block, likelihood)
-        constant = float(base @ w if len(w) else base.sum())
-        places = density_places(block.X, likelihood)
         return cls(
-            likelihood.compiled_density, tiles_of(X), y, w, offset, constant, places
+            likelihood.compiled_density,
+            tiles_of(X),
+            y,
+            w,
+            offset,
+            constant=float(base @ w if len(w) else base.sum()),
+            places=density_places(block.X, likelihood),
+            width=likelihood.density_width,
+            nuisance=likelihood.density_nuisance,
+            settings=likelihood.settings,
+            constants=likelihood.constants,
         )
 
     @classmethod
-    def of_moments(cls, model: Model) -> "RowArrays":
-        """The moments of the rows in the form of `loops.gradient_of_moments`."""
+    def _of_moments(cls, model: Model) -> "RowArrays":
+        """The moments of normal rows in the form of `loops.gradient_of_moments`."""
         moments = model.design.moments
         R = np.asarray(moments.R, dtype=float)
         rss = float(moments.factor[-1, -1]) ** 2
-        constant = 0.5 * (moments.log_precision - moments.weight * LOG_2PI)
+        scale = model.noise_scale
         return cls(
             None,
             R[None],
             np.asarray(moments.z, dtype=float),
             np.array([moments.weight, rss]),
             np.zeros((0, 0)),
-            float(constant),
-            np.arange(R.shape[1]),
+            constant=0.5 * (moments.log_precision - moments.weight * LOG_2PI),
+            places=np.arange(R.shape[1]),
+            width=1,
+            nuisance=(scale,),
+            settings=lambda **aux: (aux[scale],),
+            constants=(),
         )
-
-
-def sum_of_moments(model: Model) -> Sum:
-    """-W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) of precisions w, and slopes."""
-    moments = model.design.moments
-    R = np.asarray(moments.R, dtype=float)
-    z = np.asarray(moments.z, dtype=float)
-    scale = model.noise_scale
-    rss = float(moments.factor[-1, -1]) ** 2
-    W = moments.weight
-    k = model.shape[0]
-
-    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        sigma = aux[scale]
-        # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W.
-        r = z - R.dot(theta[:k])
-        square = (rss + r.dot(r)) / sigma**2
-        slopes[:k] += r.dot(R) / sigma**2
-        slopes[k:] += square - W
-        log_scale = W * float(np.log(2.0 * np.pi * sigma**2))
-        return 0.5 * (moments.log_precision - log_scale - float(square))
-
-    return value_of
 
 
 def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     """Return the sum by compiled code."""
-    likelihood = model.likelihood
-    assert isinstance(likelihood, DifferentiableLikelihood)
-    assert rows.density is not None
-    gradient = loops_of(rows.density).gradient
-    p = model.shape[0]
-    m = likelihood.density_width
+    gradient = gradient_of(rows.density)
+    p = rows.tiles.shape[1]
+    m = rows.width
     k = len(rows.places)
-    nuisance = likelihood.density_nuisance
-    unknown = [p * m + nuisance.index(a) for a in model.unknown]
+    count = len(rows.nuisance)
+    unknown = [p * m + rows.nuisance.index(a) for a in model.unknown]
     places = np.array([*rows.places, *unknown])
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        slopes_of_rows = np.empty(p * m + (len(nuisance) if unknown else 0))
-        t = np.array(likelihood.settings(**aux), dtype=float)
+        slopes_of_rows = np.empty(p * m + (count if unknown else 0))
+        t = np.array(rows.settings(**aux), dtype=float)
         beta = np.zeros(p * m)
         beta[rows.places] = theta[:k]
         value = gradient(
             rows.tiles, rows.y, rows.w, rows.offset, beta.reshape(p, m), t, slopes_of_rows,
-            *work_of(rows.tiles, m, len(nuisance)),
+            *work_of(rows.tiles, m, count),
         )  # fmt: skip
         slopes += slopes_of_rows.take(places)
         return float(value + rows.constant)

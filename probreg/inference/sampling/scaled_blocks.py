@@ -57,6 +57,12 @@ class Root:
         over_theta = np.einsum("kl,gkm->glm", self.root, s).reshape(theta.shape)
         return over_theta, [np.sum(d * over_root) for d in self.slopes]
 
+    def log_deviations(self) -> tuple[Array, Array]:
+        """The logs of the standard deviations (K,), which are the lengths of the rows, and their slopes (K, d)."""
+        variances = np.square(self.root).sum(1)
+        slopes = np.einsum("kl,dkl->kd", self.root, self.slopes) / variances[:, None]
+        return 0.5 * np.log(variances), slopes
+
     def centred(self, b: Array) -> tuple[float, Array, Array]:
         """log p of effects (q, m), its slopes over them, and over the logs (d,)."""
         K = len(self.root)
@@ -150,46 +156,50 @@ class ScaledBlock:
         return ScaleFactor(log - below, tuple(parts), location)
 
     def linear_scales(self, typical: Array) -> LinearScales | None:
-        """The scales of the coefficients about the logs `typical`; None if their logs are not linear, or some correlations are known."""
+        """The scales of the coefficients near the logs `typical`; None if their logs are not linear in these, or some correlations are known."""
         first, second = (self._scales_at(typical + shift) for shift in (0.0, 0.7))
-        if (
-            first is None
-            or second is None
-            or not np.allclose(first.slopes, second.slopes)
-        ):
+        if first is None or second is None:
+            return None
+        if not np.allclose(first.slopes, second.slopes):
             return None
         return first._replace(log=first.log - first.slopes @ typical)
 
     def _scales_at(self, logs: Array) -> LinearScales | None:
         scale = self.scale(logs)
+        if isinstance(scale, Root):
+            return self._scales_of_effects(scale, len(logs))
         q, m = self.shape
         slopes = np.zeros((q, m, len(logs)))
-        K = 1
+        for h, slope in zip(self.hyper, scale.slopes):
+            if h.shape:  # one for each coefficient, (q,) or (m, q)
+                i, j = np.indices((q, m))
+                slopes[i, j, h.place.start + j * q + i] = slope
+            else:
+                slopes[:, :, h.place.start] = slope
+        log = np.broadcast_to(scale.log, (q, m)).ravel()
+        return LinearScales(log, slopes.reshape(q * m, -1), 1, 0)
+
+    def _scales_of_effects(self, root: Root, count: int) -> LinearScales | None:
+        q, m = self.shape
+        log, over = root.log_deviations()
+        K = len(log)
+        prior = self.prior
+        assert isinstance(prior, LatentPrior)  # it has a root
+        correlations = np.flatnonzero(~np.array(prior.scales))
         first_pair = 0
-        if isinstance(scale, Root):
-            # the standard deviations are the lengths of the rows
-            length = np.linalg.norm(scale.root, axis=1)
-            log = np.tile(np.log(length), q // len(length))[:, None]
-            over = np.einsum("kl,dkl->dk", scale.root, scale.slopes) / length**2
-            pairs = np.flatnonzero(np.abs(over).max(1) < 1e-9)
-            if len(pairs) or np.count_nonzero(scale.root) > len(length):
-                K = len(length)
-                if m > 1 or len(pairs) < K * (K - 1) // 2:
-                    return None
-                first_pair = self.span.start + int(pairs[0])
-                over[pairs] = 0.0
-            slopes[:, :, self.span] = np.tile(over.T, (q // len(length), 1))[:, None]
-        else:
-            log = scale.log
-            for h, slope in zip(self.hyper, scale.slopes):
-                by_entry = np.broadcast_to(slope, (q, m))
-                if h.shape:
-                    i, j = np.indices((q, m))
-                    slopes[i, j, h.place.start + j * q + i] = by_entry
-                else:
-                    slopes[:, :, h.place.start] = by_entry
-        log = np.broadcast_to(log, (q, m)).ravel()
-        return LinearScales(log, slopes.reshape(q * m, -1), K, first_pair)
+        effects = 1
+        if len(correlations) or np.count_nonzero(root.root) > K:
+            if m > 1 or len(correlations) < K * (K - 1) // 2:
+                return None
+            effects = K
+            first_pair = self.span.start + int(correlations[0])
+            over[:, correlations] = 0.0
+        slopes = np.zeros((q * m, count))
+        repeats = q // K
+        slopes[:, self.span] = np.repeat(np.tile(over, (repeats, 1)), m, axis=0)
+        return LinearScales(
+            np.repeat(np.tile(log, repeats), m), slopes, effects, first_pair
+        )
 
 
 def _columns_first(values: Array, q: int) -> Array:

@@ -17,7 +17,6 @@ from probreg.inference.sampling.prior_parts import (
 from probreg.inference.sampling.reparameterisation import Reparameterisation
 from probreg.inference.sampling.row_sums import RowArrays
 from probreg.inference.sampling.scaled_blocks import LinearScales, ScaledBlock
-from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
     AuxPrior,
@@ -50,15 +49,6 @@ class CompiledTarget:
     def function(self) -> Any:
         """The C function."""
         return log_density_of(*self.parts)
-
-
-class RowSettings(NamedTuple):
-    """What the compiled sum over rows needs besides the rows."""
-
-    nuisance: tuple[str, ...]  # nuisance parameters, in the order of their coordinates
-    width: int  # the number of linear predictors
-    numbers: tuple[float, ...]  # the settings of the density
-    constants: tuple[float, ...]
 
 
 class ScaledEntries(NamedTuple):
@@ -94,19 +84,18 @@ def compiled_target(
         return None
     terms = {a: model.aux_prior(a).log_terms for a in model.unknown}
     is_relative = any(b.prior.sigma_units for b in informative)
-    if terms and (None in terms.values() or is_relative):
+    if terms and (None in terms.values() or is_relative or not rows.takes_aux):
         return None
     aux = model.fixed | dict.fromkeys(terms, 1.0)
     unit = float(model.likelihood.noise(aux))
-    settings = _row_settings(model, rows, aux, unit)
     # the regression on non-centred coefficients is not linear in z, so the priors of the others are those of entries
     fixed = normal if at.noncentred else []
     scaled = _scaled_entries(blocks, fixed, typical_logs, model, unit)
-    if settings is None or scaled is None:
+    if scaled is None:
         return None
     # with an unknown nuisance parameter theta has the logs of all of them
-    nuisance = settings.nuisance if terms else ()
-    first = rows.tiles.shape[1] * settings.width
+    nuisance = rows.nuisance if terms else ()
+    first = rows.tiles.shape[1] * rows.width
     priors = np.zeros((len(nuisance), len(LogTerms._fields)))
     for i, a in enumerate(nuisance):
         priors[i] = terms.get(a) or LogTerms()
@@ -129,7 +118,7 @@ def compiled_target(
         )
         regression = at.regression
     arrays = (
-        rows.tiles, rows.y, rows.w, rows.offset, np.array(settings.numbers, dtype=float), np.array(settings.constants, dtype=float), priors,
+        rows.tiles, rows.y, rows.w, rows.offset, np.array(rows.settings(**aux), dtype=float), np.array(rows.constants, dtype=float), priors,
         centre, A, -slope, Q, places[entries], *scales, np.array(settings_of_entries, dtype=float), np.array([top + constant]), scaled.terms,
         places[scaled.entries], scaled.priors, scaled.log_slopes, scaled.groups, regressed, regression,
     )  # fmt: skip
@@ -137,27 +126,7 @@ def compiled_target(
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
     several = rows.y.ndim > 1
     components = rows.density, several, other, bool(terms), bool(blocks)
-    return CompiledTarget(components, data, len(settings.nuisance))
-
-
-def _row_settings(
-    model: Model, rows: RowArrays, aux: dict[str, Any], sigma: float
-) -> RowSettings | None:
-    """Return the settings of the sum over rows; None if unknown nuisance parameters cannot be coordinates of compiled code."""
-    likelihood = model.likelihood
-    compiled = rows.density
-    if compiled is None:
-        assert model.noise_scale is not None  # moments are of normal rows
-        return RowSettings((model.noise_scale,), 1, (sigma,), ())
-    assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
-    if model.unknown and (compiled.settings is None or compiled.by_predictors):
-        return None
-    return RowSettings(
-        likelihood.density_nuisance,
-        likelihood.density_width,
-        likelihood.settings(**aux),
-        likelihood.constants,
-    )
+    return CompiledTarget(components, data, len(rows.nuisance))
 
 
 def _quadratic_terms(
