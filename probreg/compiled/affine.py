@@ -121,7 +121,6 @@ entries: Any = None  # of the other density, if any
 settings: Any = None  # of the likelihood, if a nuisance parameter is unknown
 move: Any = None  # `move_scaled`, if there are hyperparameters
 pull_back: Any = None  # `pull_back_scaled`, likewise
-add_block: Any = None  # `add_block_slopes`
 centred: Any = None  # `add_centred`
 noncentred: Any = None  # `add_noncentred`
 fill_root: Any = None  # `correlation_root`
@@ -270,40 +269,28 @@ def pull_back_scaled(data: Any, work: Any, z: Array, slopes: Array) -> float:
 
     Its slopes over the logs are written to `slopes`, and `over` becomes the slopes over theta before `move_scaled`.
     """
-    over = work.over
+    over, T, over_T = work.over, work.root, work.over_root
     c = data.regression.shape[1]
     d = data.A.shape[1]
     for h in range(data.hyper.shape[0]):
         slopes[d + h] = 0.0
     value = add_terms(data.hyper, z, slopes, d)
-    count = data.groups.shape[0]
-    for b in range(count):
-        if data.groups[b, 0] >= c:
-            value += add_block(data, work, z, slopes, b)
-    for f in range(data.others.size):
-        for s in range(c):
-            over[data.scaled[s]] += data.regression[f, s] * over[data.others[f]]
-    for b in range(count):
-        if data.groups[b, 0] < c:
-            value += add_block(data, work, z, slopes, b)
-    return value
-
-
-def add_block_slopes(data: Any, work: Any, z: Array, slopes: Array, b: int) -> float:
-    """Return the log prior of the coefficients of block b, and add its slopes."""
-    T = work.root
-    over_T = work.over_root
-    start, K, count, pair = data.groups[b]
-    first = data.A.shape[1] + pair
-    fill_root(T, z, K, first)
-    for k in range(K):
-        for i in range(k + 1):
-            over_T[k, i] = 0.0
-    if start < data.regression.shape[1]:
-        value = noncentred(data, work, slopes, start, start + K * count, K)
-    else:
-        value = centred(data, work, slopes, start, start + K * count, K)
-    add_root_slopes(T, over_T, z, slopes, K, first)
+    # the centred coefficients first, which are behind the non-centred ones and regressed on them
+    for b in range(data.groups.shape[0] - 1, -1, -1):
+        start, K, count, pair = data.groups[b]
+        if start + K * count == c:
+            for f in range(data.others.size):
+                for s in range(c):
+                    over[data.scaled[s]] += data.regression[f, s] * over[data.others[f]]
+        fill_root(T, z, K, d + pair)
+        for k in range(K):
+            for i in range(k + 1):
+                over_T[k, i] = 0.0
+        if start < c:
+            value += noncentred(data, work, slopes, start, start + K * count, K)
+        else:
+            value += centred(data, work, slopes, start, start + K * count, K)
+        add_root_slopes(T, over_T, z, slopes, K, d + pair)
     return value
 
 

@@ -167,7 +167,6 @@ def _functions_of_hyperparameters(
             ("move", affine.move_scaled),
             ("centred", affine.add_centred),
             ("noncentred", affine.add_noncentred),
-            ("add_block", affine.add_block_slopes),
             ("pull_back", affine.pull_back_scaled),
         ):
             parts[name] = compiled(with_functions(f, parts))
