@@ -305,11 +305,16 @@ def test_profile_intervals_have_a_bar_within_that_of_who_asks(
         "open",
         lambda d, task: (met.append((task.name, task.total)), opened(d, task))[1],
     )
+    g = np.char.mod("g%d", np.arange(24) % 6)
+    y = np.random.default_rng(0).normal(size=24) + np.arange(24) % 6
+    groups = pr.Model.from_formula("y ~ (1 | g)", {"y": y, "g": g})
+    by_evidence = pr.fit(groups, pr.Evidence(criterion="ML"), progress=False)
     with terminal():
         FITTED.interval(kind="profile")
+        by_evidence.interval(kind="profile")
         with progress_bar("silent", show=False):
             FITTED.interval(kind="score")
-    assert met == [("profile intervals", 3)]
+    assert met == [("profile intervals", 3), ("profile intervals", 2)]
 
 
 def test_pymc_has_a_bar_while_it_compiles(terminal: Any, monkeypatch: Any) -> None:

@@ -9,6 +9,7 @@ may be 0 and a correlation -1 or 1: these are the ends if f does not decrease en
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -430,14 +431,13 @@ def profiled_coefficients(
     if reason:
         raise Incompatible(reason)
     problem = problem_of(scales)
-    ends = [
-        [
+    count = len(scales.stated.design.ungrouped)
+    with progress_bar("profile intervals", 2 * count) as bar:
+        ends = [
             _end(scales, problem, j, side, z)
-            for j in range(len(scales.stated.design.ungrouped))
+            for side, j in bar.over(product((-1, 1), range(count)))
         ]
-        for side in (-1, 1)
-    ]
-    return np.array(ends[0]), np.array(ends[1])
+    return np.array(ends[:count]), np.array(ends[count:])
 
 
 def _end(
