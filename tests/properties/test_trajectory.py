@@ -271,6 +271,14 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
         "y ~ x + (x | g)", TABLE, likelihood="bernoulli", prior=stated
     )
     assert not compiled(groups)
+    # sigma differs by row, and nu is unknown
+    by_row = pr.Model.from_formula(
+        {"size": "size ~ x", "log sigma": "~ z"},
+        TABLE,
+        likelihood=pr.StudentT(nu=None),
+        prior=pr.Normal(1.0),
+    )
+    assert not compiled(by_row.with_aux(nu=pr.HalfNormal(9.0)))
     gaussian = pr.Model.from_arrays(X, X[:, 0] ** 2)
     assert compiled(gaussian)
     assert not compiled(gaussian.with_prior(pr.Normal(1.0, sigma_units=True)))
