@@ -7,6 +7,7 @@ numba is imported on the first use; its machine code is kept on disk, next to th
 from probreg.compiled.affine import (
     AffineData as AffineData,
     Work as Work,
+    order_by_zeros as order_by_zeros,
     tiles_of as tiles_of,
     work_of as work_of,
 )

@@ -15,35 +15,50 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probreg.compiled.loops import B
+from probreg.compiled.loops import B, Places
 
 Array = NDArray[np.float64]
 
 
-def work_of(tiles: Array, m: int, nuisance: int = 0) -> tuple[Array, Array, Array]:
-    """eta (m, b), slope (m + nuisance, b) and log p (2, b), which `loops.gradient` of m predictors writes to, with room for one slope over
-    nuisance parameters at least. They start where a line of cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays
+def work_of(b: int, m: int, nuisance: int = 0) -> tuple[Array, Array, Array]:
+    """eta (m, b), slope (m + nuisance, b) and log p (2, b), which `loops.gradient` of m predictors and tiles of b rows writes to, with room for
+    one slope over nuisance parameters at least. They start where a line of cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays
     as NumPy makes them."""
-    b = tiles.shape[2]
     last = 2 * m + max(1, nuisance)
-    buffer = np.empty((last + 2) * b + 8)
-    buffer = buffer[-buffer.ctypes.data % 64 // 8 :][: (last + 2) * b].reshape(-1, b)
+    memory = np.empty((last + 2) * b + 8)
+    aligned = memory[-memory.ctypes.data % 64 // 8 :][: (last + 2) * b]
+    buffer = aligned.reshape(-1, b)
     return buffer[:m], buffer[m:last], buffer[last:]
 
 
-def tiles_of(X: Array) -> Array:
-    """(T, p, b): tile t contains rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
+def order_by_zeros(X: Array) -> Places:
+    """An order of the rows of X (n, p) in which those with zeros in the same columns are neighbours, so that tiles have few columns.
 
-    >>> tiles_of(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[[1.0, 3.0], [2.0, 4.0]]]
+    >>> order_by_zeros(np.array([[1.0, 2.0], [1.0, 0.0], [3.0, 4.0]])).tolist()
+    [1, 0, 2]
     """
-    n, p = X.shape
+    patterns = np.packbits(X != 0.0, axis=1)
+    return np.lexsort(patterns.T[::-1])
+
+
+def tiles_of(X: Array) -> tuple[Array, Places]:
+    """Return tiles (T, q, b) and columns (T, q): tile t contains rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
+
+    >>> tiles, columns = tiles_of(np.array([[1.0, 0.0, 2.0], [3.0, 0.0, 4.0]]))
+    >>> tiles.tolist(), columns.tolist()
+    ([[[1.0, 3.0], [2.0, 4.0]]], [[0, 2]])
+    """
+    n = len(X)
     b = min(B, n)
-    tiles = np.zeros((-(-n // b), p, b))
-    for k, start in enumerate(range(0, n, b)):
-        rows = X[start : start + b]
-        tiles[k, :, : len(rows)] = rows.T
-    return tiles
+    parts = [X[start : start + b] for start in range(0, n, b)]
+    present = [np.flatnonzero(rows.any(0)) for rows in parts]
+    q = max(map(len, present))
+    tiles = np.zeros((len(parts), q, b))
+    columns = np.full((len(parts), q), -1)
+    for t, (rows, places) in enumerate(zip(parts, present)):
+        tiles[t, : len(places), : len(rows)] = rows[:, places].T
+        columns[t, : len(places)] = places
+    return tiles, columns
 
 
 class AffineData(NamedTuple):
@@ -51,6 +66,7 @@ class AffineData(NamedTuple):
     places in theta as numbers."""
 
     tiles: Array
+    columns: Places
     y: Array
     w: Array
     offset: Array
@@ -96,15 +112,14 @@ class Work(NamedTuple):
     over_root: Array  # slopes over it
 
     @classmethod
-    def of(cls, data: AffineData, nuisance: int) -> "Work":
-        """Return the work arrays for one evaluation at a time, of a density with so many nuisance parameters."""
-        p = data.tiles.shape[1]
+    def of(cls, data: AffineData, m: int, nuisance: int) -> "Work":
+        """Return the work arrays for one evaluation at a time, of a density with m predictors and so many nuisance parameters."""
         a = len(data.priors)
         K = int(data.groups[:, 1].max(initial=1))
         theta = np.empty(data.centre.size)
-        beta = theta[: len(theta) - a].reshape(p, -1)
+        beta = theta[: len(theta) - a].reshape(-1, m)
         return cls(
-            *work_of(data.tiles, beta.shape[1], nuisance),
+            *work_of(data.tiles.shape[2], m, nuisance),
             beta,
             theta,
             np.empty_like(theta),
@@ -158,6 +173,7 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
             work.t[i] = number
     value = gradient(
         data.tiles,
+        data.columns,
         data.y,
         data.w,
         data.offset,

@@ -201,7 +201,7 @@ def log_density_of(
     )
     y = table if several else line
     data = types.NamedTuple(
-        (tiles, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4, table, places, table, table,
+        (tiles, matrix_of_places, y, line, table, line, line, table, line, table, line, table, places, *[line] * 4, table, places, table, table,
          matrix_of_places, places, table),
         AffineData,
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """Loops over rows shared by all densities: templates, in which a density replaces `tile`, `summed`, `row` and `hessian`.
 
-`probreg.compiled.build` compiles one copy of each per density. X comes in tiles (T, p, b), rows innermost, so that all of the
-arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
+`probreg.compiled.build` compiles one copy of each per density. X comes in tiles (T, q, b), rows innermost, so that all of the
+arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p). A tile has the
+columns of X that are not zero in all of its rows, and `columns` (T, q) their numbers, with -1 where a tile has fewer than q.
 Weights of shape (0,) and offsets of shape (0, n) mean none. y is (n,), or (n, c) if a row's response is c numbers.
 """
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
 B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in the first cache
 C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
 
@@ -120,19 +122,29 @@ def sum_of_log1p(e: Array, n: int) -> float:
     return log1p(e[0])
 
 
-def add_products(X: Array, beta: Array, c: int, b: int, e: Array) -> None:
-    """Add X' beta_c to e over b rows, for a tile X (p, >= b)."""
-    for j in range(X.shape[0]):
-        x = X[j]
+def add_products(
+    X: Array, columns: Places, beta: Array, c: int, b: int, e: Array
+) -> None:
+    """Add X' beta_c to e over b rows, for a tile X (q, >= b)."""
+    for k in range(X.shape[0]):
+        j = columns[k]
+        if j < 0:
+            break
+        x = X[k]
         slant = beta[j, c]
         for i in range(b):
             e[i] += x[i] * slant
 
 
-def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
+def add_slopes(
+    X: Array, columns: Places, s: Array, c: int, m: int, b: int, out: Array
+) -> None:
     """Add sum_i x_ij s_i over b rows to the entry of each column j and predictor c in out."""
-    for j in range(X.shape[0]):
-        x = X[j]
+    for k in range(X.shape[0]):
+        j = columns[k]
+        if j < 0:
+            break
+        x = X[k]
         total = 0.0
         for i in range(b):
             total += x[i] * s[i]
@@ -141,6 +153,7 @@ def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
 
 def gradient_of_tile(
     X: Array,
+    columns: Places,
     y: Array,
     w: Array,
     offset: Array,
@@ -151,20 +164,19 @@ def gradient_of_tile(
     slope: Array,
     log_p: Array,
 ) -> float:
-    """sum_i w_i log p_i of the rows of a tile X (p, >= b), b = y.shape[0], offset (m, b); its slopes are added to `out`."""
-    m = beta.shape[1]
-    p = X.shape[0]
+    """sum_i w_i log p_i of the rows of a tile X (q, >= b), b = y.shape[0], offset (m, b); its slopes are added to `out`."""
+    p, m = beta.shape
     b = y.shape[0]
     for c in range(m):
         # eta_c = X beta_c + offset_c
         e = eta[c]
         for i in range(b):
             e[i] = offset[c, i] if offset.shape[0] else 0.0
-        add_products(X, beta, c, b, e)
+        add_products(X, columns, beta, c, b, e)
     value = summed(y, eta, w, t, log_p, slope)
     for c in range(m):
         # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
-        add_slopes(X, slope[c], c, m, b, out)
+        add_slopes(X, columns, slope[c], c, m, b, out)
     first = 1 if by_predictors else m
     for c in range(out.size - p * m):
         s = slope[first + c]
@@ -176,7 +188,7 @@ def gradient_of_tile(
 
 
 def gradient(
-    tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
+    tiles: Array, columns: Places, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
 ) -> float:  # fmt: skip
     """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
     work arrays: see `probreg.compiled.affine`."""
@@ -187,13 +199,13 @@ def gradient(
         start = k * tiles.shape[2]
         stop = min(start + tiles.shape[2], y.shape[0])
         value += gradient_of_tile(
-            tiles[k], y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
+            tiles[k], columns[k], y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
         )  # fmt: skip
     return value
 
 
 def gradient_of_moments(
-    tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
+    tiles: Array, columns: Places, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
 ) -> float:  # fmt: skip
     """The same of normal rows, from their moments: the only tile is the triangular factor R (p, p), y is z, w is the sum of weights and the residual
     sum of squares, and t is sigma."""
@@ -236,6 +248,7 @@ def derivatives(
     m = beta.shape[1]
     pairs = H.shape[0]
     U = np.zeros((p, C))
+    columns = np.arange(p)
     v = np.zeros(C)
     eta = np.zeros((m, C))
     slope = np.empty((m + max(1, out.size - p * m), C))
@@ -252,7 +265,7 @@ def derivatives(
             for i in range(stop - start):
                 u[i] = rows[i, j]
         value += gradient_of_tile(
-            U[:p], y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
+            U[:p], columns, y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
         )  # fmt: skip
         if pairs:
             hessians(y[start:stop], eta, t, curve)

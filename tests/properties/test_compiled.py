@@ -19,6 +19,7 @@ from probreg.compiled import (
     build,
     entries_of,
     loops_of,
+    order_by_zeros,
     tiles_of,
     work_of,
 )
@@ -230,16 +231,17 @@ def compare_loops(likelihood: Any, r: dict[str, Any]) -> None:
     close = {"rtol": 0, "atol": 50 * EPS * size}
 
     out = np.empty(beta.size + extra)
-    tiles = tiles_of(r["X"])
+    tiles, columns = tiles_of(r["X"])
     found = loops.gradient(
         tiles,
+        columns,
         r["y"],
         r["w"],
         r["offset"],
         beta,
         r["t"],
         out,
-        *work_of(tiles, beta.shape[1], extra),
+        *work_of(tiles.shape[2], beta.shape[1], extra),
     )
     np.testing.assert_allclose(found, value, **close)
     np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
@@ -274,16 +276,17 @@ def far_rows(likelihood: Any) -> tuple[dict[str, Any], Array]:
 def compare_far_rows(likelihood: Any) -> None:
     r, exact = far_rows(likelihood)
     out = np.empty(r["beta"].size + len(likelihood.nuisance))
-    tiles = tiles_of(r["X"])
+    tiles, columns = tiles_of(r["X"])
     found = loops_of(likelihood.compiled_density).gradient(
         tiles,
+        columns,
         r["y"],
         r["w"],
         r["offset"],
         r["beta"],
         r["t"],
         out,
-        *work_of(tiles, r["beta"].shape[1], len(likelihood.nuisance)),
+        *work_of(tiles.shape[2], r["beta"].shape[1], len(likelihood.nuisance)),
     )
     np.testing.assert_allclose(found, exact.sum(), rtol=1e-12)
 
@@ -410,7 +413,7 @@ def affine_density_as_python_runs_it(model: pr.Model, dense: SampledDensity) -> 
 
     def log_prob(z: Array) -> tuple[float, Array]:
         slopes = np.empty(len(z))
-        work = Work.of(target.data, target.nuisance)
+        work = Work.of(target.data, target.width, target.nuisance)
         return whole(z, slopes, (target.data, work)), slopes
 
     return log_prob
@@ -653,6 +656,28 @@ def _steep(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return -2.0 * eta, -2.0, 0.0
 
 
+def test_tiles_of_ordered_rows_have_the_columns_of_few_groups(rng) -> None:
+    """With 40 groups in 4 tiles, and one column that is always zero."""
+    n, groups = 4 * B - 7, 40
+    X = np.zeros((n, groups + 2))
+    X[:, 0] = rng.standard_normal(n)
+    X[np.arange(n), 2 + rng.integers(groups, size=n)] = 1.0
+    order = order_by_zeros(X)
+    assert sorted(order) == list(range(n))
+    tiles, columns = tiles_of(X[order])
+    assert tiles.shape[1] == columns.shape[1] <= 1 + groups // 4 + 2
+    y = rng.integers(2, size=n).astype(float)
+    beta = rng.standard_normal((groups + 2, 1))
+    slopes = np.empty(groups + 2)
+    value = loops_of(pr.Bernoulli.compiled_density).gradient(
+        tiles, columns, y[order], np.zeros(0), np.zeros((0, n)), beta, np.zeros(0), slopes, *work_of(B, 1)
+    )  # fmt: skip
+    eta = X @ beta[:, 0]
+    assert value == pytest.approx(float(y @ eta - np.logaddexp(0.0, eta).sum()))
+    exact = X.T @ (y - 1.0 / (1.0 + np.exp(-eta)))
+    np.testing.assert_allclose(slopes, exact, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", SIZES)
 def test_one_logarithm_a_tile_keeps_the_digits_of_one_a_row(n, weighted):
@@ -663,14 +688,14 @@ def test_one_logarithm_a_tile_keeps_the_digits_of_one_a_row(n, weighted):
     for slant, missed in ((0.0, 0.5), (3.0, 0.1), (40.0, 0.0), (700.0, 0.5)):
         y = (rng.random(n) >= missed).astype(float)
         found = loops_of(density).gradient(
-            tiles_of(x[:, None]),
+            *tiles_of(x[:, None]),
             y,
             w if weighted else np.zeros(0),
             np.zeros((0, n)),
             np.array([[slant]]),
             np.zeros(0),
             out,
-            *work_of(tiles_of(x[:, None]), 1),
+            *work_of(min(B, n), 1),
         )
         away = (np.where(y > 0.5, -1.0, 1.0) * x * slant).astype(np.longdouble)
         exact = -(np.logaddexp(0, away) * (w if weighted else 1.0)).sum()

@@ -42,13 +42,13 @@ def standard_normal(d: int) -> CompiledTarget:
     """The same compiled: a posterior without rows."""
     none, line = np.zeros(0), np.zeros(d)
     data = AffineData(
-        np.zeros((0, d, 1)), none, none, np.zeros((0, 0)), none, none, np.zeros((0, 6)), line, np.eye(d), line, np.eye(d),
+        np.zeros((0, d, 1)), np.zeros((0, d), dtype=np.int64), none, none, np.zeros((0, 0)), none, none, np.zeros((0, 6)), line, np.eye(d), line, np.eye(d),
         np.zeros(0, dtype=np.int64), none, none, none, np.zeros(1), np.zeros((0, 6)), np.zeros(0, dtype=np.int64), np.zeros((0, 3)),
         np.zeros((0, 0)), np.zeros((0, 4), dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 0)),
     )  # fmt: skip
     assert pr.Bernoulli.compiled_density is not None
     return CompiledTarget(
-        (pr.Bernoulli.compiled_density, False, None, False, False), data
+        (pr.Bernoulli.compiled_density, False, None, False, False), data, 1, 0
     )
 
 
@@ -399,7 +399,7 @@ def test_unknown_scales_and_moments_have_the_plain_density(
     for seed in range(3):
         x = density.start(np.random.default_rng(seed))
         value, expected = density.log_prob(x)
-        work = Work.of(target.data, target.nuisance)
+        work = Work.of(target.data, target.width, target.nuisance)
         assert whole(x, slopes, (target.data, work)) == pytest.approx(value, rel=1e-11)
         np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-9)
 

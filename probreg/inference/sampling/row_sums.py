@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.compiled import CompiledDensity, gradient_of, tiles_of, work_of
+from probreg.compiled import (
+    CompiledDensity,
+    gradient_of,
+    order_by_zeros,
+    tiles_of,
+    work_of,
+)
 from probreg.data.implicit_columns import PredictorColumns
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
@@ -33,11 +39,13 @@ class RowArrays:
 
     density: CompiledDensity | None  # None for normal rows by their moments
     tiles: Array
+    columns: Array  # of the tiles
     y: Array
     w: Array
     offset: Array
     constant: float
     places: Array  # of the entries of vec(beta), see `density_places`
+    p: int  # the number of columns
     width: int  # the number of linear predictors of the density
     nuisance: tuple[str, ...]  # nuisance parameters, in the order of their slopes
     settings: Callable[..., tuple[float, ...]]  # of the density, from these
@@ -62,14 +70,16 @@ class RowArrays:
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
         X, y, w, offset = plain_rows(block, block.X, likelihood)
         base = base_measure_of_rows(block, likelihood)
+        order = order_by_zeros(X)
         return cls(
             likelihood.compiled_density,
-            tiles_of(X),
-            y,
-            w,
-            offset,
+            *tiles_of(X[order]),
+            y[order],
+            w[order] if len(w) else w,
+            offset[:, order] if len(offset) else offset,
             constant=float(base @ w if len(w) else base.sum()),
             places=density_places(block.X, likelihood),
+            p=X.shape[1],
             width=likelihood.density_width,
             nuisance=likelihood.density_nuisance,
             settings=likelihood.settings,
@@ -86,11 +96,13 @@ class RowArrays:
         return cls(
             None,
             R[None],
+            np.zeros((1, 0), dtype=np.int64),
             np.asarray(moments.z, dtype=float),
             np.array([moments.weight, rss]),
             np.zeros((0, 0)),
             constant=0.5 * (moments.log_precision - moments.weight * LOG_2PI),
             places=np.arange(R.shape[1]),
+            p=R.shape[1],
             width=1,
             nuisance=(scale,),
             settings=lambda **aux: (aux[scale],),
@@ -101,7 +113,7 @@ class RowArrays:
 def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     """Return the sum by compiled code."""
     gradient = gradient_of(rows.density)
-    p = rows.tiles.shape[1]
+    p = rows.p
     m = rows.width
     k = len(rows.places)
     count = len(rows.nuisance)
@@ -114,8 +126,8 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
         beta = np.zeros(p * m)
         beta[rows.places] = theta[:k]
         value = gradient(
-            rows.tiles, rows.y, rows.w, rows.offset, beta.reshape(p, m), t, slopes_of_rows,
-            *work_of(rows.tiles, m, count),
+            rows.tiles, rows.columns, rows.y, rows.w, rows.offset, beta.reshape(p, m), t, slopes_of_rows,
+            *work_of(rows.tiles.shape[2], m, count),
         )  # fmt: skip
         slopes += slopes_of_rows.take(places)
         return float(value + rows.constant)

@@ -38,12 +38,13 @@ class CompiledTarget:
         CompiledDensity | None, bool, CompiledDensity | None, bool, bool
     ]  # see `log_density_of`
     data: AffineData
-    nuisance: int = 0  # the number of nuisance parameters of the likelihood
+    width: int  # the number of linear predictors of the likelihood's density
+    nuisance: int  # and of its nuisance parameters
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         """Return the arrays of the density, followed by new work arrays."""
-        return (*self.data, *Work.of(self.data, self.nuisance))
+        return (*self.data, *Work.of(self.data, self.width, self.nuisance))
 
     @property
     def function(self) -> Any:
@@ -95,7 +96,7 @@ def compiled_target(
         return None
     # with an unknown nuisance parameter theta has the logs of all of them
     nuisance = rows.nuisance if terms else ()
-    first = rows.tiles.shape[1] * rows.width
+    first = rows.p * rows.width
     priors = np.zeros((len(nuisance), len(LogTerms._fields)))
     for i, a in enumerate(nuisance):
         priors[i] = terms.get(a) or LogTerms()
@@ -118,7 +119,7 @@ def compiled_target(
         )
         regression = at.regression
     arrays = (
-        rows.tiles, rows.y, rows.w, rows.offset, np.array(rows.settings(**aux), dtype=float), np.array(rows.constants, dtype=float), priors,
+        rows.tiles, rows.columns, rows.y, rows.w, rows.offset, np.array(rows.settings(**aux), dtype=float), np.array(rows.constants, dtype=float), priors,
         centre, A, -slope, Q, places[entries], *scales, np.array(settings_of_entries, dtype=float), np.array([top + constant]), scaled.terms,
         places[scaled.entries], scaled.priors, scaled.log_slopes, scaled.groups, regressed, regression,
     )  # fmt: skip
@@ -126,7 +127,7 @@ def compiled_target(
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
     several = rows.y.ndim > 1
     components = rows.density, several, other, bool(terms), bool(blocks)
-    return CompiledTarget(components, data, len(rows.nuisance))
+    return CompiledTarget(components, data, rows.width, len(rows.nuisance))
 
 
 def _quadratic_terms(
