@@ -21,7 +21,7 @@ from probreg.data.implicit_columns import (
     row_gradients,
 )
 from probreg.errors import DataError
-from probreg.linalg import factor_of, inverse_upper
+from probreg.linalg import factor_of, inverse_upper, row_slices
 from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
@@ -312,6 +312,8 @@ class ParameterCovariance(ABC):
         for name, dtype in (("mixed", np.intp), ("places", np.intp), ("missing", bool)):
             if name in values:
                 values[name] = values[name].astype(dtype)
+        if kind is ArrowCovariance:
+            values["root"] = values.pop("low")
         shift, scale = values.pop("frame")
         mixed = values.pop("mixed", None)
         if mixed is not None and not (mixed < len(scale)).all():
@@ -348,18 +350,16 @@ class DenseCovariance(ParameterCovariance):
 
     parts: ClassVar[tuple[str, ...]] = ("root",)
 
-    def _with_columns(self, root: Array) -> "DenseCovariance":
+    def _with_columns(self, root: Array) -> Self:
         return replace(self, root=np.hstack([self.root, root]), variances=None)
 
-    def with_further(self, names: Sequence[str]) -> "DenseCovariance":
-        return replace(self, root=_add_zeros(self.root, names), **_labels(self, names))
+    def with_further(self, names: Sequence[str]) -> Self:
+        root = np.pad(np.asarray(self.root), ((0, len(names)), (0, 0)))
+        return replace(self, root=root, **_labels(self, names))
 
-    def condition_on(self, entries: Array) -> "DenseCovariance":
-        return replace(
-            self,
-            root=self.root @ _null_space(self.half(self._unit(entries))),
-            variances=None,
-        )
+    def condition_on(self, entries: Array) -> Self:
+        N = _null_space(self._raw_columns()[entries])
+        return replace(self, root=self.root @ N, variances=None)
 
     @classmethod
     def of_raw_root(
@@ -409,7 +409,7 @@ class DenseCovariance(ParameterCovariance):
     def _half(self, G: Array) -> Array:
         return np.asarray(G @ self.root)
 
-    def scale_by(self, factor: float) -> "DenseCovariance":
+    def scale_by(self, factor: float) -> Self:
         if self.variances is None:
             variances = None
         else:
@@ -419,37 +419,48 @@ class DenseCovariance(ParameterCovariance):
         return replace(self, root=root, variances=variances)
 
     def of_rows(self, X: Any) -> Array:
-        B = self.half_of_rows(X)
+        B = self._columns_of_rows(X)
         if B.shape[1] == 1:
             return np.einsum("nkr,nkr->n", B, B)[:, None, None]
         return B @ B.swapaxes(1, 2)
 
     def half_of_rows(self, X: Any) -> Array:
-        k = self.coefficients
-        m = self.m
-        root = self.root[:k].reshape(len(self.frame.scale), -1)
-        r = self.root.shape[1]
-        product = _in_frame(self.frame, X) @ root
-        B = product.reshape(len(product), product.shape[1] // r, r)
-        if (
-            self.missing is not None
-            and (missing := self.missing[:k].reshape(-1, m).any(1)).any()
-        ):
-            B[(np.asarray(X)[:, missing] != 0).any(1)] = np.nan
-        return B
+        return self._columns_of_rows(X)
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
-        B = J @ self.half_of_rows(X) + A @ self.root[self.coefficients :]
+        k = self.coefficients
+        B = J @ self._columns_of_rows(X) + A @ self.root[k:]
         if self.missing is not None:
-            B[(A[..., self.missing[self.coefficients :]] != 0).any(-1)] = np.nan
+            B[(A[..., self.missing[k:]] != 0).any(-1)] = np.nan
         return np.square(B).sum(-1)
 
-    def raw_root(self) -> Array:
+    def _columns_of_rows(self, X: Any) -> Array:
+        """(n, m, r), the root of the linear predictors at rows X (n, p)."""
         k = self.coefficients
-        root = np.vstack([_to_raw(self.frame, self.root[:k]), self.root[k:]])
+        r = self.root.shape[1]
+        product = self._in_frame(X) @ self.root[:k].reshape(len(self.frame.scale), -1)
+        B = product.reshape(len(product), product.shape[1] // r, r)
+        if self.missing is not None:
+            missing = self.missing[:k].reshape(-1, self.m).any(1)
+            B[(X[:, missing] != 0).any(1)] = np.nan
+        return B
+
+    def _in_frame(self, X: Any) -> Any:
+        """Rows X, or their linear combinations, in the frame."""
+        if isinstance(X, PredictorColumns):
+            return X.map(self._in_frame)
+        return self.frame.differences(np.asarray(X))
+
+    def raw_root(self) -> Array:
+        root = self._raw_columns()
         if self.missing is not None:
             root[self.missing] = np.nan
         return root
+
+    def _raw_columns(self) -> Array:
+        """(k, r), `root` over the raw coefficients and further parameters."""
+        k = self.coefficients
+        return np.vstack([_to_raw(self.frame, self.root[:k]), self.root[k:]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,14 +637,14 @@ class FactoredCovariance(ParameterCovariance):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowCovariance(ParameterCovariance):
-    """blkdiag over groups of R_g R_g' + W W': coefficients of groups, and a border that
+class ArrowCovariance(DenseCovariance):
+    """blkdiag over groups of R_g R_g' + W W': coefficients of groups, and a `root` W that
     contributes to all parameters.
 
     Columns of groups are raw in the frame.
 
     >>> V = ArrowCovariance(
-    ...     Frame.of_raw(3), 1, places=np.array([[1], [2]]), blocks=np.array([[[1.0]], [[2.0]]]), low=np.array([[3.0], [0.0], [1.0]])
+    ...     Frame.of_raw(3), 1, places=np.array([[1], [2]]), blocks=np.array([[[1.0]], [[2.0]]]), root=np.array([[3.0], [0.0], [1.0]])
     ... )
     >>> V.matrix()
     array([[9., 0., 3.],
@@ -643,20 +654,18 @@ class ArrowCovariance(ParameterCovariance):
 
     places: Array = None  # type: ignore[assignment]  # (G, K) the entries of each group in vec beta
     blocks: Array = None  # type: ignore[assignment]  # R (G, K, K)
-    low: Array = None  # type: ignore[assignment]  # W (k, r)
 
     parts: ClassVar[tuple[str, ...]] = ("places", "blocks", "low")
     compact = True
 
-    def _with_columns(self, root: Array) -> "ArrowCovariance":
-        return replace(self, low=np.hstack([self.low, root]))
+    # the groups have as many columns as coefficients
+    raw_root = ParameterCovariance.raw_root
+    half_of_rows = ParameterCovariance.half_of_rows
 
-    def with_further(self, names: Sequence[str]) -> "ArrowCovariance":
-        return replace(self, low=_add_zeros(self.low, names), **_labels(self, names))
-
-    def condition_on(self, entries: Array) -> "ArrowCovariance":
-        """The covariance given coefficients outside the groups."""
-        return replace(self, low=self.low @ _null_space(self._raw_low()[entries]))
+    @property
+    def low(self) -> Array:
+        """The name of the root in files."""
+        return np.asarray(self.root)
 
     @cached_property
     def _root(self) -> Any:
@@ -670,70 +679,65 @@ class ArrowCovariance(ParameterCovariance):
         return csr_array(entries, shape=(self.size, groups * K))
 
     def _half(self, G: Array) -> Array:
-        return np.hstack([(self._root.T @ G.T).T, G @ self.low])
+        return np.hstack([(self._root.T @ G.T).T, super()._half(G)])
 
     def _errors(self) -> Array:
-        variances = np.square(self._raw_low()).sum(1) + self._root.power(2).sum(1)
+        variances = np.square(self._raw_columns()).sum(1) + self._root.power(2).sum(1)
         return np.sqrt(variances)
 
-    def scale_by(self, factor: float) -> "ArrowCovariance":
-        low = self.low.copy()
-        low[: self.coefficients] *= np.sqrt(factor)
-        return replace(self, blocks=self.blocks * np.sqrt(factor), low=low)
+    def scale_by(self, factor: float) -> Self:
+        blocks = self.blocks * np.sqrt(factor)
+        return replace(super().scale_by(factor), blocks=blocks)
 
     def block(self, entries: Array) -> Array:
-        low = self._raw_low()[entries]
+        low = self._raw_columns()[entries]
         R = self._root[entries]
         return low @ low.T + (R @ R.T).toarray()
-
-    def _raw_low(self) -> Array:
-        """(k, r), W over the raw coefficients and further parameters."""
-        k = self.coefficients
-        return np.vstack([_to_raw(self.frame, self.low[:k]), self.low[k:]])
 
     def _matrix(self) -> Array:
         return self.block(np.arange(self.coefficients))
 
     def times(self, B: Array) -> Array:
-        low = self._raw_low()[: self.coefficients]
+        low = self._raw_columns()[: self.coefficients]
         R = self._root[: self.coefficients]
         return np.asarray(low @ (low.T @ B) + R @ (R.T @ B))
 
     def of_rows(self, X: Any) -> Array:
         covariances = self._group_covariances(X)
-        size = max(1, _NUMBERS // (self.m * self.low.shape[1] + 1))
-        for i in range(0, len(covariances), size):
-            # u_i W of each predictor
-            wide = self._border(X[i : i + size])
-            covariances[i : i + size] += wide @ wide.swapaxes(1, 2)
+        for rows in self._parts_of(len(covariances)):
+            covariances[rows] += super().of_rows(X[rows])
         return covariances
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
         of_groups = self._group_covariances(X)
         variances = np.einsum("ndi,nij,ndj->nd", J, of_groups, J, optimize=True)
-        size = max(1, _NUMBERS // (self.m * self.low.shape[1] + 1))
-        for i in range(0, len(J), size):
-            rows = slice(i, i + size)
-            # the groups share no root with the further parameters
-            wide = (
-                J[rows] @ self._border(X[rows])
-                + A[rows] @ self.low[self.coefficients :]
-            )
-            variances[rows] += np.square(wide).sum(-1)
+        # the groups share no root with the further parameters
+        for rows in self._parts_of(len(J)):
+            variances[rows] += super().variances_of_rows(X[rows], J[rows], A[rows])
         return variances
+
+    def _parts_of(self, n: int) -> list[slice]:
+        """Slices of n rows with `_NUMBERS` numbers each in `_columns_of_rows`."""
+        return row_slices(n, max(1, _NUMBERS // (self.m * self.root.shape[1] + 1)))
 
     def _group_covariances(self, X: Any) -> Array:
         """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""
         from scipy.sparse import csr_array
 
+        k = self.coefficients
         m = predictors_of(X, self.m)
         columns = columns_of(X)
         if isinstance(columns, LazyColumns):
             rows = columns.sparse()
         else:
             rows = csr_array(columns)
+        if isinstance(X, PredictorColumns):
+            owners = (X.owner == np.arange(m)[:, None])[..., None]
+            roots = [self._root[:k].multiply(owner).tocsr() for owner in owners]
+        else:
+            roots = [self._root[j:k:m] for j in range(m)]
         # of eta_j: a row of X has entries in few groups
-        group_roots = [rows @ part for part in self._by_predictor(X, self._root)]
+        group_roots = [rows @ root for root in roots]
         covariances = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
@@ -742,32 +746,14 @@ class ArrowCovariance(ParameterCovariance):
                 ).ravel()
         return covariances
 
-    def _border(self, X: Any) -> Array:
-        """(n, m, r), u W of each predictor at rows X."""
-        low = self._by_predictor(X, self.low)
-        X = columns_of(X)
+    def _in_frame(self, X: Any) -> Any:
         if not isinstance(X, LazyColumns):
-            U = self.frame.differences(np.asarray(X))
-            return np.stack([U @ W for W in low], 1)
-        head = X.head_places
-        frame = self.frame.of_columns(head)
-        group_columns = np.setdiff1d(np.arange(X.shape[1]), head)
-        U = frame.differences(X.head)
-        sparse = X.sparse()[:, group_columns]
-        return np.stack([U @ W[head] + sparse @ W[group_columns] for W in low], 1)
-
-    def _by_predictor(self, X: Any, M: Any) -> list[Any]:
-        """The rows (p, r) of M over the coefficients for each linear predictor of rows X, zero for columns of others."""
-        k = self.coefficients
-        if not isinstance(X, PredictorColumns):
-            return [M[j : k : self.m] for j in range(self.m)]
-        owners = (X.owner == np.arange(X.width)[:, None])[..., None].astype(float)
-        if isinstance(M, np.ndarray):
-            return [M[:k] * owner for owner in owners]
-        return [M[:k].multiply(owner).tocsr() for owner in owners]
+            return super()._in_frame(X)
+        frame = self.frame.of_columns(X.head_places)
+        return replace(X, head=frame.differences(X.head))
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
-        low = self._raw_low()
+        low = self._raw_columns()
         draws = rng.standard_normal((size, low.shape[1])) @ low.T
         z = rng.standard_normal((size, self.places.size))
         draws += (self._root @ z.T).T
@@ -780,11 +766,6 @@ def _labels(V: ParameterCovariance, names: Sequence[str]) -> dict[str, Any]:
     if missing is not None:
         missing = np.append(missing, np.zeros(len(names), dtype=bool))
     return {"further": (*V.further, *names), "missing": missing}
-
-
-def _add_zeros(root: Any, names: Sequence[str]) -> Array:
-    """A root with rows of zeros for more parameters."""
-    return np.pad(np.asarray(root), ((0, len(names)), (0, 0)))
 
 
 def _from_raw(frame: Frame, root: Array) -> Array:
@@ -800,13 +781,6 @@ def _to_raw(frame: Frame, root: Array) -> Array:
 def predictors_of(X: Any, m: int) -> int:
     """The number of linear predictors of rows X (n, p), m if every column is in each."""
     return X.width if isinstance(X, PredictorColumns) else m
-
-
-def _in_frame(frame: Frame, X: Any) -> Any:
-    """Rows X, or their linear combinations, in a frame."""
-    if isinstance(X, PredictorColumns):
-        return X.map(lambda columns: frame.differences(np.asarray(columns)))
-    return frame.differences(np.asarray(X))
 
 
 def _gradients(X: Any, m: int) -> list[Array]:

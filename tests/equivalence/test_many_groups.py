@@ -112,7 +112,7 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
     blocks, low = rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4))
-    scale = ArrowCovariance(Frame.of_raw(p), m, places=entries, blocks=blocks, low=low)
+    scale = ArrowCovariance(Frame.of_raw(p), m, places=entries, blocks=blocks, root=low)
     S = scale.matrix().reshape(p, m, p, m)
     wanted = np.einsum("np,pkql,nq->nkl", np.asarray(X), S, np.asarray(X))
     for columns in (X, np.asarray(X)):

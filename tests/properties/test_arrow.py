@@ -422,7 +422,7 @@ def test_a_covariance_that_is_not_written_out():
     rng = np.random.default_rng(0)
     places = np.array([[3, 0], [1, 5]])
     blocks, low = rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2))
-    V = ArrowCovariance(Frame.of_raw(6), 1, places=places, blocks=blocks, low=low)
+    V = ArrowCovariance(Frame.of_raw(6), 1, places=places, blocks=blocks, root=low)
     dense, B = V.matrix(), rng.normal(size=(6, 2))
     np.testing.assert_allclose(V.diagonal(), np.diagonal(dense))
     np.testing.assert_allclose(V.times(B), dense @ B)

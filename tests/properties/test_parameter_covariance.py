@@ -60,7 +60,7 @@ def structures() -> dict[str, ParameterCovariance]:
             further,
             places=places,
             blocks=RNG.normal(size=(3, 2, 2)),
-            low=RNG.normal(size=(k + 1, 8)),
+            root=RNG.normal(size=(k + 1, 8)),
         ),
     }
 

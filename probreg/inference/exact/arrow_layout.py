@@ -286,7 +286,9 @@ class ArrowLayout:
         low = self.coefficients(*axes, in_frame=True)
         if not self.by_group:
             return beta, DenseCovariance(frame, m, root=low)
-        scale = ArrowCovariance(frame, m, places=self.places, blocks=blocks[0], low=low)
+        scale = ArrowCovariance(
+            frame, m, root=low, places=self.places, blocks=blocks[0]
+        )
         return beta, scale
 
     # ---- the roots --------------------------------------------------------------------------------------------------

@@ -438,7 +438,7 @@ class ArrowSums(GaussianSums):
 
     def covariance(self, blocks: Array, low: Array, sigma: float) -> ArrowCovariance:
         places = self.layout.places
-        return ArrowCovariance(self.frame, 1, places=places, blocks=blocks, low=low)
+        return ArrowCovariance(self.frame, 1, places=places, blocks=blocks, root=low)
 
 
 MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse

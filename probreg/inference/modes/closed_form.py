@@ -31,7 +31,6 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.covariance import (
-    ArrowCovariance,
     DenseCovariance,
     root_of_factor,
 )
@@ -507,16 +506,14 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
 
 
 def _with_log_sigma(
-    model: Model, unscaled: DenseCovariance | ArrowCovariance, noise: NoiseFound
-) -> DenseCovariance | ArrowCovariance:
+    model: Model, unscaled: DenseCovariance, noise: NoiseFound
+) -> DenseCovariance:
     """The covariance over (beta, log sigma), which are independent, from the one of beta
     at sigma = 1."""
     scaled = unscaled.scale_by(noise.error**2)
-    name = "low" if isinstance(scaled, ArrowCovariance) else "root"
-    root = getattr(scaled, name)
     log_errors = np.full((len(noise.aux),) * 2, noise.log_error)
-    joint = block_diag(root, log_errors)
-    return replace(scaled, **{name: joint}, further=log_names(model))
+    joint = block_diag(scaled.root, log_errors)
+    return replace(scaled, root=joint, further=log_names(model))
 
 
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:

@@ -104,7 +104,7 @@ class LevelRows:
             None if is_free.all() else fixed,
             places=self.lead[:, None],
             blocks=blocks,
-            low=low,
+            root=low,
         )
 
     def places_of_border(self, n_further: int) -> Array:
@@ -194,7 +194,7 @@ class LeastSquares(NamedTuple):
     """A fit by penalised least squares."""
 
     beta: Array  # (p,)
-    unscaled: Callable[[], DenseCovariance | ArrowCovariance]  # at sigma = 1
+    unscaled: Callable[[], DenseCovariance]  # at sigma = 1
     rss: float  # the least penalised sum of squares
     least: float  # without the penalty
     mean_square: float  # y'Wy / n of the response
@@ -240,7 +240,7 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
             least = float(residual @ residual)
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
     covariance = ArrowCovariance(
-        rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low
+        rows.frame, 1, places=rows.lead[:, None], blocks=blocks, root=low
     )
     design = model.design
     y = minus_offset(design.observed, design.offset)

@@ -18,7 +18,7 @@ import scipy
 from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
-from probreg.inference.covariance import ArrowCovariance, DenseCovariance
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
 from probreg.inference.exact.scale_search import HELD
 from probreg.inference.modes.closed_form import (
@@ -367,13 +367,12 @@ def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
     """Return a root (p, r) of the covariance of the coefficients of a frame given
     theta, for groups without their own part."""
     scale = estimate_given(problem, theta)[1]
-    root = scale.low if isinstance(scale, ArrowCovariance) else scale.root
-    return scale.frame, np.asarray(root)
+    return scale.frame, np.asarray(scale.root)
 
 
 def estimate_given(
     problem: EvidenceProblem, theta: Array
-) -> tuple[Array, ArrowCovariance | DenseCovariance]:
+) -> tuple[Array, DenseCovariance]:
     """Return the coefficients (p,) for Gaussian noise given theta, and their covariance."""
     if problem.by_groups and not problem.moving:
         beta, scale = problem.surface.estimate(theta)
