@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from probreg.arguments.scalars import Count, Positive
+from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
@@ -173,18 +174,28 @@ def _not_unique(
 
 
 class Programme:
-    """The mode over gamma, the coefficients of standardised columns, given the scale."""
+    """The mode over gamma, the coefficients of the columns in a frame, given the scale; K is the matrix of a kernel."""
 
-    def __init__(self, model: Model, tol: float, max_steps: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        tol: float,
+        max_steps: int,
+        *,
+        frame: Frame,
+        K: Array | None = None,
+    ) -> None:
         design = model.design
         self.model = model
         self.tol = tol
         self.max_steps = max_steps
-        U = design.frame.rows(design.X)
+        self.frame = frame
+        self.K = K
+        U = frame.rows(design.X)
         self.kept = _without_combinations(model, U)
         self.U = U[:, self.kept]
         self.y = minus_offset(design.observed, design.offset)
-        self.centre = design.frame.T_inverse @ model.joint.center
+        self.centre = frame.from_raw(model.joint.center[:, None])[:, 0]
         self.flat = not model.joint.informative.any()
         self.steps = 0
         self._solved: dict[bytes, PiecewiseLinearSolution] = {}
@@ -202,8 +213,9 @@ class Programme:
             unit = float(np.max(up))
             key = b""
         if key not in self._solved:
-            T = model.design.frame.T
-            P = T.T @ model.joint.precision(model.noise(values)) @ T
+            P = model.joint.precision(model.noise(values))
+            for _ in range(2):  # T'P, then T'(T'P)' = T'P T
+                P = self.frame.gradients(P.T[..., None])[..., 0]
             k = self.kept
             solved = solve_piecewise_linear(
                 self.U,
@@ -211,6 +223,7 @@ class Programme:
                 PiecewiseLinear(up / unit, down / unit, tube),
                 P[np.ix_(k, k)],
                 self.centre[k],
+                K=self.K,
                 tol=self.tol,
                 max_steps=self.max_steps,
             )
@@ -226,8 +239,8 @@ class Programme:
         log_aux = np.array([log_scale])
         gamma = self.mode(log_aux).beta[:, None]
         aux = estimated_aux(self.model, log_aux)
-        frame = self.model.design.frame
-        return float(self.model.in_frame(gamma, frame, aux, curved=False).gradient[-1])
+        local = self.model.in_frame(gamma, self.frame, aux, curved=False)
+        return float(local.gradient[-1])
 
     def best_scale(self, start: float) -> float:
         """The log of the scale at which the slope is 0, searched outwards from `start`."""
@@ -307,7 +320,7 @@ def kinked_mode(
         raise Incompatible(
             f"the mode of {model.likelihood.name} needs flat or normal priors"
         )
-    programme = Programme(model, tol, max_steps)
+    programme = Programme(model, tol, max_steps, frame=model.design.frame)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
     log_aux = np.log([spread[a] for a in model.unknown])

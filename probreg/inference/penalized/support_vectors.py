@@ -27,16 +27,11 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.wide import independent_normals
 from probreg.inference.notes import Topic, important_note
-from probreg.inference.penalized.kink_mode import (
-    PiecewiseLinearSolution,
-    solve_piecewise_linear,
-)
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
     certified_solution,
     kinked_mode,
-    loss_of_rows,
     with_certificate,
 )  # fmt: skip
 from probreg.kernels.pairs import RowPairs
@@ -57,20 +52,19 @@ class SupportVectors(InteriorPoint):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model.design.need_rows("support vectors")
-        unit = {**model.fixed, "scale": 1.0 / self.C}
         has_kernel = _of_one_kernel(model)
+        frame = model.design.frame
+        K = None
         if has_kernel:
-            minimum = self._of_kernel(model, unit)
-        else:
-            minimum = Programme(
-                model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
-            ).mode(np.empty(0))
+            # the sizes of these columns are those of k(x, x), for any units of the inputs
+            frame = Frame.of_raw(model.shape[0])
+            K = _kernel_matrix(model)
+        at_ratio = model.with_aux(scale=1.0 / self.C)
+        programme = Programme(at_ratio, self.tol, self.max_steps, frame=frame, K=K)
+        minimum = programme.mode(np.empty(0))
         gamma = minimum.beta[:, None]
-        if has_kernel:
-            beta = gamma
-        else:
-            beta = model.design.frame.to_raw(gamma)
-        estimated = scale_of_residuals(model, unit, beta)
+        beta = frame.to_raw(gamma)
+        estimated = scale_of_residuals(model, at_ratio.fixed, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
         fitted = replace(
@@ -86,9 +80,8 @@ class SupportVectors(InteriorPoint):
             status = Status.STALLED
         if has_kernel:
             k = len(beta)
-            scale = DenseCovariance(
-                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, fitted, beta))
-            )
+            root = LazyArray((k, k), partial(_root, fitted, beta))
+            scale = DenseCovariance(frame, 1, root=root)
             solution = with_certificate(
                 fitted,
                 Solution(beta, scale, status=status),
@@ -136,35 +129,6 @@ class SupportVectors(InteriorPoint):
             solution,
         )
 
-    def _of_kernel(
-        self, model: Model, unit: Mapping[str, float]
-    ) -> PiecewiseLinearSolution:
-        """The mode over the raw columns of a kernel: their sizes are those of k(x, x),
-        for any units of the inputs."""
-        design = model.design
-        y = minus_offset(design.observed, design.offset)
-        P, (term,) = (
-            np.diag(model.joint.informative.astype(float)),
-            design.recipe.processes.values(),
-        )
-        K = None
-        if (
-            term.basis.kind == "exact" and term.basis.size == design.n
-        ):  # then X X' has no rounding error to correct
-            x = design.inputs[term.key]
-            K = term.basis.kernel.matrix(RowPairs(x, x))
-        loss = loss_of_rows(model, unit)
-        return solve_piecewise_linear(
-            design.X,
-            y,
-            loss,
-            P,
-            np.zeros(len(P)),
-            K=K,
-            tol=self.tol,
-            max_steps=self.max_steps,
-        )
-
 
 def _of_one_kernel(model: Model) -> bool:
     """Whether the columns belong to one kernel, with or without an intercept."""
@@ -173,6 +137,15 @@ def _of_one_kernel(model: Model) -> bool:
     return (
         len(processes) == 1 and len(processes[0].columns) + intercept == model.shape[0]
     )
+
+
+def _kernel_matrix(model: Model) -> Array | None:
+    """Return X X' of the columns of an exact kernel without its rounding errors, as k(x_i, x_j)."""
+    (term,) = model.design.recipe.processes.values()
+    if term.basis.kind != "exact" or term.basis.size != model.design.n:
+        return None
+    x = model.design.inputs[term.key]
+    return np.asarray(term.basis.kernel.matrix(RowPairs(x, x)))
 
 
 def _root(model: Model, beta: Array) -> Array:
