@@ -106,11 +106,7 @@ class RidgeModes:
         flat = np.flatnonzero(~self.model.joint.informative)
         if not len(flat):
             return flat
-        if self._tall:
-            R = triangular(self.model.design.moments.R[:, flat])
-        else:
-            R = triangular(self._weighted_columns(flat))
-        return flat[list(rank_of(R).kept)]
+        return flat[list(rank_of(triangular(self._reduced_columns(flat))).kept)]
 
     @property
     def deficient(self) -> bool:
@@ -150,46 +146,28 @@ class RidgeModes:
     def of_rows(self) -> RidgePath:
         """The path over the rows."""
         A = self._weighted_columns(self.columns)
-        v = self._response
+        return self._path(A, self._response, self._weighted_columns(self.flat))
+
+    def _path(self, A: Array, v: Array, B: Array) -> RidgePath:
+        """The path of rows A of the columns G, v of the response and B of the flat columns."""
         if self.center.any():
             v = v - A @ self.center
-        return path_beside(
-            self._unit(A), v, self._weighted_columns(self.flat), self.least
-        )
-
-    @cached_property
-    def _factor(self) -> Array:
-        """The triangular factor of W^(1/2) [X_F X_G y - offset]."""
-        moments = self.model.design.moments
-        F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
-        return np.asarray(F, dtype=float)
+        return path_beside(self._unit(A), v, B, self.least)
 
     @cached_property
     def reduced_path(self) -> RidgePath:
-        """The path over a reduced set of rows: the factor, below F, if it is
-        smaller."""
+        """The path over the triangular factor of the rows, if it is smaller."""
         if not self._tall:
             return self.of_rows
-        f = len(self.flat)
-        U = self._factor[f:, f:-1]
-        v = self._factor[f:, -1]
-        return path_beside(
-            self._unit(U), v - U @ self.center, np.zeros((len(U), 0)), self.least
-        )
+        v = np.asarray(self.model.design.moments.factor[:, -1], dtype=float)
+        A = self._reduced_columns(self.columns)
+        return self._path(A, v, self._reduced_columns(self.flat))
 
-    @cached_property
-    def _border(self) -> tuple[Array, Array, Array]:
-        """R_F (f, f), Q'A (f, q) and Q'v (f,) with B = Q R_F."""
-        f = len(self.flat)
-        if self._tall:
-            part = self._factor[:f, f:-1]
-            return (
-                self._factor[:f, :f],
-                self._unit(part),
-                self._factor[:f, -1] - part @ self.center,
-            )
-        Q, R = np.linalg.qr(self._weighted_columns(self.flat))
-        return R, Q.T @ self.of_rows.Phi, Q.T @ self.of_rows.y
+    def _reduced_columns(self, columns: Array) -> Array:
+        """W^(1/2) X_J, or its rows in the triangular factor if these are fewer."""
+        if not self._tall:
+            return self._weighted_columns(columns)
+        return np.asarray(self.model.design.moments.factor[:, columns], dtype=float)
 
     # ---- along the scales --------------------------------------------------------------------------------------------
 
@@ -199,18 +177,16 @@ class RidgeModes:
         w = self.reduced_path.coefficients(self.lam(scales))
         beta[:, self.columns] = self._raw(w)
         if len(self.flat):
-            # beta_F = R_F^-1 Q'(v - A w)
-            R, A, v = self._border
-            beta[:, self.flat] = solve_triangular(R, v[:, None] - A @ w.T).T
+            # beta_F = R_F^-1 Q'(v - A w), B = Q R_F
+            Q, R = np.linalg.qr(self._reduced_columns(self.flat))
+            path = self.reduced_path
+            residual = path.y[:, None] - path.Phi @ w.T
+            beta[:, self.flat] = solve_triangular(R, Q.T @ residual).T
         return beta
 
     def df(self, scales: Array) -> Array:
         """sum d / (d + lam), and one for each flat column (L,)."""
-        return (
-            self.reduced_path.df(self.lam(scales))
-            - self.reduced_path.free.shape[1]
-            + len(self.flat)
-        )
+        return self.reduced_path.df(self.lam(scales))
 
     def rss(self, scales: Array) -> Array:
         """|y - X beta|^2 at the mode, weighted (L,)."""
@@ -238,7 +214,8 @@ class RidgeModes:
         # A'MA / lam| / 2
         flat = 0.0
         if len(self.flat):
-            flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
+            R = np.linalg.qr(self._reduced_columns(self.flat), mode="r")
+            flat = float(np.log(np.abs(np.diagonal(R))).sum())
         return -flat - 0.5 * self.reduced_path.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:
