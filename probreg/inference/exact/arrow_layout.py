@@ -320,6 +320,18 @@ class ArrowLayout:
             value, slopes = unit[:, None, None, None] * value, unit[0] * slopes
         return BlockRoots(b, relative, value, slopes)
 
+    def log_scale_derivatives(self, theta: Array) -> tuple[Array, Array]:
+        """Return the slopes (q, d) and second derivatives (q, d, d) over theta of the
+        log scales of diagonal roots."""
+        q, d = self.shape[2], len(self.groups.priors)
+        slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
+        for b in self.blocks:
+            _, first, second = b.group.log_scales(theta[b.hyper])
+            copies = b.repeats // len(first)
+            slopes[b.place, b.hyper] = np.repeat(first, copies, 0)
+            curvature[b.place, b.hyper, b.hyper] = np.repeat(second, copies, 0)
+        return slopes, curvature
+
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         """Return new starts with vanished scales at a tenth of the others, or at their
         start if the others are fixed.

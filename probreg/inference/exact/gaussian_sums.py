@@ -228,7 +228,7 @@ class DenseGaussianSums(GaussianSums):
         self, nodes: GaussianNodes, theta: Array
     ) -> tuple[Array, Array, Array]:
         groups = self.layout.groups
-        _, J, curvature = groups.log_scales(theta[: len(groups.priors)])
+        J, curvature = self.layout.log_scale_derivatives(theta)
         m = np.concatenate([part[0].ravel() for part in nodes.mean])
         S = before = self.inverse(nodes.factor)
         if nodes.value_factor is not nodes.factor:

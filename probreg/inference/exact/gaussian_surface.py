@@ -15,6 +15,7 @@ on the diagonal blocks of L. `GaussianSums` computes H and the derivatives of f.
 effects by group it is the average information of Gilmour et al. 1995, which only guides the search.
 """
 
+from collections.abc import Iterator
 from functools import cached_property, partial
 
 import numpy as np
@@ -123,7 +124,26 @@ class GaussianSurface(EvidenceSurface):
         values = np.empty(len(theta))
         for part in self.blocks_of(theta):
             values[part] = self._values(theta[part])
-        return values - self.left_bound(theta) + log_prior_of_logs(theta, self.priors)
+        bound = sum(part for part, _ in self._left_bounds(theta))
+        return values - bound + log_prior_of_logs(theta, self.priors)
+
+    def _left_bounds(self, theta: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield left_g tau_g^2 / (2 sigma^2) (S,) of each group at theta (S, d), with
+        the slopes (d,) of its log.
+
+        Bases of few anchors leave variance at the rows; f minus these terms is a lower
+        bound (Titsias 2009).
+        """
+        for g, hyper in self.groups.with_hyper:
+            if g.left:
+                log_tau = g.log_scales_at(theta[:, hyper])[:, 0]
+                power = 1.0 - bool(g.base.sigma_units)
+                log_ratio = 2.0 * log_tau + power * self.log_noise(theta)
+                slopes = np.zeros(theta.shape[1])
+                slopes[hyper] = 2.0
+                if self.model.unknown:
+                    slopes[-1] = -2.0 * power
+                yield 0.5 * g.left * np.exp(log_ratio), slopes
 
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, with sigma at its
@@ -193,8 +213,12 @@ class GaussianSurface(EvidenceSurface):
         gradient, hessian, effective = self.sums.derivatives(nodes, theta)
         gradient[len(self.groups.priors) :] -= self._residual_weight
         value = float(self._evidence(nodes)[0])
+        for bound, slopes in self._left_bounds(theta[None]):
+            value -= float(bound[0])
+            gradient -= bound * slopes
+            hessian = hessian - bound * np.outer(slopes, slopes)
         point = EvidencePoint(value, gradient, hessian, value, effective)
-        return with_priors(self.with_left_bound(point, theta), theta, self.priors)
+        return with_priors(point, theta, self.priors)
 
     def _means(self, nodes: GaussianNodes) -> Array:
         """The means of the coefficients (S, p)."""

@@ -448,15 +448,7 @@ class LaplaceSurface(EvidenceSurface):
         fixed."""
         q = self._latent
         S = inverse[:q, :q]
-        d = mode.roots.d
-        J, curvature = np.zeros((q, d)), np.zeros((q, d, d))
-        for root in mode.roots.rest:
-            b = root.block
-            J[b.place, b.hyper] = (root.slopes / root.value[0])[..., 0, 0].T
-            second = b.group.log_scales(mode.theta[b.hyper]).curvature
-            curvature[b.place, b.hyper, b.hyper] = np.repeat(
-                second, b.repeats // len(second), 0
-            )
+        J, curvature = self.layout.log_scale_derivatives(mode.theta)
         return log_scale_hessian(S, mode.x[1][:q, 0], S, J, curvature)
 
     def _log_det_gradient(

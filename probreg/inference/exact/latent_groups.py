@@ -204,21 +204,6 @@ class LatentGroups:
                     points.append(point)
         return points
 
-    def log_scales(self, logs: Array) -> LogScales:
-        """log D of all coordinates (q,) at the logs (d,) of the hyperparameters, with two derivatives."""
-        if len(self.groups) == 1:
-            return self.groups[0].log_scales(logs)
-        q = len(self.of)
-        d = len(self.priors)
-        value = np.zeros(q)
-        slopes = np.zeros((q, d))
-        curvature = np.zeros((q, d, d))
-        for k, (g, hyper) in enumerate(self.with_hyper):
-            rows = np.flatnonzero(self.of == k)
-            scales = g.log_scales(logs[hyper])
-            value[rows], slopes[rows, hyper], curvature[rows, hyper, hyper] = scales
-        return LogScales(value, slopes, curvature)
-
 
 class EvidencePoint(NamedTuple):
     """The evidence, times the priors of the hyperparameters over their logs, at one point theta of the logs."""
@@ -294,39 +279,6 @@ class EvidenceSurface(ABC):
     def dear(self) -> bool:
         """Whether one value takes more than a millisecond, such as with a mode."""
         return True
-
-    def left_bound(self, theta: Array) -> Array:
-        """sum_g left_g tau_g^2 / (2 sigma^2) (S,) at theta (S, d), of bases of few
-        anchors, which leave variance at the rows; subtracted from f it gives a lower
-        bound (Titsias 2009)."""
-        total = np.zeros(len(theta))
-        for g, hyper in self.groups.with_hyper:
-            if g.left:
-                log_tau = g.log_scales_at(theta[:, hyper])[:, 0]
-                power = 1.0 - bool(g.base.sigma_units)
-                log_ratio = 2.0 * log_tau + power * self.log_noise(theta)
-                total += 0.5 * g.left * np.exp(log_ratio)
-        return total
-
-    def with_left_bound(self, point: EvidencePoint, theta: Array) -> EvidencePoint:
-        """The point minus `left_bound`, with its slopes."""
-        value = point.value
-        gradient = point.gradient
-        hessian = point.hessian
-        for g, hyper in self.groups.with_hyper:
-            if g.left:
-                log_tau, slopes, _ = g.log_scales(theta[hyper])
-                power = 1.0 - bool(g.base.sigma_units)
-                log_noise = float(self.log_noise(theta[None])[0])
-                bound = 0.5 * g.left * np.exp(2.0 * log_tau[0] + power * log_noise)
-                slope = np.zeros(len(theta))
-                slope[hyper] = 2.0 * slopes[0]
-                if self.model.unknown:
-                    slope[-1] = -2.0 * power
-                value -= bound
-                gradient = gradient - bound * slope
-                hessian = hessian - bound * np.outer(slope, slope)
-        return EvidencePoint(value, gradient, hessian, value, point.effective)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
         """The Hessian at theta; if the one of `__call__` is approximate, by central
