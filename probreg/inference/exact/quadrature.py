@@ -458,57 +458,34 @@ def _nodes_between(
 
 def _range(
     log_density: LogDensity, prior: AuxPrior, centre: float = 0.0
-) -> tuple[float, float] | None:
+) -> Array | None:
     """Return the range where a density of log sigma exceeds exp(-60) of its peak; None
     if it does not decrease within a wide range about `centre`."""
+    with np.errstate(divide="ignore"):
+        support = np.log(prior.support)
     # A proper prior of sigma bounds a slow decrease; under an improper one rounding
     # would look like a decrease.
-    reaches = (16.0, 32.0, 128.0) if prior.proper else (16.0, 32.0)
-    low, high = prior.support
-    if low > 0 and high < np.inf:
-        return _narrow_range(log_density, np.log(low), np.log(high), bounded=True)
+    reaches: tuple[float, ...] = (16.0, 32.0)
+    if np.isfinite(support).all():
+        reaches = (np.inf,)
+    elif prior.proper:
+        reaches = (16.0, 32.0, 128.0)
     for reach in reaches:
-        ends = _narrow_range(log_density, centre - reach, centre + reach)
-        if ends is not None:
-            return ends
+        ends = np.clip([centre - reach, centre + reach], *support)
+        inside = _narrow_range(log_density, ends)
+        if ((inside != ends) | (ends == support)).all():
+            return inside
     return None
 
 
-def _narrow_range(
-    density: LogDensity, low: float, high: float, *, bounded: bool = False
-) -> tuple[float, float] | None:
-    """Return the part of an interval where the density exceeds exp(-60) of its peak.
-
-    None if it does so at an end, unless the interval is the whole support.
-    """
+def _narrow_range(log_density: LogDensity, ends: Array) -> Array:
+    """Return the part of an interval where the density exceeds exp(-60) of its peak."""
     depth = 60.0  # the range of the integrand, down to exp(-60) of its peak
-    first = not bounded
-    while True:
-        grid = np.linspace(low, high, 400)
-        value = density(grid)
-        above = np.flatnonzero(value > value.max() - depth)
-        if first and (above[0] == 0 or above[-1] == len(grid) - 1):
-            return None
-        before = max(above[0] - 1, 0)
-        after = min(above[-1] + 1, len(grid) - 1)
-        if after - before > len(grid) // 4:  # the grid resolves the peak
-            return _edge(density, grid[before], grid[above[0]]), _edge(
-                density, grid[after], grid[above[-1]]
-            )
-        low = grid[before]
-        high = grid[after]
-        first = False
-
-
-def _edge(density: LogDensity, outside: float, inside: float) -> float:
-    """Return the end of the support between two points if the prior of sigma has a
-    bound there, else the outer point."""
-    if np.isfinite(density(np.array([outside]))[0]):
-        return outside
-    for _ in range(60):
-        middle = (outside + inside) / 2
-        if np.isfinite(density(np.array([middle]))[0]):
-            inside, outside = (middle, outside)
-        else:
-            inside, outside = (inside, middle)
-    return inside
+    grid = np.linspace(*ends, 400)
+    value = log_density(grid)
+    above = np.flatnonzero(value > value.max() - depth)
+    first, last = max(above[0] - 1, 0), min(above[-1] + 1, len(grid) - 1)
+    inside = grid[[first, last]]
+    if last - first > len(grid) // 4:  # the grid resolves the peak
+        return inside
+    return _narrow_range(log_density, inside)
