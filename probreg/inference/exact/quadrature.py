@@ -330,18 +330,6 @@ class _Density:
         F = np.asarray(moments.factor, dtype=float)
         if len(prior.relative):
             F = np.asarray(merge(moments.factor, prior.relative), dtype=float)
-        if not len(prior.absolute):
-            ones = np.ones(p)
-            return _Diagonal(
-                sigma0,
-                F[:p, :p],
-                np.eye(p),
-                ones,
-                0 * ones,
-                F[:p, p],
-                0 * ones,
-                float(F[p, p] ** 2),
-            )
         A = sigma0 * prior.absolute
         # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
         # = V'R beta.
