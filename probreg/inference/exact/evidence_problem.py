@@ -283,22 +283,18 @@ class EvidenceProblem:
         """Return the surface over the other hyperparameters, given `values` of those in
         columns; anchors are selected at `chosen`."""
         model = self.model
-        start = 0
-        for g, prior in self.moving:
-            names = [name for name, _ in prior.unknown]
-            hyper = slice(start, start + len(names))
-            values_here, values_chosen = (
-                dict(zip(names, v[hyper].tolist())) for v in (values, chosen)
+        ends = np.cumsum([len(prior.in_columns) for _, prior in self.moving])
+        parts = np.split(np.stack([values, chosen]), ends, axis=1)
+        for (g, prior), part in zip(self.moving, parts):
+            here, anchors_at = (
+                dict(zip(prior.in_columns, row)) for row in part.tolist()
             )
-            start += len(names)
             plain: Prior
             if isinstance(prior.amplitude, AuxPrior):
                 plain = ScaleMixture(Normal(1.0), prior.amplitude, shared=True)
             else:
                 plain = Normal(prior.amplitude)
-            model = with_kernel(
-                model, self.model.design, g, values_here, plain, values_chosen
-            )
+            model = with_kernel(model, self.model.design, g, here, plain, anchors_at)
         return EvidenceProblem(
             model, self.per_column, self.method, self.criterion
         ).surface
@@ -539,9 +535,8 @@ class EvidenceProblem:
         """Return the model at theta; the anchors of its processes are selected at
         `chosen`, by default theta."""
         d = len(self.groups.priors)
-        hyper = np.exp(theta[:d])
         outer_values = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
-        design, prior = bound_terms(self.prior_at(hyper), self.model.design)
+        design, prior = bound_terms(self.prior_at(np.exp(theta[:d])), self.model.design)
         model = replace(
             self.model,
             design=design,
@@ -553,10 +548,8 @@ class EvidenceProblem:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # otherwise each predictor has its own scales of sines
-                values = dict(zip(g.hyper, hyper[place].tolist()))
-                held_at = None
-                if chosen is not None:
-                    held_at = dict(zip(g.hyper, np.exp(chosen[place]).tolist()))
+                values = g.values_at(theta[place])
+                held_at = None if chosen is None else g.values_at(chosen[place])
                 plain = Normal(g.prior.size_at(values))
                 model = with_kernel(model, self.model.design, g, values, plain, held_at)
         return model
@@ -581,16 +574,14 @@ class EvidenceProblem:
                 own_hyper = hyper[
                     [self.unknown[k].block == i for k in self.groups.group_of]
                 ]
+                values = dict(zip(prior.hyper, own_hyper.tolist()))
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(own_hyper)  # type: ignore[arg-type]
-                elif isinstance(
-                    prior, UnknownLength
-                ):  # for the columns of `with_kernel`
-                    prior = Normal(
-                        prior.size_at(dict(zip(prior.hyper, own_hyper.tolist())))
-                    )
+                elif isinstance(prior, UnknownLength):
+                    # for the columns of `with_kernel`
+                    prior = Normal(prior.size_at(values))
                 else:
-                    prior = prior.given(**dict(zip(prior.hyper, own_hyper.tolist())))
+                    prior = prior.given(**values)
             if isinstance(self.model.prior, Prior) and b.predictor is None:
                 return prior
             blocks.append(replace(b, prior=prior))
@@ -647,7 +638,7 @@ class EvidenceProblem:
         others = list[Note]()
         for g, place in self.groups.with_hyper[: len(self.unknown)]:
             vanished = top.vanished[place]
-            values = dict(zip(g.hyper, np.exp(top.theta[place]).tolist()))
+            values = g.values_at(top.theta[place])
             if isinstance(g.prior, VaryingEffects):
                 zero = [name for name, is_zero in zip(g.hyper, vanished) if is_zero]
                 others += [

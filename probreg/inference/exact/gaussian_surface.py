@@ -288,7 +288,7 @@ class GaussianSurface(EvidenceSurface):
             _roots_of(np.asarray(spread)), low, float(np.sqrt(weight @ sigma**2))
         )
         beta = mean[chosen] + frame.to_raw(deviation).T
-        return NodeMixture(beta, centre, covariance, weight, mean, np.sqrt(variance))
+        return NodeMixture(beta, centre, covariance, mean, np.sqrt(variance))
 
 
 def _compress_columns(W: Array) -> Array:

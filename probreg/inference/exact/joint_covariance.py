@@ -132,7 +132,7 @@ def _prior_pull(
     if (
         isinstance(g.prior, ProcessPrior) and g.predictor is None
     ):  # the columns belong to its kernel
-        values = dict(zip(g.hyper, np.exp(logs).tolist()))
+        values = g.values_at(logs)
         pull = inside / g.prior.size_at(values) ** 2
         moving = isinstance(g.prior, UnknownLength)
         if moving:
@@ -185,7 +185,7 @@ def _process_derivatives(
     for g, hyper in problem.groups.with_hyper:
         if not isinstance(g.prior, UnknownLength):
             continue
-        values = dict(zip(g.hyper, np.exp(theta[hyper]).tolist()))
+        values = g.values_at(theta[hyper])
         columns = _columns_in_fit(problem.model, model, g)
         moves = _derivatives_of_process(g.prior, model, columns, values, score)
         derivatives += [

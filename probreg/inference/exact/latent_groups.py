@@ -82,6 +82,10 @@ class LatentGroup:
             return {}
         return {name: h.prior for name, h in self.prior.hyper.items()}
 
+    def values_at(self, logs: Array) -> dict[str, float]:
+        """Its hyperparameters by name at their logs (d,)."""
+        return dict(zip(self.hyper, np.exp(logs).tolist()))
+
     def log_scales(self, logs: Array) -> LogScales:
         q = len(self.columns)
         if self.prior is None:
@@ -341,7 +345,6 @@ class NodeMixture(NamedTuple):
     beta: Array  # (draws, p)
     mean: Array  # (p,)
     covariance: ParameterCovariance
-    weight: Array  # (S,)
     node_mean: Array  # (S, p)
     node_sd: Array  # (S, p)
 

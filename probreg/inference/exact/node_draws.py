@@ -204,7 +204,7 @@ def _draw_exactly(
         {},
         (),
         nodes.log_evidence,
-        {"weight": mixture.weight, "mean": mixture.node_mean, "sd": mixture.node_sd},
+        {"weight": nodes.weight, "mean": mixture.node_mean, "sd": mixture.node_sd},
     )
 
 

@@ -281,7 +281,7 @@ class ProcessSurface(EvidenceSurface):
                 V_of_group, slopes_of_group = _of_process(
                     g.prior,
                     self._pairs[k],
-                    dict(zip(g.hyper, np.exp(logs).tolist())),
+                    g.values_at(logs),
                     slopes,
                 )
             else:
@@ -384,7 +384,7 @@ class ProcessSurface(EvidenceSurface):
             q = len(g.columns)
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
-                values = dict(zip(g.hyper, np.exp(logs).tolist()))
+                values = g.values_at(logs)
                 root_of_group = root_at_rows(
                     g.prior.kernel_at(**values), g.prior.basis.anchors
                 )[1] * g.prior.size_at(values)
@@ -414,31 +414,27 @@ class ProcessSurface(EvidenceSurface):
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
     ) -> NodeMixture:
-        no_weight = 1e-12  # share of all weights below which a node is negligible
         p = self.model.shape[0]
-        means = np.zeros((len(theta), p))
-        sd = np.zeros((len(theta), p))
+        means = np.empty((len(theta), p))
+        sd = np.empty((len(theta), p))
         inner = np.zeros((p, p))
         beta = np.empty((len(chosen), p))
-        relevant = np.flatnonzero(
-            (weight > no_weight) | (np.bincount(chosen, minlength=len(theta)) > 0)
-        )
-        for s in relevant:
-            means[s], root = self.conditional(theta[s])
+        for s, at in enumerate(theta):
+            means[s], root = self.conditional(at)
             mine = np.flatnonzero(chosen == s)
             z = rng.standard_normal((len(mine), root.shape[1]))
             beta[mine] = means[s] + z @ root.T
             sd[s] = np.linalg.norm(root, axis=1)
             inner += weight[s] * (root @ root.T)
-        share = weight[relevant] / weight[relevant].sum()
-        mean = share @ means[relevant]
+        mean = weight @ means
         # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
-        deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
-        V = inner / weight[relevant].sum() + deviation.T @ deviation
+        deviation = np.sqrt(weight)[:, None] * (means - mean)
         covariance = DenseCovariance.of_raw_root(
-            self.model.design.frame, 1, root_of_square(V)
+            self.model.design.frame,
+            1,
+            root_of_square(inner + deviation.T @ deviation),
         )
-        return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
+        return NodeMixture(beta, mean, covariance, means, sd)
 
     @property
     def dear(self) -> bool:
