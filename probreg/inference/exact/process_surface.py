@@ -15,7 +15,7 @@ costs n^3 / 3 operations, a gradient n^3.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import root_at_rows
 from probreg.linalg import inverse_upper
 from probreg.model.model import Model
-from probreg.priors import AuxPrior
+from probreg.priors import Reference
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
 
 
@@ -77,37 +77,37 @@ class RebasedSurface(EvidenceSurface):
             for name in g.hyper
         ]
         self.inside = np.array([*inside, *[False] * len(outer)])
-        self._made: dict[tuple[float, ...], EvidenceSurface] = {}
+        # the inner surface has the priors of the others
+        self._priors_inside = [
+            prior if is_inside else Reference()
+            for prior, is_inside in zip(self.priors, self.inside)
+        ]
+        self._made = lru_cache(8)(self._make)
         # logs of the values at which anchors are selected
         self._chosen: Array | None = None
 
     def choose_at(self, theta: Array) -> bool:
         """Select anchors at the lengths of theta from now on."""
         self._chosen = theta[self.inside]
-        self._made.clear()
+        self._made.cache_clear()
         return True
 
     @property
     def response_scale(self) -> float:
         return self.model.design.moments.y_scale or 1.0
 
-    def _at(self, logs: Array) -> EvidenceSurface:
-        key = tuple(logs.tolist())
-        if key not in self._made:
-            if len(self._made) > 8:
-                self._made.clear()
-            self._made[key] = self._inner(
-                np.exp(logs), np.exp(logs if self._chosen is None else self._chosen)
-            )
-        return self._made[key]
+    def _make(self, logs: tuple[float, ...]) -> EvidenceSurface:
+        chosen = logs if self._chosen is None else self._chosen
+        return self._inner(np.exp(logs), np.exp(chosen))
+
+    def inner_at(self, theta: Array) -> tuple[EvidenceSurface, Array]:
+        return self._made(tuple(theta[self.inside].tolist())), theta[~self.inside]
 
     def _point(self, theta: Array) -> EvidencePoint:
         """The point of the inner surface, with gradient and Hessian over the other
         coordinates."""
-        return self._at(theta[self.inside])(theta[~self.inside])
-
-    def inner_at(self, theta: Array) -> tuple[EvidenceSurface, Array]:
-        return self._at(theta[self.inside]), theta[~self.inside]
+        surface, others = self.inner_at(theta)
+        return surface(others)
 
     def __call__(self, theta: Array) -> EvidencePoint:
         step = 0.01  # of a log
@@ -117,33 +117,23 @@ class RebasedSurface(EvidenceSurface):
         gradient = np.zeros(d)
         hessian = np.zeros((d, d))
         effective = np.zeros(len(self.groups.priors))
-        gradient[other_entries], hessian[np.ix_(other_entries, other_entries)] = (
-            point.gradient,
-            point.hessian,
-        )
+        gradient[other_entries] = point.gradient
+        hessian[np.ix_(other_entries, other_entries)] = point.hessian
         effective[other_entries[: len(point.effective)]] = point.effective
-        for j, prior in zip(np.flatnonzero(self.inside), self._priors_inside):
+        for j in np.flatnonzero(self.inside):
             e = step * (np.arange(d) == j)
             points = [self._point(theta + k * e) for k in FIVE_POINTS]
             f = np.array([each.value for each in points])
             slopes = five_point_slope(
                 np.array([each.gradient for each in points]), step
             )
-            slope, second = prior.slopes(float(np.exp(theta[j])))
-            gradient[j] = five_point_slope(f, step) + slope
+            gradient[j] = five_point_slope(f, step)
             # f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
             bend = 16.0 * (f[0] + f[2]) - (f[1] + f[3]) - 30.0 * point.value
-            hessian[j, j] = bend / (12.0 * step**2) + second
+            hessian[j, j] = bend / (12.0 * step**2)
             hessian[j, other_entries] = hessian[other_entries, j] = slopes
-        value = point.value + float(self._log_prior_inside(theta[None])[0])
-        return EvidencePoint(value, gradient, hessian, point.evidence, effective)
-
-    @property
-    def _priors_inside(self) -> list[AuxPrior]:
-        return [p for p, inside in zip(self.priors, self.inside) if inside]
-
-    def _log_prior_inside(self, theta: Array) -> Array:
-        return log_prior_of_logs(theta[:, self.inside], self._priors_inside)
+        point = EvidencePoint(point.value, gradient, hessian, point.evidence, effective)
+        return with_priors(point, theta, self._priors_inside)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
         """Differences of `__call__`, with the Hessian of the inner surface and mixed
@@ -151,9 +141,8 @@ class RebasedSurface(EvidenceSurface):
         H = self(theta).hessian
         other_entries = np.ix_(~self.inside, ~self.inside)
         moving = np.flatnonzero(self.inside)
-        H[other_entries] = self._at(theta[self.inside]).hessian(
-            theta[~self.inside], hessian_near[other_entries]
-        )
+        surface, others = self.inner_at(theta)
+        H[other_entries] = surface.hessian(others, hessian_near[other_entries])
         for i, j in enumerate(moving[1:], 1):
             step = DIFFERENCE * (np.arange(len(theta)) == j)
             slopes = (self(theta + step).gradient - self(theta - step).gradient)[
@@ -165,14 +154,14 @@ class RebasedSurface(EvidenceSurface):
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         values = np.array([self._point(t).value for t in theta])
-        return values + self._log_prior_inside(theta)
+        return values + log_prior_of_logs(theta, self._priors_inside)
 
     def starts(self) -> list[Array]:
         """The best start of the inner surfaces at the starts of the lengths."""
         points = []
         for logs in self.groups.starts():
             lengths = logs[self.inside[: len(logs)]]
-            for inner in self._at(lengths).starts():
+            for inner in self._made(tuple(lengths.tolist())).starts():
                 theta = np.empty(len(self.inside))
                 theta[self.inside], theta[~self.inside] = lengths, inner
                 points.append(theta)
@@ -346,20 +335,20 @@ class ProcessSurface(EvidenceSurface):
             trans="T",
         )
         P = inverse - G @ G.T
-        P_counted = P if self.criterion == "REML" else inverse
-        gradient = np.array(
-            [0.5 * (factor.a @ (S @ factor.a) - np.vdot(P_counted, S)) for S in slopes]
-        )
+        traces = counted = np.array([np.vdot(P, S) for S in slopes])
+        if self.criterion == "ML":
+            counted = np.array([np.vdot(inverse, S) for S in slopes])
         products = np.array([S @ factor.a for S in slopes])
+        gradient = 0.5 * (products @ factor.a - counted)
         information = 0.5 * products @ P @ products.T
         if self.model.unknown:
             gradient[-1] -= float((self._frequency - 1.0).sum())
         # tr(P V_k), V_k half the slope along the log of a scale: the parameters
         # determined by the data
-        trace = np.array(
-            [0.5 * np.vdot(P, S) for S in slopes[: len(self.groups.priors)]]
+        effective = 0.5 * traces[: len(self.groups.priors)]
+        point = EvidencePoint(
+            factor.value, gradient, -information, factor.value, effective
         )
-        point = EvidencePoint(factor.value, gradient, -information, factor.value, trace)
         return with_priors(point, theta, self.priors)
 
     def values(self, theta: Array) -> Array:
@@ -456,25 +445,19 @@ class ProcessSurface(EvidenceSurface):
         shares = 0.3, 0.9, 0.99
         points = []
         size = self.response_scale
-        # log sigma
-        if self.model.unknown:
-            sigma_entry = [-np.inf]
-        else:
-            sigma_entry = []
+        at_scales = self.groups.at_scales
+        count = len(self.model.unknown)
         for other_hyper in self.groups.starts():
+            without_noise = np.append(
+                at_scales(other_hyper, 0.0, 0.0), [-np.inf] * count
+            )
+            V = self._parts(without_noise, False)[0]
+            typical = float(np.diagonal(V).mean()) or 1.0
             for share in shares:
-                sigma = self.model.noise_held or size * np.sqrt(1.0 - share)
-                theta_unit = np.append(
-                    self.groups.at_scales(other_hyper, 0.0, 0.0), sigma_entry
-                )
-                typical = (
-                    float(np.diagonal(self._parts(theta_unit, False)[0]).mean()) or 1.0
-                )
-                tau = float(np.log(size * np.sqrt(share / typical)))
-                theta = self.groups.at_scales(other_hyper, tau, 0.0)
-                if self.model.unknown:
-                    theta = np.append(theta, np.log(sigma))
-                points.append(theta)
+                log_tau = np.log(size * np.sqrt(share / typical))
+                log_sigma = np.log(size * np.sqrt(1.0 - share))
+                theta = at_scales(other_hyper, log_tau, 0.0)
+                points.append(np.append(theta, [log_sigma] * count))
         values = self.values(np.array(points))
         order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[
             :n_starts
