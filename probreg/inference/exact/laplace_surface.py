@@ -234,18 +234,13 @@ class LaplaceSurface(EvidenceSurface):
     def _start(self, roots: ArrowRoots, before: LaplaceMode | None) -> Parts:
         """The coefficients of another mode in the coordinates of these roots; without
         one, a start by the response alone."""
-        far = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
         G, K, _ = self.layout.shape
         if before is None:
             return np.zeros((G, K, 1)), self._of_response()
         u = before.x[0].copy(), before.x[1].copy()
         for root, root_before in zip(roots.roots, before.roots.roots):
             b = root.block
-            new, old = root.value[0], root_before.value[0]
-            largest, smallest = (np.diagonal(v, axis1=1, axis2=2) for v in (old, new))
-            near = smallest.min(1) * far >= largest.max(1)
-            turn = np.where(near[:, None, None], 0.0, np.eye(b.size))
-            turn[near] = np.linalg.solve(new[near], old[near])
+            turn = np.linalg.pinv(root.value[0]) @ root_before.value[0]
             part = (turn * root.part(u)[:, None]).sum(2)
             if b.leads:
                 u[0][:, b.place, 0] = part
