@@ -390,7 +390,7 @@ class _TermPrior:
         bound = np.array(
             [prior.kernel_at(**dict(zip(values, row))).bound for row in rows]
         )
-        scales = np.exp(prior.log_scales_at(np.log(table), len(self.columns)))
+        scales = np.exp(prior.log_scales(np.log(table), len(self.columns)))
         middle = {name: float(np.median(v)) for name, v in values.items()}
         basis = prior.basis_at(prior.kernel_at(**middle), None)
         sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))

@@ -37,7 +37,7 @@ from probreg.priors.correlations import (
     rows_of_root,
 )
 from probreg.priors.group_normal import GroupNormal
-from probreg.priors.latent import ConditionalPrior, Hyper, LogScales
+from probreg.priors.latent import ConditionalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
 
@@ -366,19 +366,16 @@ class VaryingEffects(ConditionalPrior):
         sds: dict[str, Any] = self._named_sds
         return np.tile([float(values.get(n, v)) for n, v in sds.items()], self.groups)
 
-    def log_scales(self, logs: Array, q: int) -> LogScales:
+    def log_scales(self, logs: Array, q: int) -> Array:
         if not self.diagonal:
             raise Incompatible("correlated effects have a root and no scales")
-        K = len(self.effects)
-        log_sd = self._log_sds(logs)
-        unknown_sds = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
-        slopes = np.zeros((self.groups, K, len(logs)))
-        slopes[:, unknown_sds, np.arange(len(unknown_sds))] = 1.0
-        return LogScales(
-            np.tile(log_sd, self.groups),
-            slopes.reshape(q, -1),
-            np.zeros((q, len(logs), len(logs))),
-        )
+        return np.tile([self._log_sds(row) for row in logs], self.groups)
+
+    def log_scale_slopes(self, logs: Array, q: int) -> Array:
+        slopes = np.eye(len(self.effects))[
+            :, [isinstance(v, AuxPrior) for v in self.sds]
+        ]
+        return np.tile(slopes, (self.groups, 1))
 
     def given(self, **values: Any) -> Prior:
         if self.diagonal:

@@ -23,14 +23,15 @@ from probreg.priors.base import (
     PriorData,
     Shape,
 )
-from probreg.priors.latent import ConditionalPrior, Hyper, LogScales
+from probreg.priors.latent import ConditionalPrior, Hyper
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
-from probreg.special import LOG_2PI
+from probreg.special import LOG_2PI, differentiate
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
+_STEP = 2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
 
 
 @PRIORS.register
@@ -295,9 +296,9 @@ class SineProcess(ProcessPrior):
     def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
         logs = np.log([[float(values[name]) for name in self.hyper]])
-        return self.log_scales_at(logs, self.basis.size)[0]
+        return self.log_scales(logs, self.basis.size)[0]
 
-    def log_scales_at(self, logs: Array, q: int) -> Array:
+    def log_scales(self, logs: Array, q: int) -> Array:
         values = dict(zip(self.hyper, np.exp(logs).T))
         return (
             self._log_roots(values)
@@ -314,7 +315,7 @@ class SineProcess(ProcessPrior):
                 axis=1,
             )
         )
-        log_sd = self.log_scales_at(logs, q).reshape(*lead, q)
+        log_sd = self.log_scales(logs, q).reshape(*lead, q)
         # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
         return self.base.log_prob(
             beta / np.exp(log_sd)[..., None], unit
@@ -337,33 +338,24 @@ class SineProcess(ProcessPrior):
             self.amplitude_at(values) * (S + np.exp(-2.0 * LOG_RANGE) * S.max()) ** 0.5
         )
 
-    def log_scales(self, logs: Array, q: int) -> LogScales:
-        names = list(self.hyper)
-        d = len(names)
-        h = 2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
+    def log_scale_slopes(self, logs: Array, q: int) -> Array:
+        moves = np.eye(len(logs))
+        slopes = differentiate(lambda t: self.log_scales(logs + t * moves, q), _STEP)
+        slopes[list(self.scales)] = 1.0
+        return np.asarray(slopes.T)
 
-        def at(*steps: tuple[int, int]) -> Array:
-            moved = logs.copy()
-            for i, k in steps:
-                moved[i] += k * h
-            return self.log_scales_at(moved[None], q)[0]
+    def log_scale_curvature(self, logs: Array, q: int) -> Array:
+        d = len(logs)
+        moves = np.eye(d)
 
-        f = at()
-        slopes = np.zeros((q, d))
-        curvature = np.zeros((q, d, d))
-        slopes[:, [name == "amplitude" for name in names]] = 1.0
-        unknown = [names.index(name) for name, _ in self.unknown]
-        for i in unknown:
-            # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
-            plus, two, minus, twice = (at((i, k)) for k in (1, 2, -1, -2))
-            slopes[:, i] = (8.0 * (plus - minus) - (two - twice)) / (12.0 * h)
-            second = 16.0 * (plus + minus) - (two + twice) - 30.0 * f
-            curvature[:, i, i] = second / (12.0 * h**2)
-            for j in unknown[: unknown.index(i)]:
-                corners = [(a, b) for a in (1, -1) for b in (1, -1)]
-                mixed = sum(a * b * at((i, a), (j, b)) for a, b in corners)
-                curvature[:, i, j] = curvature[:, j, i] = mixed / (4.0 * h**2)
-        return LogScales(f, slopes, curvature)
+        def log_scales(s: float, t: float) -> Array:
+            moved = logs + s * moves[:, None] + t * moves
+            return self.log_scales(moved.reshape(-1, d), q).reshape(d, d, q)
+
+        curvature = differentiate(
+            lambda s: differentiate(lambda t: log_scales(s, t), _STEP), _STEP
+        )
+        return np.moveaxis(curvature, -1, 0)
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return replace(
@@ -399,11 +391,10 @@ class UnknownLength(ProcessPrior):
     def in_columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.unknown)
 
-    def spread(self, **values: Any) -> Any:
+    def _raise_moved(self, *_: Any, **__: Any) -> Any:
         raise self.moved_columns()
 
-    def log_scales(self, logs: Array, q: int) -> LogScales:
-        raise self.moved_columns()
+    spread = log_scales = log_scale_slopes = _raise_moved
 
     def moved_columns(self) -> Incompatible:
         """Return the error for a method that needs fixed columns."""
@@ -425,10 +416,7 @@ class InducingPoints(UnknownLength):
         assert x is not None  # evidence asks for rows in memory
         return self.basis.rebuilt(kernel, x)
 
-    def _sample_given(
-        self, rng: Generator, shape: Shape, values: dict[str, float]
-    ) -> Array:
-        raise self.moved_columns()
+    _sample_given = UnknownLength._raise_moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,17 +452,21 @@ class FunctionValues(UnknownLength):
             )
         return log_probs.reshape(lead)
 
-    def given(self, **values: Any) -> Prior:
-        raise self.moved_columns()
+    given = UnknownLength._raise_moved
 
     def root_at(self, node: Iterable[float]) -> tuple[AnchoredBasis, Array, list[int]]:
         """`root_at_rows` of k at values of the unknown hyperparameters, in their order."""
         values = dict(zip(self.in_columns, node))
         return root_at_rows(self.kernel_at(**values), self.basis.anchors)
 
-    def root_given(self, **values: Any) -> Array:
+    def root_of_values(self, values: Mapping[str, Any]) -> Array:
+        """F (a, r) with f(A) = F z, z standard normal, at hyperparameters."""
         _, F, _ = self.root_at([values[name] for name in self.in_columns])
-        return np.pad(self.size_at(values) * F, ((0, 0), (0, len(F) - F.shape[1])))
+        return self.size_at(values) * F
+
+    def root_given(self, **values: Any) -> Array:
+        F = self.root_of_values(values)
+        return np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return root_at_rows(kernel, self.basis.anchors)[0]
@@ -482,8 +474,8 @@ class FunctionValues(UnknownLength):
     def _sample_given(
         self, rng: Generator, shape: Shape, values: dict[str, float]
     ) -> Array:
-        _, F, _ = self.root_at([values[name] for name in self.in_columns])
-        return self.size_at(values) * F @ rng.standard_normal((F.shape[1], shape[-1]))
+        F = self.root_of_values(values)
+        return F @ rng.standard_normal((F.shape[1], shape[-1]))
 
 
 def nodes_of(table: Array) -> list[tuple[list[float], Array]]:

@@ -106,19 +106,6 @@ class HierarchicalPrior(Prior):
         )
 
 
-class LogScales(NamedTuple):
-    """log D (q,) with its first derivatives (q, d) over the logs of d hyperparameters, and the second (q, d, d)."""
-
-    value: Array
-    slopes: Array
-    curvature: Array
-
-    @classmethod
-    def of_one(cls, log: float, q: int) -> "LogScales":
-        """One scale that multiplies all q coordinates."""
-        return cls(np.full(q, log), np.ones((q, 1)), np.zeros((q, 1, 1)))
-
-
 class LatentPrior(HierarchicalPrior):
     """beta ~ N(b, C D(h)^2 C') with positive hyperparameters h, by name in `hyper`."""
 
@@ -140,14 +127,16 @@ class LatentPrior(HierarchicalPrior):
         return self.scales
 
     @abstractmethod
-    def log_scales(self, logs: Array, q: int) -> LogScales:
-        """log D of q coordinates at the logs (d,) of the hyperparameters, in the order of `hyper`."""
+    def log_scales(self, logs: Array, q: int) -> Array:
+        """log D (S, q) at logs (S, d) of the hyperparameters, in the order of `hyper`."""
 
-    def log_scales_at(self, logs: Array, q: int) -> Array:
-        """log D (S, q) at each of logs (S, d), without derivatives."""
-        return np.array([self.log_scales(log, q).value for log in logs]).reshape(
-            len(logs), q
-        )
+    @abstractmethod
+    def log_scale_slopes(self, logs: Array, q: int) -> Array:
+        """The derivatives (q, d) of log D over the logs (d,)."""
+
+    def log_scale_curvature(self, logs: Array, q: int) -> Array:
+        """The second derivatives (q, d, d) of log D over the logs (d,)."""
+        return np.zeros((q, len(logs), len(logs)))
 
     def root(self, logs: Array) -> tuple[Array, Array] | None:
         """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None if D is enough."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag
 from probreg.priors.base import Array, Generator, Prior, Shape
-from probreg.priors.latent import Hyper, LatentPrior, LogScales
+from probreg.priors.latent import Hyper, LatentPrior
 from probreg.priors.positive import AuxPrior
 from probreg.special import logsumexp
 
@@ -72,11 +72,11 @@ class ScaleMixture(LatentPrior):
     def given(self, **values: Any) -> Prior:
         return self.base.times(float(values["tau"]))
 
-    def log_scales(self, logs: Array, q: int) -> LogScales:
-        return LogScales.of_one(float(logs[0]), q)
-
-    def log_scales_at(self, logs: Array, q: int) -> Array:
+    def log_scales(self, logs: Array, q: int) -> Array:
         return np.repeat(logs, q, axis=1)
+
+    def log_scale_slopes(self, logs: Array, q: int) -> Array:
+        return np.ones((q, 1))
 
     def times(self, factor: float) -> Prior:
         return ScaleMixture(self.base.times(factor), self.tau, self.shared)

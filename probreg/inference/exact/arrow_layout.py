@@ -326,10 +326,13 @@ class ArrowLayout:
         q, d = self.shape[2], len(self.groups.priors)
         slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
         for b in self.blocks:
-            _, first, second = b.group.log_scales(theta[b.hyper])
-            copies = b.repeats // len(first)
-            slopes[b.place, b.hyper] = np.repeat(first, copies, 0)
-            curvature[b.place, b.hyper, b.hyper] = np.repeat(second, copies, 0)
+            prior, size, logs = b.group.prior, len(b.group.columns), theta[b.hyper]
+            if prior is not None:
+                first = prior.log_scale_slopes(logs, size)
+                second = prior.log_scale_curvature(logs, size)
+                copies = b.repeats // size
+                slopes[b.place, b.hyper] = np.repeat(first, copies, 0)
+                curvature[b.place, b.hyper, b.hyper] = np.repeat(second, copies, 0)
         return slopes, curvature
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:

@@ -138,7 +138,7 @@ def _prior_pull(
         if moving:
             amplitude_slopes = np.array([[name == "amplitude" for name in g.hyper]])
         else:
-            amplitude_slopes = g.log_scales(logs).slopes
+            amplitude_slopes = g.prior.log_scale_slopes(logs, len(g.columns))
         return pull, 2.0 * pull[:, :, None] * amplitude_slopes[:, None]
     from scipy.sparse import csr_array, diags_array
 

@@ -32,7 +32,6 @@ from probreg.priors import (
     Prior,
     ScaleMixture,
 )
-from probreg.priors.latent import LogScales
 
 
 class NoMode(Incompatible):
@@ -43,7 +42,6 @@ LikelihoodCriterion = Literal["REML", "ML"]
 # the mean (p, m) of the coefficients given the hyperparameters, and their covariance
 CoefficientEstimate = tuple[Array, ArrowCovariance | DenseCovariance]
 LOG_2PI = float(np.log(2.0 * np.pi))
-FIVE_POINTS = (1, 2, -1, -2)  # steps of `five_point_slope`
 DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 
@@ -86,31 +84,21 @@ class LatentGroup:
         """Its hyperparameters by name at their logs (d,)."""
         return dict(zip(self.hyper, np.exp(logs).tolist()))
 
-    def log_scales(self, logs: Array) -> LogScales:
-        q = len(self.columns)
-        if self.prior is None:
-            return LogScales(np.zeros(q), np.zeros((q, 0)), np.zeros((q, 0, 0)))
-        return self.prior.log_scales(logs, q)
-
-    def log_scales_at(self, logs: Array) -> Array:
-        """log D (S, q) at each of logs (S, d)."""
-        q = len(self.columns)
-        if self.prior is None:
-            return np.zeros((len(logs), q))
-        return self.prior.log_scales_at(logs, q)
-
     def root_at(self, logs: Array, *, repeated: bool = True) -> tuple[Array, Array]:
         """L (S, R, K, K) with gamma = L u at logs (S, d), and its slopes (d, R, K, K) at
         the first: one root for all groups (R = 1) if they have one and `repeated`, else
         a scale of each coordinate (K = 1)."""
+        q = len(self.columns)
+        if self.prior is None:
+            return np.ones((len(logs), q, 1, 1)), np.zeros((0, q, 1, 1))
         roots: list[Any] = [None]
-        if repeated and self.prior is not None:
+        if repeated:
             roots = [self.prior.root(row) for row in logs]
         if roots[0] is not None:
             value = np.array([root[0] for root in roots])
             return value[:, None], roots[0][1][:, None]
-        D = np.exp(self.log_scales_at(logs))
-        slopes = self.log_scales(logs[0]).slopes.T * D[0]
+        D = np.exp(self.prior.log_scales(logs, q))
+        slopes = self.prior.log_scale_slopes(logs[0], q).T * D[0]
         return D[..., None, None], slopes[..., None, None]
 
 
@@ -371,12 +359,6 @@ def with_priors(
         gradient=point.gradient + slopes[:, 0],
         hessian=point.hessian + np.diag(slopes[:, 1]),
     )
-
-
-def five_point_slope(f: Array, step: float) -> Array:
-    """Return the derivative from values (4, ...) at h, 2 h, -h and -2 h."""
-    # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
-    return np.asarray((8.0 * (f[0] - f[2]) - (f[1] - f[3])) / (12.0 * step))
 
 
 def as_groups(

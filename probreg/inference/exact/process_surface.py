@@ -27,7 +27,6 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.exact.latent_groups import (
     DIFFERENCE,
-    FIVE_POINTS,
     LOG_2PI,
     EvidencePoint,
     EvidenceSurface,
@@ -35,17 +34,17 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     LikelihoodCriterion,
     NodeMixture,
-    five_point_slope,
     impossible_point,
     log_prior_of_logs,
     with_priors,
 )
 from probreg.kernels.pairs import RowPairs
-from probreg.kernels.row_values import root_at_rows
 from probreg.linalg import inverse_upper
 from probreg.model.model import Model
 from probreg.priors import Reference
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
+
+_FIVE_POINTS = (1, 2, -1, -2)  # steps of `_five_point_slope`
 
 
 class RebasedSurface(EvidenceSurface):
@@ -122,12 +121,12 @@ class RebasedSurface(EvidenceSurface):
         effective[other_entries[: len(point.effective)]] = point.effective
         for j in np.flatnonzero(self.inside):
             e = step * (np.arange(d) == j)
-            points = [self._point(theta + k * e) for k in FIVE_POINTS]
+            points = [self._point(theta + k * e) for k in _FIVE_POINTS]
             f = np.array([each.value for each in points])
-            slopes = five_point_slope(
+            slopes = _five_point_slope(
                 np.array([each.gradient for each in points]), step
             )
-            gradient[j] = five_point_slope(f, step)
+            gradient[j] = _five_point_slope(f, step)
             # f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
             bend = 16.0 * (f[0] + f[2]) - (f[1] + f[3]) - 30.0 * point.value
             hessian[j, j] = bend / (12.0 * step**2)
@@ -373,10 +372,7 @@ class ProcessSurface(EvidenceSurface):
             q = len(g.columns)
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
-                values = g.values_at(logs)
-                root_of_group = root_at_rows(
-                    g.prior.kernel_at(**values), g.prior.basis.anchors
-                )[1] * g.prior.size_at(values)
+                root_of_group = g.prior.root_of_values(g.values_at(logs))
             else:
                 unit = g.base.unit(sigma)
                 D = unit * g.root_at(logs[None])[0][0]
@@ -463,6 +459,12 @@ class ProcessSurface(EvidenceSurface):
             :n_starts
         ]
         return [points[i] for i in order]
+
+
+def _five_point_slope(f: Array, step: float) -> Array:
+    """Return the derivative from values (4, ...) at h, 2 h, -h and -2 h."""
+    # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
+    return np.asarray((8.0 * (f[0] - f[2]) - (f[1] - f[3])) / (12.0 * step))
 
 
 def _inverse(L: Array) -> Array:

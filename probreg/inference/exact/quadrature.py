@@ -469,7 +469,7 @@ def _range(
 def _narrow_range(log_density: LogDensity, ends: Array) -> Array:
     """Return the part of an interval where the density exceeds exp(-60) of its peak."""
     depth = 60.0  # the range of the integrand, down to exp(-60) of its peak
-    grid = np.linspace(*ends, 400)
+    grid = np.linspace(ends[0], ends[1], 400)
     value = log_density(grid)
     above = np.flatnonzero(value > value.max() - depth)
     first, last = max(above[0] - 1, 0), min(above[-1] + 1, len(grid) - 1)

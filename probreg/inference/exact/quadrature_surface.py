@@ -15,13 +15,9 @@ from probreg.data.rows import times_weights
 from probreg.inference.base import Array
 from probreg.inference.exact.laplace_rows import GroupedSums
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
-from probreg.inference.exact.latent_groups import (
-    FIVE_POINTS,
-    EvidencePoint,
-    LatentGroups,
-    five_point_slope,
-)
+from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups
 from probreg.model.model import Model
+from probreg.special import differentiate
 
 
 class QuadratureSurface(LaplaceSurface):
@@ -55,15 +51,9 @@ class QuadratureSurface(LaplaceSurface):
 
     def __call__(self, theta: Array) -> EvidencePoint:
         step = 0.01  # of the logs of scales, and of the other coordinates in standard errors
-        laplace = super().__call__(theta)
-
-        slopes = [
-            five_point_slope(
-                self.values(np.array([theta + k * e for k in FIVE_POINTS])), step
-            )
-            for e in step * np.eye(len(theta))
-        ]
-        return laplace._replace(gradient=np.array(slopes))
+        moves = np.eye(len(theta))
+        gradient = differentiate(lambda t: self.values(theta + t * moves), step)
+        return super().__call__(theta)._replace(gradient=gradient)
 
 
 def points_obstacle(model: Model, criterion: str) -> str | None:

@@ -142,9 +142,10 @@ class ScaledBlock:
             root = prior.root(logs[self.span])
             if root is not None:
                 return Root(*root)
-            scales = prior.log_scales(logs[self.span], q)
-            slopes = tuple(s[:, None] for s in scales.slopes.T)
-            return ScaleFactor(scales.value[:, None] - below, slopes, location)
+            (log,) = prior.log_scales(logs[None, self.span], q)
+            slopes = prior.log_scale_slopes(logs[self.span], q).T
+            columns = tuple(s[:, None] for s in slopes)
+            return ScaleFactor(log[:, None] - below, columns, location)
         parts = []
         tiny = 1e-30  # imaginary step of a derivative, which has no rounding of differences
         values: Any = {h.name: np.exp(h.take(logs)) for h in self.hyper}
