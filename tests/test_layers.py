@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 import probreg
 
 LAYERS = [
@@ -243,6 +245,7 @@ def test_every_package_has_its_layer():
     assert packages - {"__init__", "__main__"} <= set(RANK)
 
 
+@pytest.mark.slow
 def test_imports_lists_of_data_sets_fits_of_arrays_and_labels_load_only_what_they_need():
     """In one process, one after another: the import, two fits, the reader of formulas, the data sets, labels, and the
     command line."""

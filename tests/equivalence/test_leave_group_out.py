@@ -88,6 +88,7 @@ def test_a_posterior_weighs_its_scales(posterior):
         )
 
 
+@pytest.mark.slow
 def test_chances_are_integrated_over_the_effects_of_the_group(chance):
     found = pr.compare_models({"chance": chance}, leave_out="g")
     sd = sds(chance)[0]

@@ -202,6 +202,7 @@ def test_a_standard_deviation_of_zero_is_no_evidence_and_is_said_where_it_is_tes
     assert not any("estimated as zero" in note for note in without.notes)
 
 
+@pytest.mark.slow
 def test_chances_by_group_stand_beside_those_without():
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(12), 8)

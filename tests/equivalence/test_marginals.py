@@ -47,6 +47,7 @@ def test_ends_by_quadrature_are_those_of_the_conjugate_family(prior, sigma):
     )
 
 
+@pytest.mark.slow
 def test_ends_do_not_move_with_the_draws(tmp_path):
     model = pr.Model.from_arrays(
         X, Y, prior=pr.Normal(1.0), aux={"sigma": pr.priors.HalfCauchy(1.0)}

@@ -149,6 +149,7 @@ def test_the_share_is_that_of_a_plain_loop():
     )
 
 
+@pytest.mark.slow
 def test_workers_change_nothing_and_seeds_do():
     model = binary(30)
     one, two, other = (
@@ -215,6 +216,7 @@ def test_rows_drawn_anew_and_weights():
     assert coverage(model, truth, kinds=["t"], reps=3, n=20).rows == 20
 
 
+@pytest.mark.slow
 def test_flat_posteriors_and_the_bootstrap():
     found = coverage(gaussian(12), TRUE, reps=30, kinds=["eti", "t"])
     np.testing.assert_array_equal(

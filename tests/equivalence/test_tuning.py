@@ -490,6 +490,7 @@ def test_a_tuned_prior_is_printed_as_it_was_stated():
     )
 
 
+@pytest.mark.slow
 def test_the_rule_of_one_standard_error_by_hand():
     model = model_of(pr.Laplace(0.5))
     fine = np.geomspace(0.03, 30.0, 40)

@@ -160,6 +160,7 @@ def test_effects_alone_have_a_posterior(rows):
     assert 0.5 < fit.hyper["sd(Intercept | g)"] < 3.0
 
 
+@pytest.mark.slow
 def test_quadrature_and_estimated_noise_are_called_so(rows, tmp_path):
     counts = {**rows, "n": np.random.default_rng(1).poisson(np.exp(0.3 * rows["y"]))}
     fit = pr.fit(

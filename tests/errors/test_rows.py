@@ -199,6 +199,7 @@ def test_a_number_in_a_csv_that_is_none(tmp_path: Path) -> None:
     refused(r"a\.csv holds 'many' in row 200000", "y ~ x", path)
 
 
+@pytest.mark.slow
 def test_whole_numbers_that_turn_out_not_to_be(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"y": rng.normal(size=200_000), "x": np.arange(200_000) % 7})

@@ -71,6 +71,7 @@ def test_text_that_a_spreadsheet_runs_is_written_as_text():
     assert back["'=x"].tolist() == [str(v) for v in table["=x"]]
 
 
+@pytest.mark.slow
 def test_a_dot_for_more_columns_than_a_formula_makes_is_refused_before_they_are_read():
     wide = pd.DataFrame(np.zeros((3, 20_002)), columns=[f"x{j}" for j in range(20_002)])
     with pytest.raises(pr.DataError, match=r"at most 20000.*from_arrays"):

@@ -48,6 +48,7 @@ def test_the_version_is_printed():
     assert run("--version").output == f"probreg {pr.__version__}\n"
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program_and_a_terminal_without_signs_gets_an_answer():
     command = [sys.executable, "-m", "probreg", "check", *ORINGS]
     out = subprocess.run(

@@ -162,6 +162,7 @@ def test_nasty_names_are_text(tmp_path):
     assert "b&amp;<i>" in found.text
 
 
+@pytest.mark.slow
 def test_a_fit_that_does_not_exist_is_reported_as_such(tmp_path):
     x = np.arange(10.0)
     model = pr.Model.from_arrays(

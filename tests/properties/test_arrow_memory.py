@@ -37,6 +37,7 @@ def nested(n: int = 3600, sizes: tuple[int, int, int] = (20, 200, 1200)) -> Mode
     )
 
 
+@pytest.mark.slow
 def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
     monkeypatch.setattr(
         implicit_columns, "MIN_IMPLICIT_BYTES", 0

@@ -235,6 +235,7 @@ def test_quantile_residuals_of_censored_rows_are_standard_normal(fit):
     )
 
 
+@pytest.mark.slow
 def test_a_censored_row_is_not_compared_as_if_exact(fit):
     posterior = pr.fit(fit.model, method="laplace", seed=1)
     for call in (

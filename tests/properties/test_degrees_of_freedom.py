@@ -86,6 +86,7 @@ def test_mode_maximises_likelihood_times_prior():
     np.testing.assert_allclose(best.x, mode, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_density_of_pymc_model():
     model = stackloss()
     graph = model.to_pymc()

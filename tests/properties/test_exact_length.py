@@ -83,6 +83,7 @@ def by_grid(rows: dict[str, Array]) -> tuple[float, Array, Array]:
     return log_p, w @ mean, np.sqrt(w @ second - (w @ mean) ** 2)
 
 
+@pytest.mark.slow
 def test_at_the_rows_the_moments_are_those_of_quadrature(fitted):
     _, mean, sd = by_grid(DATA)
     S, F, tol = fitted.solution, fitted.model.design.X, 4.0 / 1024

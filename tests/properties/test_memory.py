@@ -48,6 +48,7 @@ def test_a_bootstrap_holds_one_replicate_at_a_time(kind):
     assert peak < 1.5 * data
 
 
+@pytest.mark.slow
 def test_a_bootstrap_by_newton_holds_one_replicate_at_a_time():
     made = model("bernoulli")
     run = pr.Bootstrap("newton", reps=3)
@@ -101,6 +102,7 @@ def test_a_sandwich_works_by_blocks_of_rows():
     assert peak < 1.0 * data
 
 
+@pytest.mark.slow
 def test_a_formula_holds_its_columns_twice_at_most():
     rng = np.random.default_rng(0)
     data = {name: rng.normal(size=N) for name in ("y", "a", "b")} | {
@@ -114,6 +116,7 @@ def test_a_formula_holds_its_columns_twice_at_most():
     assert peak < 3.0 * X  # X itself is one
 
 
+@pytest.mark.slow
 def test_thin_plates_take_their_distances_by_blocks_of_rows():
     x = np.random.default_rng(0).normal(size=(N // 2, 1))
     basis = ThinPlate.of(x[::10], 10)
@@ -126,6 +129,7 @@ def test_thin_plates_take_their_distances_by_blocks_of_rows():
     )
 
 
+@pytest.mark.slow
 def test_many_classes_take_their_curvatures_by_smaller_blocks():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 10))

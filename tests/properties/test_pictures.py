@@ -194,6 +194,7 @@ def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
     )  # pyplot, which would show it again, does not know it
 
 
+@pytest.mark.slow
 def test_the_value_of_a_cell_is_an_image():
     fig = plot.coefficients(fit_of("gaussian"))
     assert fig._repr_png_().startswith(b"\x89PNG")

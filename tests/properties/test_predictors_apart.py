@@ -111,6 +111,7 @@ def test_written_columns_and_columns_by_group_have_one_evidence():
         np.testing.assert_allclose(one.gradient, slopes, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_independent_predictors_have_the_scales_of_separate_fits():
     """Rows of two classes each, which share no predictor, are two logistic regressions."""
     rng, n = np.random.default_rng(5), 300
@@ -228,6 +229,7 @@ def test_a_standard_deviation_of_one_class_is_tested_alone():
         pr.hypothesis(fit, "sd(Intercept | g) = 0")
 
 
+@pytest.mark.slow
 def test_counts_of_classes_and_single_rows_have_the_same_scales():
     data = rows()
     fit = pr.fit(model("y ~ 1 + (1 | g)", data))

@@ -222,6 +222,7 @@ def test_a_run_prints_what_it_lost_and_where_it_ended():
     assert "and 34 more" in wide
 
 
+@pytest.mark.slow
 def test_large_numbers_keep_every_digit_before_the_point():
     """Fits are told apart by the units of AIC, and degrees of freedom are whole numbers, however many rows there are."""
     x = np.linspace(-1.0, 1.0, 20_000)

@@ -88,6 +88,7 @@ def test_profile_ends_have_the_ratio_of_their_quantile(
                 assert ratio == pytest.approx(Z2, abs=2e-3), (name, end)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
 def test_a_profile_of_a_coefficient_leaves_a_correlation_of_one() -> None:
     """At the end of the interval the correlation is less than 1, which it is in the fit."""

@@ -251,6 +251,7 @@ X = np.random.default_rng(0).normal(size=(300, 2))
 Y = (X @ [1.0, -0.5] + np.random.default_rng(1).logistic(size=300) > 0).astype(int)
 
 
+@pytest.mark.slow
 def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> None:
     def compiled(model: pr.Model) -> bool:
         return SampledDensity.of(model).target is not None

@@ -365,6 +365,7 @@ def test_draws_of_the_response_are_of_the_rows_trials(name):
     assert tree["log_likelihood"][response].sizes["obs"] == N
 
 
+@pytest.mark.slow
 def test_dispersion_of_trials_is_pearsons_by_row():
     fit = pr.fit(counted("binomial"))
     p = fit.predict()["mean"].values

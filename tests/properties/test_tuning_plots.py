@@ -44,6 +44,7 @@ def test_a_path_shows_every_column_in_units_of_its_spread(columns):
     assert all(np.isclose(ml, line.get_ydata()[0], rtol=1e-9).any() for line in ends)
 
 
+@pytest.mark.slow
 def test_a_softmax_has_a_panel_for_each_outcome():
     found = scale_path(model_of(3, "categorical"), n=8)
     fig = path(found)

@@ -191,6 +191,7 @@ def test_sampling_weights_beside_groups_name_no_method_that_refuses_them_too():
     assert "use evidence" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_standard_deviation_that_a_prior_holds_is_printed_as_fixed():
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(8), 6)

@@ -98,6 +98,7 @@ def test_cbpp_by_laplace():
     np.testing.assert_allclose(beta, [-1.3985, -0.9923, -1.1287, -1.5803], atol=6e-5)
 
 
+@pytest.mark.slow
 def test_cbpp_by_nine_points():
     fit = pr.fit(cbpp(), pr.Evidence(criterion="ML", points=9))
     np.testing.assert_allclose(

@@ -82,6 +82,7 @@ def test_quadrature_over_judges_is_that_of_clmm():
     assert fit.hyper["sd(Intercept | judge)"] == pytest.approx(1.1347832984, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_errors_of_thresholds_include_estimated_scales():
     formula = "rating ~ temp + contact + (1 | judge)"
     errors = []

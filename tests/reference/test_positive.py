@@ -101,6 +101,7 @@ def test_a_beta_binomial_regression_is_that_of_glmmtmb(link):
     assert fit.log_likelihood == pytest.approx(log_likelihood, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_trials_without_overdispersion_name_the_binomial_model():
     table = {"k": [2, 3, 4, 5, 6, 7, 8, 8], "n": [10] * 8, "x": np.arange(8.0)}
     model = pr.Model.from_formula("p(k, n) ~ x", table, likelihood="beta_binomial")

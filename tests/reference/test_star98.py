@@ -60,6 +60,7 @@ def test_robust_errors_are_by_district(star, fit):
     )
 
 
+@pytest.mark.slow
 def test_residuals_and_influence_are_by_district(fit, theirs):
     np.testing.assert_allclose(
         residuals(fit, "pearson"), theirs.resid_pearson, rtol=1e-7

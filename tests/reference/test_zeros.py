@@ -167,6 +167,7 @@ def test_compiled_slopes_over_parameters_with_and_without_columns(kind, with_for
     assert slopes[4] == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_mode_beside_a_saddle_is_that_of_the_likelihood_of_scales():
     """glmmTMB 1.1.5, y ~ x + (x | g), ziformula = ~ 1, Poisson, at a correlation of -1 + 1e-7, polished by Newton's method.
 
