@@ -337,8 +337,10 @@ def expected_information(
     likelihood: DifferentiableLikelihood,
     beta: Array,
     aux_values: Mapping[str, float],
+    view: Callable[[Any], Any] | None = None,
 ) -> Sums:
-    """X' W X (p m, p m) with W the expected information of each row, times its weight."""
+    """X' W X (p m, p m) with W the expected information of each row, times its weight; `view` returns other columns
+    of X, such as standardised ones."""
 
     def part(rows: Block) -> Sums:
         aux_rows = likelihood.at_rows(aux_values, rows.precision) | likelihood.given(
@@ -346,7 +348,8 @@ def expected_information(
         )
         # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
         W = likelihood.information(rows.eta(beta), **aux_rows)
-        return (weighted_gram(rows.X, times_weights(W, rows.weights)),)
+        U = rows.X if view is None else view(rows.X)
+        return (weighted_gram(U, times_weights(W, rows.weights)),)
 
     return block.sweep(part, width=max(len(beta), likelihood.width**2))
 

@@ -104,12 +104,11 @@ class LevelProblem:
         value, g, (D, E, F) = local
         aux = dict(zip(model.unknown, np.exp(point[G + r :])))
         precision = rows.prior.at(model.likelihood.noise({**model.fixed, **aux}))
+        beta = self.beta(point)
+        value += float(model.log_prior(beta, **aux)) + float(point[G + r :].sum())
         has_prior = precision > 0
-        e = np.where(has_prior, self.beta(point)[:, 0] - rows.prior.center, 0.0)
+        e = np.where(has_prior, beta[:, 0] - rows.prior.center, 0.0)
         pull = precision * e
-        # log p = sum_j log N(e_j; 0, 1 / precision_j)
-        value += float(0.5 * np.log(precision[has_prior] / (2.0 * np.pi)).sum())
-        value -= float(0.5 * e @ pull)
         # over the raw coefficients of the border and log aux
         slope = np.concatenate([-pull[rows.border], np.zeros(len(aux))])
         H = np.diag(np.concatenate([precision[rows.border], np.zeros(len(aux))]))
@@ -124,9 +123,7 @@ class LevelProblem:
             H[:r, j] = H[j, :r] = mixed[rows.border]
             E[:, 0, j] += mixed[rows.lead]
         for i, (name, v) in enumerate(aux.items(), r):
-            prior = model.aux_prior(name)
-            value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
-            first, second = prior.slopes(v)
+            first, second = model.aux_prior(name).slopes(v)
             slope[i] += first
             H[i, i] -= second
         M = self.to_raw

@@ -10,11 +10,11 @@ penalty is curved off its kinks (Vaiter et al. 2012).
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from scipy.linalg import cho_solve
 
-from probreg.data import Block
 from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
@@ -194,37 +194,19 @@ def information_of(
             R = R[:, columns]
         return R.T @ R / aux_values[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
-    gram_of_block = partial(
-        _gram_of_block,
+    gram = partial(
+        expected_information,
         likelihood=likelihood,
         beta=beta,
-        columns=columns,
         aux_values=aux_values,
+        view=None if columns is None else itemgetter((slice(None), columns)),
     )
-    return np.asarray(model.design.sum_over_rows(gram_of_block)[0])
+    return np.asarray(model.design.sum_over_rows(gram)[0])
 
 
 def has_cheap_moments(model: Model) -> bool:
     """Whether the moments of a least-squares model have no more numbers than its rows."""
     return model.likelihood.least_squares and not 0 < model.design.n < model.shape[0]
-
-
-def _gram_of_block(
-    block: Block,
-    *,
-    likelihood: SmoothLikelihood,
-    beta: Array,
-    columns: Array | None,
-    aux_values: Mapping[str, float],
-) -> tuple[Array, ...]:
-    """Return X'WX of the rows of a block for some columns; None for all."""
-    if columns is not None:
-        eta = block.eta(beta)
-        block = block._replace(X=block.X[:, columns], offset=eta)
-        beta = np.zeros((len(columns), eta.shape[1]))
-    return expected_information(
-        block, likelihood=likelihood, beta=beta, aux_values=aux_values
-    )
 
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:

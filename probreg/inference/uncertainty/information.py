@@ -29,6 +29,7 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.linalg import row_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
+from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 
 
@@ -429,10 +430,6 @@ class RowDerivatives:
             self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)
         )
 
-    def information(self) -> Array:
-        """The expected information over vec(gamma)."""
-        return weighted_gram(self.U, self.curves * self.weights[:, None, None])
-
     def pearson(self) -> Array:
         """The weighted sum of squared residuals over their variances."""
         likelihood, y = self.at.likelihood, self.block.y
@@ -522,10 +519,14 @@ def standardised_information(
 ) -> Array:
     """Return the expected information of the rows over vec(gamma), (p m, p m)."""
     assert isinstance(model.likelihood, DifferentiableLikelihood)
-    values = {**model.fixed, **aux}
-    at = BlockEstimate(model.likelihood, model.design.frame, beta, values, ())
-    part = partial(sum_of_parts, at=at, part=RowDerivatives.information)
-    return np.asarray(model.design.sum_over_rows(part)[0])
+    gram = partial(
+        expected_information,
+        likelihood=model.likelihood,
+        beta=beta,
+        aux_values={**model.fixed, **aux},
+        view=model.design.frame.rows,
+    )
+    return np.asarray(model.design.sum_over_rows(gram)[0])
 
 
 def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
