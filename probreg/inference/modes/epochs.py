@@ -14,10 +14,11 @@ import numpy as np
 from probreg.data import Block
 from probreg.data.rows import times_weights
 from probreg.inference.base import Array
+from probreg.inference.modes.maximise import maximise, newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_blocks, weighted_gram
 from probreg.model.likelihood_sums import value_grad_hessian
-from probreg.model.model import Model, prior_derivatives
+from probreg.model.model import LocalModel, Model, prior_derivatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,37 +179,45 @@ def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
         return log_aux
     beta = model.design.basis.T @ gamma
     eta = model.eta(beta)
-    for _ in range(60):
-        slope, curvature = _aux_slopes(model, beta, eta, log_aux)
-        # Newton's method in each log aux separately, with |curvature| in place of a
-        # negative one.
-        step = np.clip(
-            slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0
-        )
-        log_aux = log_aux + step
-        if np.abs(step).max() < 1e-9:  # its square is the change in the next step
-            break
-    return log_aux
-
-
-def _aux_slopes(
-    model: Model, beta: Array, eta: Array, log_aux: Array
-) -> tuple[Array, Array]:
-    """First and negative second derivatives of the log posterior over each log aux."""
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
-    aux = aux_from_log(model, log_aux)
     # eta as an offset of no columns leaves derivatives over log aux only
     rows = model.design.block._replace(X=np.zeros((len(eta), 0)), offset=eta)
-    sums = value_grad_hessian(
-        rows,
-        likelihood=likelihood,
-        unknown=model.unknown,
-        gamma=np.zeros((0, model.shape[1])),
-        frame=None,
-        aux_values=aux,
-        curved=True,
-    )
-    prior = prior_derivatives(model, beta, np.eye(len(beta)), aux)
-    slope = sums[2] + prior.gradient[beta.size :]
-    return slope, np.diagonal(sums[-1] + prior.curvature[beta.size :, beta.size :])
+
+    def evaluate(x: Array) -> LocalModel:
+        aux = aux_from_log(model, x)
+        value, _, slope, *_, curvature = value_grad_hessian(
+            rows,
+            likelihood=likelihood,
+            unknown=model.unknown,
+            gamma=np.zeros((0, model.shape[1])),
+            frame=None,
+            aux_values=aux,
+            curved=True,
+        )
+        k = beta.size
+        prior = prior_derivatives(model, beta, np.eye(len(beta)), aux)
+        return LocalModel(
+            float(value) + prior.value,
+            slope + prior.gradient[k:],
+            curvature + prior.curvature[k:, k:],
+        )
+
+    def bounded_step(local: LocalModel) -> tuple[Array, bool]:
+        step, is_definite = newton_step(local)
+        return np.clip(step, -1.0, 1.0), is_definite
+
+    start = evaluate(log_aux)
+    if not np.isfinite(start.gradient).all():  # the steps of the coefficients diverge
+        return log_aux
+    # in standard errors; the last step squares it
+    tol = 1e-6
+    return maximise(
+        evaluate,
+        bounded_step,
+        log_aux,
+        start,
+        tol=tol,
+        max_steps=60,
+        evaluates_last=False,
+    ).x
