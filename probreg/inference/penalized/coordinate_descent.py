@@ -255,8 +255,8 @@ def _fixed_point(
 ) -> float:
     """Find the zero of a decreasing step: secants between points of opposite sign,
     plain steps until two are known."""
-    over: tuple[float, float] | None = None  # the lowest u with a negative step
-    under: tuple[float, float] | None = None
+    # the highest u with a positive step, and the lowest with a negative one
+    low, high = -np.inf, np.inf
     before: tuple[float, float] | None = None
     # maximal number of values of sigma
     for _ in range(60):
@@ -264,22 +264,15 @@ def _fixed_point(
         if good():
             return u
         if f < 0:
-            if over is None or u < over[0]:
-                over = (u, f)
+            high = min(high, u)
         else:
-            if under is None or u > under[0]:
-                under = (u, f)
-        plain = u + f
+            low = max(low, u)
         new = u + f
         if before is not None and f != before[1]:
             new = u - f * (u - before[0]) / (f - before[1])
-        inside = (over is None or new < over[0]) and (under is None or new > under[0])
-        ahead = (new - u) * f > 0
-        if not (inside and ahead and abs(new - u) <= 2.0):
-            if over is None or under is None:
-                new = plain
-            else:
-                new = 0.5 * (over[0] + under[0])
+        is_ahead = (new - u) * f > 0 and abs(new - u) <= 2.0
+        if not (is_ahead and low < new < high):
+            new = 0.5 * (low + high) if np.isfinite(high - low) else u + f
         before = (u, f)
         u = float(new)
     step(u)
