@@ -599,7 +599,6 @@ class FactoredCovariance(ParameterCovariance):
         )
 
     def _errors(self) -> Array:
-        k = self.coefficients
         S = root_of_square(self.inner)
         Q = self.axes
         r = self.axes.shape[1]
@@ -607,9 +606,7 @@ class FactoredCovariance(ParameterCovariance):
         size = np.linalg.norm(Q, axis=1)
         free = np.where(size < 1.0, (1.0 - size) * (1.0 + size), 0.0)
         of_beta = self.spread * np.sqrt(free + np.square(Q @ S[:r]).sum(1))
-        return np.concatenate([of_beta, np.linalg.norm(S[r:], axis=1)])[
-            : k + len(self.further)
-        ]
+        return np.concatenate([of_beta, np.linalg.norm(S[r:], axis=1)])
 
     def scale_by(self, factor: float) -> "FactoredCovariance":
         return replace(self, spread=self.spread * np.sqrt(factor))

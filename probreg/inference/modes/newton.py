@@ -136,19 +136,15 @@ def _first_point(
 ) -> tuple[Array, LocalModel]:
     """Return the first point of the search, and its local model: the user's start, the
     mode of a sample if there are many rows, or a regression on a rough eta."""
-    sample = None
     if start is not None:
         gamma = model.design.frame.from_raw(check_start(model, start))
         if log_aux is None:
             log_aux = rough_start(model).log_aux
         point = np.concatenate([gamma.ravel(), log_aux])
     else:
-        if model.design.count >= _SMALL:
-            sample = sample_of_rows(model)
-        if sample is not None:
-            near = _near_mode_of_sample(model, sample, tol)
-            if near is not None:
-                return near
+        near = _near_mode_of_sample(model, tol)
+        if near is not None:
+            return near
         point = _rough_point(model)
     local = evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
@@ -159,12 +155,13 @@ def _first_point(
     return point, local
 
 
-def _near_mode_of_sample(
-    model: Model, sample: Design, tol: float
-) -> tuple[Array, LocalModel] | None:
+def _near_mode_of_sample(model: Model, tol: float) -> tuple[Array, LocalModel] | None:
     """Return a point near the mode by gradient passes from the mode of evenly spaced
     rows, weighted for the rows between them; None if they give none."""
     design = model.design
+    sample = sample_of_rows(model) if design.count >= _SMALL else None
+    if sample is None:
+        return None
     part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
     with sample_of(design.n):
         mode = find_mode(part, tol=1e-3, max_steps=12)

@@ -84,9 +84,6 @@ class Hinges:
         below = np.maximum(-t, 0) + floor
         return np.stack([share * self.slope, (1 - share) * self.slope, above, below])
 
-    def weights(self, D: Array) -> Array:
-        return np.bincount(self.rows, D, minlength=len(self.base))
-
 
 class Inside(NamedTuple):
     """The state of a method: b (p,), a (n,) within its box, the number of steps, and
@@ -136,7 +133,7 @@ def interior_point(
             break
         D = 1.0 / (u / complement + z / alpha)
         try:
-            system.factor(hinges.weights(D))
+            system.factor(hinges.to_rows(hinges.sign * D))
         except LinAlgError:
             break
         slack = problem.slack(b, a)

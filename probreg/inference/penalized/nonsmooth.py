@@ -279,23 +279,19 @@ class SearchCoordinates:
     def _expansion(
         self, kappa: Array, aux: dict[str, float]
     ) -> tuple[float, Array, Array]:
-        kappa = self.nonsmooth.beta(kappa)
-        return self._of_scores(*self.smooth.in_frame(kappa, self.basis, aux))
-
-    def _of_scores(
-        self, value: float, gradient: Array, curvature: Array
-    ) -> tuple[float, Array, Array]:
-        """The same over the scores of classes, with a curvature against the shift in
+        """The smooth part over kappa; over scores of classes with a curvature against the shift in
         columns without a kink, which keeps it at 0."""
+        beta = self.nonsmooth.beta(kappa)
+        local = self.smooth.in_frame(beta, self.basis, aux)
         C, (p, K) = self.nonsmooth.contrast, self.shape
         if C is None:
-            return value, gradient, curvature
-        H = self.nonsmooth.between_scores(curvature)
+            return local
+        H = self.nonsmooth.between_scores(local.curvature)
         mean_diagonal = np.diagonal(H).reshape(p, K).mean(1)
         blocks = H.reshape(p, K, p, K)  # a view
         for j in np.flatnonzero(~self.nonsmooth.kinked):
             blocks[j, :, j, :] += mean_diagonal[j] / K
-        return value, (gradient.reshape(p, -1) @ C.T).ravel(), H
+        return local.value, (local.gradient.reshape(p, -1) @ C.T).ravel(), H
 
     def kkt(self, point: SearchPoint) -> float:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""

@@ -58,13 +58,8 @@ class KinkedPenalty:
 
     def among(self, J: Array) -> "KinkedPenalty":
         """Restrict to some coordinates, with all or none of each group."""
-        return KinkedPenalty(
-            self.metric[J],
-            self.exponent[J],
-            self.ridge[J],
-            self.center[J],
-            self.label[J],
-        )
+        parts = (self.metric, self.exponent, self.ridge, self.center, self.label)
+        return KinkedPenalty(*(v[J] for v in parts))
 
     @cached_property
     def has_kink(self) -> Array:
