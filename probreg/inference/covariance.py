@@ -21,7 +21,7 @@ from probreg.data.implicit_columns import (
     row_gradients,
 )
 from probreg.errors import DataError
-from probreg.linalg import factor_of, inverse_upper, row_slices
+from probreg.linalg import factor_of, inverse_upper, row_slices, unit_diagonal
 from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
@@ -806,12 +806,12 @@ def _null_space(B: Array) -> Array:
 
 def root_of_curvature(H: Array) -> Array | None:
     """Upper triangular K with K K' = H^-1; None where H is not positive definite."""
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    if not (np.isfinite(H).all() and (d > 0).all()):
+    if not np.isfinite(H).all():
         return None
+    scaled, d = unit_diagonal(H)
     try:
         # D^-1 H D^-1 = L L', H^-1 = D^-1 L'^-1 L^-1 D^-1
-        L = np.linalg.cholesky(H / np.outer(d, d))
+        L = np.linalg.cholesky(scaled)
     except np.linalg.LinAlgError:
         return None
     return inverse_upper(np.ascontiguousarray(L.T)) / d[:, None]
@@ -831,9 +831,8 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
 def root_of_square(M: Array) -> Array:
     """(k, r) with the square M, positive semidefinite; drops eigenvalues that are not
     positive (rounding)."""
-    d = np.sqrt(np.abs(np.diagonal(M)))
-    d = np.where(d > 0, d, 1.0)
-    value, vector = np.linalg.eigh(M / np.outer(d, d))
+    scaled, d = unit_diagonal(M)
+    value, vector = np.linalg.eigh(scaled)
     keep = value > 0.0
     if keep.any():
         return np.asarray(vector[:, keep] * np.sqrt(value[keep]) * d[:, None])

@@ -63,6 +63,18 @@ def inverse_upper(R: Array) -> Array:
     return np.triu(lapack.dtrtri(R)[0])
 
 
+def unit_diagonal(H: Array) -> tuple[Array, Array]:
+    """D^-1 H D^-1 of symmetric H (..., k, k), and d (..., k): D = diag(d), d_j = |H_jj|^(1/2), or 1 where H_jj = 0.
+
+    >>> unit_diagonal(np.array([[4.0, 1.0], [1.0, 0.0]]))
+    (array([[1. , 0.5],
+           [0.5, 0. ]]), array([2., 1.]))
+    """
+    d = np.sqrt(np.abs(np.diagonal(H, axis1=-2, axis2=-1)))
+    d = np.where(d > 0, d, 1.0)
+    return H / (d[..., :, None] * d[..., None, :]), d
+
+
 def norms(F: Array) -> Array:
     norms = np.sqrt(np.einsum("ij,ij->j", F, F))
     return np.where(norms > 0, norms, 1)

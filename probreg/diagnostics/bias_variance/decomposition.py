@@ -32,11 +32,11 @@ from probreg.inference.modes.closed_form import (
     combinations,
     posterior_given_sigma,
 )
+from probreg.inference.penalized.paths import rescale_model
 from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
-from probreg.priors import Flat, Normal
-from probreg.priors.joint import mapping_of
+from probreg.priors import Normal
 from probreg.system.progress import each_of
 from probreg.system.terminal import clean_lines
 from probreg.tables import Table
@@ -206,13 +206,9 @@ def checked_scales(scales: Any) -> list[float]:
 
 def times(model: Model, factor: float) -> Model:
     """Return the model with every scale of its prior multiplied; Normal(factor) in place of a flat prior."""
-    blocks = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
-    if not blocks:
+    if not model.joint.informative.any():
         return model.with_prior(Normal(factor))
-    if blocks[0].prior.whole:
-        return model.with_prior(blocks[0].prior.times(factor))
-    scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
-    return model.with_prior(mapping_of(scaled, model.design.columns))
+    return rescale_model(model, factor)
 
 
 @dataclass(frozen=True, eq=False)

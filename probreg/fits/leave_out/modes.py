@@ -28,7 +28,7 @@ from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
-from probreg.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread, unit_diagonal
 from probreg.linalg.vec import between_outcomes
 from probreg.model.model import Model
 from probreg.priors import Flat
@@ -117,11 +117,9 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     active = np.r_[free, np.ones(k, bool)]
     V = np.zeros_like(H)
     H = H[np.ix_(active, active)]
-    # H^-1 = D^-1/2 (D^-1/2 H D^-1/2)^+ D^-1/2, D = diag(H)
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    d[d == 0.0] = 1.0
-    D = np.outer(d, d)
-    inverse = np.linalg.pinv(H / D, rcond=1e-14, hermitian=True) / D
+    # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(d)
+    scaled, d = unit_diagonal(H)
+    inverse = np.linalg.pinv(scaled, rcond=1e-14, hermitian=True) / np.outer(d, d)
     V[np.ix_(active, active)] = inverse
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from probreg.inference.base import Array, Status
+from probreg.linalg import unit_diagonal
 from probreg.linalg.halving import halvings
 
 Point = Any  # a NamedTuple with a value, its gradient, and what a Newton step needs
@@ -113,12 +114,10 @@ def _halve_step(
 def newton_step(local: Point) -> tuple[Array, bool]:
     """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
     its eigenvalues are replaced."""
-    H = local.curvature
     g = local.gradient
     if not g.size:  # every scale is at its limit
         return g, True
-    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
-    scaled = H / np.outer(d, d)
+    scaled, d = unit_diagonal(local.curvature)
     # LAPACK directly: for few parameters SciPy's argument checks take ten times as long
     # as the solve
     _, unit, info = lapack.dposv(np.asarray_chkfinite(scaled), g / d)

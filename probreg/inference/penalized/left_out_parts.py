@@ -27,7 +27,7 @@ from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.likelihoods.base import ValueGradHessian
-from probreg.linalg import weighted_gram
+from probreg.linalg import unit_diagonal, weighted_gram
 from probreg.model.likelihood_sums import COMPILED
 from probreg.model.model import LocalModel, Model, prior_derivatives
 
@@ -35,15 +35,13 @@ from probreg.model.model import LocalModel, Model, prior_derivatives
 def inverses(H: Array) -> tuple[Array, Array]:
     """Return H^-1 of several curvatures (K, k, k) in any units, and whether each (K,)
     is positive definite to 1e-10."""
-    d = np.sqrt(
-        np.maximum(np.abs(np.diagonal(H, axis1=1, axis2=2)), np.finfo(float).tiny)
-    )
-    unit = d[:, :, None] * d[:, None, :]
-    # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2)
-    value, vector = np.linalg.eigh(H / unit)
+    # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(d)
+    scaled, d = unit_diagonal(H)
+    value, vector = np.linalg.eigh(scaled)
     sound = value[:, 0] > 1e-10 * value[:, -1]
     value = np.where(sound[:, None], value, 1.0)
-    return (vector / value[:, None, :]) @ vector.swapaxes(1, 2) / unit, sound
+    root = vector / d[:, :, None]
+    return (root / value[:, None, :]) @ root.swapaxes(1, 2), sound
 
 
 class FromOtherRows(NamedTuple):

@@ -24,7 +24,7 @@ from probreg.inference.modes.newton import (
 )
 from probreg.inference.modes.separation import frame_with_shifts
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
-from probreg.linalg import one_blas_thread, weighted_gram
+from probreg.linalg import one_blas_thread, unit_diagonal, weighted_gram
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import between_outcomes, map_of_columns
 from probreg.model.model import Model
@@ -413,8 +413,7 @@ def minimise_nonsmooth(
 def _convexify(H: Array) -> Array:
     """Return H, or if it is not positive definite, H with the absolute values of its
     eigenvalues."""
-    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
-    scaled = H / np.outer(d, d)
+    scaled, d = unit_diagonal(H)
     try:
         np.linalg.cholesky(scaled + 1e-12 * np.eye(len(H)))
         return H

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from probreg.inference.base import Array
+from probreg.linalg import unit_diagonal
 from probreg.priors.group_laplace import least_with_norm
 
 
@@ -291,12 +292,11 @@ def _lower(G: Array, c: Array, penalty: KinkedPenalty, x: Array, new: Array) -> 
 def _solve_scaled(H: Array, b: Array) -> Array | None:
     """Return H^-1 b with rows scaled to unit diagonal, or None if H is not safely
     positive definite."""
-    diagonal = np.diagonal(H)
-    if not len(H) or not (diagonal > 0).all():
+    if not len(H):
         return None
-    d = np.sqrt(diagonal)
+    scaled, d = unit_diagonal(H)
     try:
-        factor = cho_factor(H / np.outer(d, d), check_finite=False)
+        factor = cho_factor(scaled, check_finite=False)
     except np.linalg.LinAlgError:
         return None
     if np.diagonal(factor[0]).min() < 1e-7:
@@ -313,8 +313,8 @@ def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
     # eigenvectors of more than 600 coordinates take longer than descent
     if not 0 < len(H) <= 600 or not (np.diagonal(H) > 0).all():
         return None, 0.0
-    d = np.sqrt(np.diagonal(H))
-    value, vector = np.linalg.eigh(H / np.outer(d, d))
+    scaled, d = unit_diagonal(H)
+    value, vector = np.linalg.eigh(scaled)
     if value[0] < -1e-10 * value[-1]:
         return None, 0.0
     resolved = value > 1e-11 * value[-1]
