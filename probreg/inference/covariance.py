@@ -176,25 +176,25 @@ class ParameterCovariance(ABC):
     def of_rows(self, X: Any) -> Array:
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
         m = predictors_of(X, self.m)
-        n = X.shape[0]
-        covariances = np.empty((n, m, m))
-        size = max(1, _NUMBERS // max(1, self.coefficients))
-        for i in range(0, n, size):
-            B = np.stack([self.half(G) for G in _gradients(X[i : i + size], m)], 1)
-            covariances[i : i + size] = B @ B.swapaxes(1, 2)
+        covariances = np.empty((X.shape[0], m, m))
+        for rows in self._parts_of(len(covariances), self.coefficients):
+            B = np.stack([self.half(G) for G in _gradients(X[rows], m)], 1)
+            covariances[rows] = B @ B.swapaxes(1, 2)
         return covariances
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
         """(n, D), the variances of J_i eta_i + A_i phi at rows X (n, p): J (n, D, m), and A (n, D, a) over the further parameters phi."""
         variances = np.empty(J.shape[:2])
-        size = max(1, _NUMBERS // max(1, self.size * J.shape[1]))
-        for i in range(0, len(J), size):
-            rows = slice(i, i + size)
+        for rows in self._parts_of(len(J), self.size * J.shape[1]):
             G = row_gradients(J[rows], X[rows])
             over = np.concatenate([G.reshape(*G.shape[:2], -1), A[rows]], 2)
             B = self.half(over.reshape(-1, self.size))
             variances[rows] = np.square(B).sum(1).reshape(G.shape[:2])
         return variances
+
+    def _parts_of(self, n: int, width: int) -> list[slice]:
+        """Slices of n rows with `_NUMBERS` numbers each."""
+        return row_slices(n, max(1, _NUMBERS // max(1, width)))
 
     def half_of_rows(self, X: Any) -> Array:
         """(n, m, r), roots of `of_rows`."""
@@ -420,9 +420,7 @@ class DenseCovariance(ParameterCovariance):
 
     def of_rows(self, X: Any) -> Array:
         B = self._columns_of_rows(X)
-        if B.shape[1] == 1:
-            return np.einsum("nkr,nkr->n", B, B)[:, None, None]
-        return B @ B.swapaxes(1, 2)
+        return np.einsum("nir,njr->nij", B, B)
 
     def half_of_rows(self, X: Any) -> Array:
         return self._columns_of_rows(X)
@@ -701,7 +699,7 @@ class ArrowCovariance(DenseCovariance):
 
     def of_rows(self, X: Any) -> Array:
         covariances = self._group_covariances(X)
-        for rows in self._parts_of(len(covariances)):
+        for rows in self._parts_of(len(covariances), self._width):
             covariances[rows] += super().of_rows(X[rows])
         return covariances
 
@@ -709,13 +707,14 @@ class ArrowCovariance(DenseCovariance):
         of_groups = self._group_covariances(X)
         variances = np.einsum("ndi,nij,ndj->nd", J, of_groups, J, optimize=True)
         # the groups share no root with the further parameters
-        for rows in self._parts_of(len(J)):
+        for rows in self._parts_of(len(J), self._width):
             variances[rows] += super().variances_of_rows(X[rows], J[rows], A[rows])
         return variances
 
-    def _parts_of(self, n: int) -> list[slice]:
-        """Slices of n rows with `_NUMBERS` numbers each in `_columns_of_rows`."""
-        return row_slices(n, max(1, _NUMBERS // (self.m * self.root.shape[1] + 1)))
+    @property
+    def _width(self) -> int:
+        """Numbers in a row of `_columns_of_rows`."""
+        return self.m * self.root.shape[1]
 
     def _group_covariances(self, X: Any) -> Array:
         """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""

@@ -234,22 +234,11 @@ def _merge_groups(E: Array) -> Array:
 
 def _cholesky(D: Array) -> Array:
     """Lower factors of blocks (..., K, K)."""
-    unrolled = 6  # columns of a block up to which the loop over them is the outer one
-    K = D.shape[-1]
-    if unrolled < K:
+    if D.shape[-1] > 1:
         return np.linalg.cholesky(D)
-    L = np.zeros(D.shape)
-    for j in range(K):
-        # L_jj^2 = D_jj - sum_(k < j) L_jk^2,  L_ij = (D_ij - sum_(k < j) L_ik L_jk) / L_jj
-        pivot = D[..., j, j] - np.square(L[..., j, :j]).sum(-1)
-        if not (pivot > 0).all():
-            raise np.linalg.LinAlgError("a block is not positive definite")
-        L[..., j, j] = np.sqrt(pivot)
-        for i in range(j + 1, K):
-            L[..., i, j] = (D[..., i, j] - (L[..., i, :j] * L[..., j, :j]).sum(-1)) / L[
-                ..., j, j
-            ]
-    return L
+    if not (D > 0).all():
+        raise np.linalg.LinAlgError("a block is not positive definite")
+    return np.sqrt(D)
 
 
 def solve_blocks(L: Array, E: Array, *, transposed: bool = False) -> Array:
