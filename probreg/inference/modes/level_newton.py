@@ -28,7 +28,6 @@ from probreg.inference.modes.existence import (
 )
 from probreg.inference.modes.level_rows import (
     LevelRows,
-    ScaledArrow,
     level_rows,
     require_independent_columns,
 )
@@ -39,6 +38,7 @@ from probreg.inference.modes.newton import (
 )
 from probreg.inference.modes.separation import Separation
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import Arrow
 from probreg.model.model import Model
 
 
@@ -155,12 +155,21 @@ def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
     # relative to the diagonal: the first damping of a curvature that is not positive
     # definite
     first_damping = 1e-8
+    tiny = np.finfo(float).tiny
+    lead = np.maximum(np.abs(gram.lead), tiny)
+    rest = np.diag(np.maximum(np.abs(np.diagonal(gram.rest)), tiny))
+    G = len(lead)
     damping = 0.0
     while True:
         try:
-            return ScaledArrow.of(gram, damping).solve(gradient), damping == 0.0
+            H = Arrow(
+                gram.lead + damping * lead, gram.cross, gram.rest + damping * rest
+            )
         except np.linalg.LinAlgError:
             damping = max(10.0 * damping, first_damping)
+            continue
+        step = H.solve(gradient[:G, None, None], gradient[G:, None])
+        return np.concatenate([part.ravel() for part in step]), damping == 0.0
 
 
 def level_problem(model: Model) -> LevelProblem | None:
@@ -225,9 +234,7 @@ def _fixed_parameters(model: Model, cause: Separation | Divergence) -> Array:
     return np.concatenate([fixed, np.array(at_limit, dtype=bool)])
 
 
-def _factor(
-    problem: LevelProblem, mode: Maximum, fixed: Array | None
-) -> ScaledArrow | None:
+def _factor(problem: LevelProblem, mode: Maximum, fixed: Array | None) -> Arrow | None:
     """Factorise the curvature, or with `fixed` parameters the one over the other raw
     coefficients and logs of nuisance parameters; None if it is singular up to rounding."""
     gram = mode.point.gram
@@ -239,10 +246,10 @@ def _factor(
         rest = (M.T @ gram.rest @ M)[np.ix_(border, border)]
         gram = ArrowGram(gram.lead[lead], (gram.cross @ M)[lead][..., border], rest)
     try:
-        H = ScaledArrow.of(gram)
+        H = Arrow(*gram)
     except np.linalg.LinAlgError:
         return None
     # relative to the diagonal: a smaller pivot of the curvature is rounding
-    if np.square(np.diagonal(H.factor.T)).min(initial=1.0) < 1e-13:
+    if (np.square(np.diagonal(H.T)) < 1e-13 * np.diagonal(gram.rest)).any():
         return None
     return H

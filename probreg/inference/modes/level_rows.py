@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data import Frame
-from probreg.data.grouped_columns import ArrowColumns, ArrowGram
+from probreg.data.grouped_columns import ArrowColumns
 from probreg.data.implicit_columns import MAX_DENSE_BYTES, LazyColumns
 from probreg.data.level_moments import (
     Within,
@@ -71,7 +71,7 @@ class LevelRows:
 
     def covariance(
         self,
-        H: "ScaledArrow",
+        H: Arrow,
         further: tuple[str, ...] = (),
         fixed: Array | None = None,
     ) -> ArrowCovariance:
@@ -81,9 +81,9 @@ class LevelRows:
         With `fixed` (bool, of all parameters) H is over the other raw coefficients and
         further parameters, and the fixed ones have no standard error.
         """
-        G, K, r = H.factor.shape
+        G, K, r = H.shape
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
-        a, c = H.factor.solve_transposed(np.zeros((G, K, r)), np.eye(r))
+        a, c = H.solve_transposed(np.zeros((G, K, r)), np.eye(r))
         p = len(self.lead) + len(self.border)
         is_free = np.ones(p + len(further), bool)
         frame = self.frame
@@ -93,10 +93,10 @@ class LevelRows:
         border = self.places_of_border(len(further))
         # the file format needs at least one column
         low = np.zeros((len(is_free), max(r, 1)))
-        low[self.lead[is_free[self.lead]], :r] = H.s[:, None] * a[:, 0]
-        low[border[is_free[border]], :r] = H.t[:, None] * c
+        low[self.lead[is_free[self.lead]], :r] = a[:, 0]
+        low[border[is_free[border]], :r] = c
         blocks = np.zeros((len(self.lead), 1, 1))
-        blocks[is_free[self.lead]] = H.s[:, None, None] / H.factor.L
+        blocks[is_free[self.lead]] = 1.0 / H.L
         return ArrowCovariance(
             frame,
             1,
@@ -111,34 +111,6 @@ class LevelRows:
         """Positions of the border and of further parameters among all parameters."""
         p = len(self.lead) + len(self.border)
         return np.concatenate([self.border, np.arange(p, p + n_further)])
-
-
-class ScaledArrow(NamedTuple):
-    """The factor of diag(s, t) H diag(s, t), scaled to a unit diagonal."""
-
-    factor: Arrow
-    s: Array  # (G,)
-    t: Array  # (r,)
-
-    @classmethod
-    def of(cls, gram: ArrowGram, damping: float = 0.0) -> "ScaledArrow":
-        """Factorise H with `damping` added to the diagonal. LinAlgError if it is not
-        positive definite."""
-        tiny = np.finfo(float).tiny
-        s = 1.0 / np.sqrt(np.maximum(np.abs(gram.lead[:, 0, 0]), tiny))
-        t = 1.0 / np.sqrt(np.maximum(np.abs(np.diagonal(gram.rest)), tiny))
-        D = gram.lead * np.square(s)[:, None, None]
-        E = s[:, None, None] * gram.cross * t
-        F = t[:, None] * gram.rest * t
-        return cls(Arrow(D + damping, E, F + damping * np.eye(len(t))), s, t)
-
-    def solve(self, g: Array) -> Array:
-        """H^-1 g."""
-        G = len(self.s)
-        a, c = self.factor.solve(
-            (self.s * g[:G])[:, None, None], (self.t * g[G:])[:, None]
-        )
-        return np.concatenate([self.s * a[:, 0, 0], self.t * c[:, 0]])
 
 
 def level_rows(model: Model) -> LevelRows | None:
