@@ -38,7 +38,7 @@ from probreg.data.rows import minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
-from probreg.linalg import Arrow, inverse_upper, merge, rank_of, solve_upper
+from probreg.linalg import Arrow, merge, rank_of, solve_upper
 from probreg.model.model import Model
 from probreg.priors.joint import NormalColumns
 
@@ -56,18 +56,13 @@ class LevelRows:
 
     def beta(self, a: Array, c: Array) -> Array:
         """The raw coefficients (p, s) of a (G, s) and c (r, s)."""
-        return self.coordinates(a, self.S @ c)
+        beta = np.empty((len(self.lead) + len(self.border), a.shape[1]))
+        beta[self.lead], beta[self.border] = a, self.S @ c
+        return beta
 
     def parts(self, beta: Array) -> tuple[Array, Array]:
         """a (G, s) and c (r, s) of raw coefficients (p, s)."""
         return beta[self.lead], np.linalg.solve(self.S, beta[self.border])
-
-    def coordinates(self, a: Array, c: Array) -> Array:
-        """(p, s): a (G, s) and c (r, s) at the positions of their columns, in the
-        frame."""
-        coordinates = np.empty((len(self.lead) + len(self.border), a.shape[1]))
-        coordinates[self.lead], coordinates[self.border] = a, c
-        return coordinates
 
     def covariance(
         self,
@@ -193,13 +188,13 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
         require_independent_columns(rows, model)
         return None
     within, F = parts
-    root = np.asarray(inverse_upper(F[:-1, :-1]), dtype=float)
+    R = np.asarray(F[:-1, :-1], dtype=float)
     c = np.asarray(solve_upper(F[:-1, :-1], F[:-1, -1]), dtype=float)
     means = within.means[:, :-1]
     of_y = within.means[:, -1]
-    # cov(c) = root root', cov(a, c) = -m root root', cov(a) = diag(1 / weight) + m root root' m'
-    low = rows.coordinates(-means @ root, root)
-    blocks = np.sqrt(1.0 / within.weight)[:, None, None]
+    # X'WX + P = [[L, 0], [C', R']] [[L', C], [0, R]], L_g = weight_g^(1/2) and C_g = L_g m_g
+    L = np.sqrt(within.weight)[:, None]
+    covariance = rows.covariance(Arrow.of_factors(L[:, None], L * means, R.T))
     rss = least = float(F[-1, -1]) ** 2
     if rows.prior.size:
         flat = _within(rows, model, np.zeros_like(precision))
@@ -211,9 +206,6 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
             residual = B[:, -1] - X @ np.linalg.lstsq(X, B[:, -1])[0]
             least = float(residual @ residual)
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
-    covariance = ArrowCovariance(
-        rows.frame, 1, places=rows.lead[:, None], blocks=blocks, root=low
-    )
     design = model.design
     y = minus_offset(design.observed, design.offset)
     return LeastSquares(
