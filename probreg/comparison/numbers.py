@@ -26,7 +26,7 @@ from probreg.model.model import Model
 
 Array = np.ndarray
 # To add a quantity to `compare`: name it here, compute it in `_fit_frame` (in `dataset` if it needs the baseline) and describe it
-# in the docstring of `Comparison`. To print it, give it a heading in `rendering.COLUMN_KINDS` and a cell in `rendering._format_entry`,
+# in the docstring of `Comparison`. To print it, give it a heading in `rendering.HEADINGS` and a cell in `rendering._format_entry`,
 # and a name and heading an entry in docs/glossary.md; README.md and docs/how-to/bayes.md show the printed table.
 NUMERIC_QUANTITIES = (
     "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "mcse", "skewness"

@@ -4,6 +4,7 @@ The text has at most 40 lines of 110 columns; with many parameters it has only t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from probreg.model.descriptions import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
 from probreg.tables import Column, Table
 from probreg.tables.render import (
-    Kind,
     decimals,
     format_fixed,
     format_rounded,
@@ -92,11 +92,9 @@ def design_notes(table: FitTable) -> list[str]:
 
 Array = np.ndarray
 LARGEST = 20  # of more parameters, those with the largest differences
-# the heading of each printed column with the kind of its cells
-COLUMN_KINDS: Mapping[str, Kind] = {
-    "": "text", "fit": "text", "estimate": "estimate", "SE | SD": "error", "lower": "interval", "upper": "interval",
-    "diff / SE": "estimate", "SE ratio": "estimate", "prior": "text", "prior weight": "estimate",
-}  # fmt: skip
+HEADINGS = (
+    "", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio", "prior", "prior weight",
+)  # fmt: skip
 
 
 def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str:
@@ -119,7 +117,7 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     limit = max(min(LARGEST, room - auxiliary), 3)
     params, omitted = choose_parameters(table, room, limit)
     # the prior of each fit is in the head
-    headings = [name for name in COLUMN_KINDS if name != "prior"]
+    headings = [name for name in HEADINGS if name != "prior"]
     estimates = parameter_table(table, params, headings)
     lines = estimates.lines(max(LINES - used - len(omitted), 10))
     return clean_lines(*head, *lines, *omitted, *below)
@@ -146,7 +144,7 @@ def comparison_html(
 
 
 def parameter_table(
-    table: FitTable, params: Sequence[int], headings: Iterable[str] = COLUMN_KINDS
+    table: FitTable, params: Sequence[int], headings: Iterable[str] = HEADINGS
 ) -> Table:
     """Return the rows of these parameters, with the columns of these headings that are not empty."""
     values = {str(q): v.values for q, v in table.data.data_vars.items()}
@@ -166,7 +164,8 @@ def parameter_table(
     for name in headings:
         cells = [row.get(name, "") for row in rows]
         if name not in omitted and (any(cells) or not name):
-            columns.append(Column(name, cells, COLUMN_KINDS[name]))
+            is_text = name in ("", "fit", "prior")
+            columns.append(Column(name, cells, None if is_text else str))
     labels = 2 if len(table.fits) > 1 else 1
     return Table(tuple(columns), labels, source=".to_pandas()")
 
@@ -338,13 +337,7 @@ def printed_smooths(table: FitTable) -> Table:
     terms = [fit.model.design.recipe.terms for fit in table.fits.values()]
     if not any(terms):
         return Table(())
-    smooths = table.smooths
-    columns = [
-        Column("smooth function", [*map(str, smooths.index.get_level_values(0))]),
-        Column("fit", [*map(str, smooths.index.get_level_values(1))]),
-        Column("edf", smooths["edf"].tolist(), "count", lambda v: format_fixed(v, 3)),
-        Column("columns", smooths["columns"].tolist(), "count"),
-    ]
-    scales = [", ".join(f"{t:.4g}" for t in tau) for tau in smooths["tau"]]
-    columns.append(Column("tau", scales, "estimate"))
-    return Table(tuple(columns), labels=2, source=".smooths")
+    scales = [", ".join(f"{t:.4g}" for t in tau) for tau in table.smooths["tau"]]
+    smooths = table.smooths.assign(tau=scales).rename_axis(["smooth function", "fit"])
+    formats = {"edf": partial(format_fixed, places=3), "tau": str}
+    return Table.from_pandas(smooths, formats=formats, source=".smooths")

@@ -172,7 +172,7 @@ def table(
         title = responses.pop() if len(responses) == 1 else ""
     lines = [*coefficients, *statistics]
     numbers = (
-        Column(name, [line[i + 1] for line in lines], "estimate")
+        Column(name, [line[i + 1] for line in lines], str)
         for i, name in enumerate(several)
     )
     return Table(

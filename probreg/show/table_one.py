@@ -80,7 +80,7 @@ def table_one(
         for label, cell in _cells(frame[name], use_median=name in medians).items():
             lines.append([name, label, *(cell(part[name]) for part in parts.values())])
     names, labels, *cells = zip(*lines)
-    numbers = (Column(name, column, "estimate") for name, column in zip(parts, cells))
+    numbers = (Column(name, column, str) for name, column in zip(parts, cells))
     return Table(
         (Column(title, names), Column("statistic", labels), *numbers), labels=2
     )

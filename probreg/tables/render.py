@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
-from itertools import groupby
 from math import isnan
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from rich.cells import cell_len
@@ -82,16 +81,7 @@ def format_rounded(value: float, places: int) -> str:
     return f"{value:.{min(max(digits, 0), 15)}e}"
 
 
-Kind = Literal["text", "estimate", "error", "interval", "p", "count"]
 Format = Callable[[Any], str]
-FORMATS: Mapping[str, Format] = {
-    "text": str,
-    "estimate": format_significant,
-    "error": format_significant,
-    "interval": format_significant,
-    "p": format_p_value,
-    "count": "{:.0f}".format,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,28 +94,22 @@ class Column:
         Its heading.
     values : sequence
         Unrounded numbers or texts; None and nan are empty cells, and a text in a column of numbers is printed as it is.
-    kind : str
-        "text", "estimate", "error", "interval", "p" or "count": the format of the numbers, and the alignment.
     format : callable, optional
-        A format in place of that of the kind.
-    group : str
-        A heading over several neighbouring columns.
+        The format of a number, in a column of numbers; by default a column of texts.
     """
 
     name: str
     values: Sequence[Any]
-    kind: Kind = "text"
     format: Format | None = None
-    group: str = ""
 
     @property
     def is_numeric(self) -> bool:
-        return self.kind != "text"
+        return self.format is not None
 
     @cached_property
     def cells(self) -> list[str]:
         """The values as texts."""
-        form = self.format or FORMATS[self.kind]
+        form = self.format or str
         cells = []
         for value in self.values:
             if value is None or (isinstance(value, float) and isnan(value)):
@@ -177,12 +161,6 @@ _RULE = ";border-top:1px solid currentColor"
 def table_html(table: TableContent, *, with_notes: bool = True) -> str:
     """A `<table>`, by default with its notes as the footer."""
     head = _row([_cell(c.name, c, 'th scope="col"') for c in table.columns])
-    if any(column.group for column in table.columns):
-        groups = []
-        for name, columns in groupby(table.columns, key=lambda column: column.group):
-            span = f'th scope="colgroup" colspan="{len(list(columns))}"'
-            groups.append(_cell(name, Column("", []), span))
-        head = _row(groups) + head
     body = []
     for i, row in enumerate(table.cells):
         rule = _RULE if i in table.rules else ""
@@ -216,7 +194,7 @@ _LATEX = {
 
 def table_markdown(table: TableContent) -> str:
     """A pipe table with its notes under it; an empty row for a rule."""
-    lines = [_pipes([_column_title(column) for column in table.columns])]
+    lines = [_pipes([column.name for column in table.columns])]
     lines.append(
         "".join("|--:" if c.is_numeric else "|:--" for c in table.columns) + "|"
     )
@@ -226,10 +204,6 @@ def table_markdown(table: TableContent) -> str:
         lines.append(_pipes(row))
     notes = [f"{escape_markdown(note)}  " for note in table.notes]
     return "\n".join([*lines, "", *notes]).rstrip() + "\n"
-
-
-def _column_title(column: Column) -> str:
-    return f"{column.group} {column.name}".strip()
 
 
 def _pipes(cells: list[str]) -> str:
@@ -258,7 +232,7 @@ def table_latex(table: TableContent) -> str:
         body.append(_latex_row(row))
     notes = [rf"\footnotesize {escape_latex(note)}\par" for note in table.notes]
     space = [r"\par\smallskip", r"\raggedright"] if notes else []
-    head = _latex_row([_column_title(column) for column in table.columns])
+    head = _latex_row([column.name for column in table.columns])
     lines = [
         r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
         r"\end{tabular}", *space, *notes, r"\end{table}", "",
@@ -337,7 +311,7 @@ def _part_html(part: Any) -> str:
         return f"<p>{escape(part)}</p>"
     if not len(part):
         return ""
-    if not isinstance(part, TableContent):
+    if isinstance(part, Sequence):
         return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in part)}</ul>"
     n = len(part)
     n_open = 30  # rows that are shown at once; the others open on a click
@@ -373,8 +347,8 @@ def table_lines(table: TableContent, limit: int | None, width: int) -> list[str]
 
 
 def _all_lines(table: TableContent, width: int) -> list[str]:
-    heads = _heads(table)
-    grid = heads + [[visible(cell) for cell in row] for row in table.cells]
+    grid = [_headings(table)]
+    grid += [[visible(cell) for cell in row] for row in table.cells]
     numeric = [column.is_numeric for column in table.columns]
     columns = [list(column) for column in zip(*grid)]
     widths = [_width(column) for column in columns]
@@ -392,7 +366,7 @@ def _all_lines(table: TableContent, width: int) -> list[str]:
     lines: list[str] = []
     for block in _blocks(widths, numeric, width):
         for i in range(len(grid)):
-            if i - len(heads) in table.rules:
+            if i - 1 in table.rules:
                 lines.append("")
             cells = []
             for j in block:
@@ -403,19 +377,13 @@ def _all_lines(table: TableContent, width: int) -> list[str]:
     return lines
 
 
-def _heads(table: TableContent) -> list[list[str]]:
-    """The line of headings, below one of the headings of groups if there are any."""
+def _headings(table: TableContent) -> list[str]:
+    """The names of the columns; names of numbers are cut."""
     names = [visible(column.name) for column in table.columns]
-    groups = [visible(column.group) for column in table.columns]
-    names = [
+    return [
         short if column.is_numeric else name
         for column, name, short in zip(table.columns, names, cut_names(names, _LABEL))
     ]
-    groups = cut_names(groups, _LABEL)
-    if not any(groups):
-        return [names]
-    shown = ["" if i and g == groups[i - 1] else g for i, g in enumerate(groups)]
-    return [shown, names]
 
 
 def _blocks(widths: list[int], numeric: list[bool], width: int) -> list[list[int]]:

@@ -11,7 +11,6 @@ from probreg.tables.data import csv_text, json_text, records
 from probreg.tables.render import (
     Column,
     Format,
-    Kind,
     TableContent,
     format_significant,
     notebook_html,
@@ -45,10 +44,10 @@ class Table(TableContent):
 
     Examples
     --------
-    >>> estimates = Column("estimate", [1.5, float("nan")], "estimate")
-    >>> print(Table((Column("", ["x", "z"]), estimates, Column("p", [0.012, None], "p"))))
-       estimate      p
-    x       1.5  0.012
+    >>> estimates = Column("estimate", [1.5, float("nan")], format_significant)
+    >>> print(Table((Column("", ["x", "z"]), estimates)))
+       estimate
+    x       1.5
     z
     """
 
@@ -72,11 +71,9 @@ class Table(TableContent):
         formats = formats or {}
         for i, name in enumerate(frame.columns):
             values = frame.iloc[:, i]
-            numeric = values.dtype.kind in "iufb" or name in formats
-            kind: Kind = "estimate" if numeric else "text"
-            default = number if values.dtype.kind == "f" else str
-            form = formats.get(name, default)
-            columns.append(Column(str(name), values.tolist(), kind, form))
+            by_kind = {"f": number, "i": str, "u": str, "b": str}
+            form = formats.get(name, by_kind.get(values.dtype.kind))
+            columns.append(Column(str(name), values.tolist(), form))
         labels = frame.index.nlevels if index else 0
         return cls(tuple(columns), labels, **settings)
 
@@ -108,9 +105,9 @@ class Table(TableContent):
         """A DataFrame of the unrounded values; the columns of labels are its index."""
         import pandas as pd
 
-        names = [(c.group, c.name) if c.group else c.name for c in self.columns]
+        names = [c.name for c in self.columns]
         frame = pd.DataFrame(dict(enumerate(c.values for c in self.columns)))
-        frame.columns = pd.Index(names, tupleize_cols=False)
+        frame.columns = names
         return frame.set_index(names[: self.labels]) if self.labels else frame
 
     def to_csv(self) -> str:
@@ -133,7 +130,7 @@ class Table(TableContent):
         for line in self.head:
             document.add_paragraph(line)
         grid = document.add_table(rows=len(self) + 1, cols=len(self.columns))
-        names = [f"{c.group} {c.name}".strip() for c in self.columns]
+        names = [c.name for c in self.columns]
         for row, texts in zip(grid.rows, [names, *self.cells]):
             for cell, text in zip(row.cells, texts):
                 cell.text = text

@@ -10,14 +10,15 @@ import pytest
 
 from probreg.system.terminal import WIDTH
 from probreg.tables import Column, Table
+from probreg.tables.render import format_p_value, format_significant
 
 VALUES = [0.1 + 0.2, float("nan"), -np.pi]
 TABLE = Table(
     (
         Column("coef", ["a", "b|c", "<d> & e_f"]),
-        Column("estimate", VALUES, "estimate", group="ML"),
-        Column("p", [0.5, 1e-20, None], "p", group="ML"),
-        Column("N", [3, 4, 5], "count"),
+        Column("estimate", VALUES, format_significant),
+        Column("p", [0.5, 1e-20, None], format_p_value),
+        Column("N", [3, 4, 5], str),
     ),
     rules=(2,),
     notes=("a note",),
@@ -26,7 +27,7 @@ TABLE = Table(
 
 def test_values_are_unrounded_for_programs():
     frame = TABLE.to_pandas()
-    np.testing.assert_array_equal(frame[("ML", "estimate")], VALUES)
+    np.testing.assert_array_equal(frame["estimate"], VALUES)
     read = pd.read_csv(io.StringIO(TABLE.to_csv()))
     np.testing.assert_array_equal(read.iloc[:, 1], VALUES)
     rows = json.loads(TABLE.to_json(), parse_constant=pytest.fail)
@@ -38,7 +39,7 @@ def test_every_format_has_every_cell():
     cells = [cell for row in TABLE.cells for cell in row if cell.isalnum()]
     texts = (repr(TABLE), TABLE.to_html(), TABLE.to_markdown(), TABLE.to_latex())
     for text in texts:
-        assert all(cell in text for cell in [*cells, "ML", "a note"])
+        assert all(cell in text for cell in [*cells, "a note"])
     assert "<d>" not in TABLE.to_html()
     rows = [line for line in TABLE.to_markdown().splitlines() if line[:1] == "|"]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
@@ -48,7 +49,9 @@ def test_every_format_has_every_cell():
 @pytest.mark.parametrize("n", [1, 12])
 def test_wide_tables_continue_below_and_keep_labels_apart(n):
     names = [f"{'a long label ' * 12}{i} {'and its end ' * 9}" for i in range(4)]
-    numbers = (Column(f"x{j}", [j + 0.25] * 4, "estimate") for j in range(2 * n))
+    numbers = (
+        Column(f"x{j}", [j + 0.25] * 4, format_significant) for j in range(2 * n)
+    )
     wide = Table((Column("", names), *numbers))
     lines = wide.lines()
     assert max(map(len, lines)) <= WIDTH
