@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, gammaln
 
 from probreg.arguments.scalars import (
     Count,
@@ -38,9 +37,11 @@ def within(low: Array, high: Array, positions: Array, n: int) -> float:
     Exact: the counts are a Markov chain, N_i+1 - N_i ~ Binomial(n - N_i, (at_i+1 - at_i) / (1 - at_i)). Source:
     Säilynoja, Bürkner & Vehtari 2022, algorithm 2.
 
-    >>> within(np.array([0]), np.array([1]), np.array([0.5]), 2)  # not both below one half
+    >>> round(within(np.array([0]), np.array([1]), np.array([0.5]), 2), 12)  # not both below one half
     0.75
     """
+    from scipy.stats import binom
+
     state = np.array([0])
     mass = np.array([1.0])
     before = 0.0
@@ -49,40 +50,26 @@ def within(low: Array, high: Array, positions: Array, n: int) -> float:
         if not len(reached):
             return 0.0
         # P(N_i+1 = k) = sum_j P(N_i+1 = k | N_i = j) P(N_i = j), summed over the j inside the band only.
-        step = _binomial_mass(
-            reached[:, None] - state, n - state, (z - before) / (1.0 - before)
-        )
+        share = (z - before) / (1.0 - before)
+        step = binom.pmf(reached[:, None] - state, n - state, share)
         state = reached
         mass = step @ mass
         before = float(z)
     return float(mass.sum())
 
 
-def _binomial_mass(k: Array, n: Array, p: float) -> Array:
-    """P(K = k) for K ~ Binomial(n, p), 0 < p < 1, zero outside 0 .. n."""
-    k, n = np.broadcast_arrays(k, n)
-    inside = (k >= 0) & (k <= n)
-    k = np.where(inside, k, 0)
-    # log C(n, k) + k log p + (n - k) log(1 - p)
-    log_choices = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    mass = np.exp(log_choices + k * np.log(p) + (n - k) * np.log1p(-p))
-    return np.where(inside, mass, 0.0)
-
-
 def _tails(positions: Array, n: int) -> Array:
     """The two-sided tail probability 2 min(P(K <= k), P(K >= k)) of each count k at each point, (points, n + 1)."""
+    from scipy.stats import binom
+
     k = np.arange(n + 1.0)
-    below = bdtr(k, n, positions[:, None])
-    # P(K >= k) = 1 - P(K <= k - 1).
-    above = 1.0 - np.concatenate([np.zeros((len(positions), 1)), below[:, :-1]], 1)
-    return 2.0 * np.minimum(below, above)
+    K = binom(n, positions[:, None])
+    return 2.0 * np.minimum(K.cdf(k), K.sf(k - 1.0))
 
 
-def _acceptance_region(
-    tails: Array, gamma: float, *, strict: bool = False
-) -> tuple[Array, Array]:
-    """Return the smallest and largest count with a tail probability of at least (above, if strict) gamma."""
-    keep = tails > gamma if strict else tails >= gamma
+def _acceptance_region(tails: Array, gamma: float) -> tuple[Array, Array]:
+    """Return the smallest and largest count with a tail probability of at least gamma."""
+    keep = tails >= gamma
     n = keep.shape[1] - 1
     empty = ~keep.any(1)
     return np.where(empty, 1, keep.argmax(1)), np.where(
@@ -122,13 +109,9 @@ def uniformity(counts: Array, positions: Array, n: int) -> float:
     """
     tails = _tails(positions, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
-    smallest = float(
-        tails[np.arange(len(positions)), np.asarray(counts, int)].min()
-    ) * (1.0 + 1e-9)
-    return max(
-        0.0,
-        1.0 - within(*_acceptance_region(tails, smallest, strict=True), positions, n),
-    )
+    smallest = tails[np.arange(len(positions)), np.asarray(counts, int)].min()
+    band = _acceptance_region(tails, smallest * (1.0 + 1e-9))
+    return max(0.0, 1.0 - within(*band, positions, n))
 
 
 def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
