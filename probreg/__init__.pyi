@@ -19,13 +19,16 @@ from .comparison.effects import (
     slopes as slopes,
 )
 from .comparison.hypotheses import anova as anova, hypothesis as hypothesis
-from .comparison.interval_panel import interval_panel as interval_panel
-from .comparison.interval_panel.coverage import coverage as coverage
-from .comparison.prior_sensitivity import prior_sensitivity as prior_sensitivity
-from .comparison.prior_weight import prior_weight as prior_weight
+from .comparison.interval_panel import (
+    coverage as coverage,
+    interval_panel as interval_panel,
+)
+from .comparison.prior_weight import (
+    prior_sensitivity as prior_sensitivity,
+    prior_weight as prior_weight,
+)
 from .comparison.tuning import path as path
-from .comparison.tuning.support_vectors import tune_svr as tune_svr
-from .comparison.tuning.tune import tune as tune
+from .comparison.tuning.tune import tune as tune, tune_svr as tune_svr
 from .data import (
     weights as weights,
 )

@@ -719,7 +719,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     >>> found.coef.values.round(6).tolist(), found.std_error.values.round(6).tolist()
     ([0.5, 0.25], [0.433013, 0.507752])
     """
-    from probreg.fits.linear_probability import fit_linear_probability
+    from probreg.fits.recipe_fits import fit_linear_probability
     from probreg.model.compatibility import AbsentOutcomeError
 
     if "prior" in options:
@@ -932,7 +932,7 @@ def quantile_regression(
     >>> quantile_regression([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 9.0, 2.0, 4.0, 6.0]).coef.values.round(6).tolist()
     [2.0, 2.0]
     """
-    from probreg.fits.quantiles import fit_quantiles
+    from probreg.fits.recipe_fits import fit_quantiles
 
     if "likelihood" in options:
         raise Incompatible(

@@ -15,8 +15,7 @@ from probreg.comparison.attribution import (
     setting_text,
     share_text,
 )
-from probreg.comparison.causes import MODEL, Cause, SpecificCause
-from probreg.comparison.differences import FitPair, summary
+from probreg.comparison.differences import MODEL, Cause, FitPair, SpecificCause, summary
 from probreg.comparison.method_steps import has_bad_chains
 from probreg.comparison.numbers import FitTable, by_outcome
 from probreg.fits.goodness import exact_fit

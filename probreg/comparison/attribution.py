@@ -11,8 +11,14 @@ from scipy.special import exprel
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.causes import MODEL, Cause, SpecificCause
-from probreg.comparison.differences import FitPair, has_monte_carlo_error, summary
+from probreg.comparison.differences import (
+    MODEL,
+    Cause,
+    FitPair,
+    SpecificCause,
+    has_monte_carlo_error,
+    summary,
+)
 from probreg.comparison.method_steps import exact_posterior, method_steps, scale_steps
 from probreg.comparison.numbers import Estimates, Step
 from probreg.comparison.path_integral import (

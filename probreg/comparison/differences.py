@@ -1,12 +1,12 @@
-"""Differences between two fits: facts of their models and methods. Only a difference can be a cause."""
+"""Causes of a difference between two fits: facts in which their models and methods differ."""
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.causes import Cause
 from probreg.comparison.prior_terms import scale_priors
 from probreg.comparison.same_question import differing_terms
 from probreg.data import Design
@@ -17,6 +17,62 @@ from probreg.inference.uncertainty.covariance import kind_of_mode
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
 from probreg.system.terminal import shorten_names
+
+
+class Cause(Enum):
+    """A cause of a difference between the estimates or standard errors of two fits."""
+
+    COLUMNS = "columns"
+    GROUP_EFFECTS = "effects by group"
+    SMOOTHS = "smooth functions"
+    WEIGHTS = "weights"
+    SEPARATION = "separation"
+    IDENTIFICATION = "identification"
+    MEAN_DF = "degrees of freedom of the mean"
+    SCALE_UNCERTAINTY = "uncertainty of the standard deviations"
+    SCALE_PRIOR = "prior of the standard deviations"
+    LIKELIHOOD = "likelihood"
+    PRIOR = "prior"
+    FIXED_PARAMETER = "fixed"
+    PARAMETER_PRIOR = "prior of a nuisance parameter"
+    SUMMARY = "mode or mean"
+    SKEWNESS = "skewness"
+    APPROXIMATION = "approximation"
+    SMALL_SAMPLE = "small sample"
+    COVARIANCE = "covariance"
+    MONTE_CARLO = "Monte Carlo error"
+    CONVERGENCE = "convergence"
+    SAMPLER = "sampler"
+    INTERVAL = "kind of interval"
+    SEVERAL = "several causes"
+
+
+MODEL = (
+    Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
+    Cause.PARAMETER_PRIOR,
+)  # fmt: skip
+
+
+class SpecificCause(NamedTuple):
+    """A cause, and the column or parameter that it concerns.
+
+    >>> SpecificCause(Cause.PRIOR, "x").label, SpecificCause(Cause.FIXED_PARAMETER, "sigma").label
+    ('prior of x', 'sigma fixed')
+    """
+
+    cause: Cause
+    subject: str = ""
+
+    @property
+    def label(self) -> str:
+        if self.cause is Cause.SEVERAL:
+            return self.subject
+        if self.cause is Cause.FIXED_PARAMETER:
+            return f"{self.subject} fixed"
+        if self.subject and self.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
+            return f"prior of {self.subject}"
+        return self.cause.value
+
 
 Array = np.ndarray
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import scipy
 
-from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.differences import (
+    Cause,
     FitPair,
+    SpecificCause,
     covariance_kind,
     has_monte_carlo_error,
     summary,

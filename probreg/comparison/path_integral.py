@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from probreg.comparison.causes import SpecificCause
+from probreg.comparison.differences import SpecificCause
 from probreg.comparison.prior_path import (
     FIRST,
     LAST,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.causes import Cause, SpecificCause
+from probreg.comparison.differences import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.data.frame import Frame

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.prior_sensitivity import Change, prior_sensitivity
+from probreg.comparison.prior_weight import Change, prior_sensitivity
 from tests.properties.cases import (
     LIKELIHOOD_CASES,
     covering,

@@ -15,7 +15,7 @@ import pytest
 import probreg as pr
 from probreg.inference import METHODS
 from probreg.show.cli.files import read_file
-from probreg.show.cli.values import parse_method
+from probreg.show.cli.parser import parse_method
 from tests.commands import run
 from tests.examples.test_cli import ORINGS
 

@@ -12,7 +12,7 @@ import pytest
 import probreg as pr
 from probreg.comparison import compare
 from probreg.show.report import SECTIONS, report
-from probreg.show.report.pictures import embed_figure
+from probreg.show.report.sections import embed_figure
 
 VOID = {"meta", "img", "br", "link", "hr"}
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.causes import Cause
-from probreg.comparison.differences import FitPair
+from probreg.comparison.differences import Cause, FitPair
 
 LIKELIHOODS = ("gaussian", "bernoulli", "categorical", "student")
 RIGHT = 0.95  # of the parameters that stand apart have the planted cause first

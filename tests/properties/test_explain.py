@@ -6,7 +6,7 @@ from scipy.integrate import quad_vec
 
 import probreg as pr
 from probreg.comparison import method_steps
-from probreg.comparison.causes import Cause
+from probreg.comparison.differences import Cause
 from probreg.comparison.prior_path import FIRST, PathPoint, PriorPath
 from probreg.likelihoods import SmoothLikelihood
 

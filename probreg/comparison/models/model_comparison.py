@@ -17,8 +17,7 @@ from scipy.special import logsumexp
 from probreg.arguments.scalars import Flag, Word, check_arguments
 from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_lines
-from probreg.comparison.models.same_data import refuse_other_data
-from probreg.comparison.same_question import fits_by_name
+from probreg.comparison.same_question import fits_by_name, refuse_other_data
 from probreg.data import ArrayColumns
 from probreg.data.rows import full_weights, own_labels
 from probreg.data.weights import refuse_sampling

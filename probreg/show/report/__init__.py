@@ -25,20 +25,18 @@ from probreg.diagnostics.before import Finding, check
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.report.answer import answer
-from probreg.show.report.pictures import (
+from probreg.show.report.sections import (
     coefficients_picture,
     curve_picture,
     diagnostic_pictures,
     effects_pictures,
-    influence_picture,
-    judged_fit,
-    versions,
-)
-from probreg.show.report.sections import (
     findings,
     fit_texts,
+    influence_picture,
+    judged_fit,
     model_texts,
     predictions_table,
+    versions,
 )
 from probreg.system.disk import destination, write_whole
 from probreg.system.progress import progress_bar
