@@ -21,7 +21,6 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.same_question import fits_by_name
-from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.bias_variance.truth import (
     Truth,
     as_coefficients,
@@ -284,7 +283,7 @@ def coverage(
     >>> bool(found.table.loc[("x", "wald"), "covered"] < found.table.loc[("x", "t"), "covered"])
     True
     """
-    refuse_sampling(model.design.weight_kind, "coverage")
+    model.design.refuse_sampling("coverage")
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
         kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]

@@ -24,7 +24,6 @@ from probreg.comparison.prior_terms import (
     prior_derivatives_of_fit,
     prior_weights,
 )
-from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after.prior import has_prior, power_scaling
 from probreg.diagnostics.before.columns import prior_scale
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
@@ -113,7 +112,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     """
     import pandas as pd
 
-    refuse_sampling(fit.model.design.weight_kind, "the influence of a prior")
+    fit.model.design.refuse_sampling("the influence of a prior")
     if not fit.model.joint.informative.any():
         raise Incompatible(
             "every prior of coefficients in this model is flat: it has no influence to measure"

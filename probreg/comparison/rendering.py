@@ -21,6 +21,7 @@ from probreg.model.descriptions import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
 from probreg.tables import Column, Table
 from probreg.tables.render import (
+    Format,
     decimals,
     format_fixed,
     format_rounded,
@@ -339,5 +340,5 @@ def printed_smooths(table: FitTable) -> Table:
         return Table(())
     scales = [", ".join(f"{t:.4g}" for t in tau) for tau in table.smooths["tau"]]
     smooths = table.smooths.assign(tau=scales).rename_axis(["smooth function", "fit"])
-    formats = {"edf": partial(format_fixed, places=3), "tau": str}
+    formats: dict[str, Format] = {"edf": partial(format_fixed, places=3), "tau": str}
     return Table.from_pandas(smooths, formats=formats, source=".smooths")

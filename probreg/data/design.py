@@ -351,6 +351,21 @@ class Design(PrintsLines):
         if obstacle is not None:
             raise DataError(obstacle)
 
+    def refuse_sampling(self, quantity: str) -> None:
+        """Raise Incompatible for sampling weights; `quantity` names the quantity that needs a likelihood."""
+        obstacle = self.without_likelihood(quantity)
+        if obstacle is not None:
+            raise Incompatible(obstacle)
+
+    def without_likelihood(self, quantity: str) -> str | None:
+        """Return why the quantity does not exist under sampling weights; None for other weights."""
+        if self.weight_kind != "sampling":
+            return None
+        return (
+            f"{quantity}: sampling weights make a pseudo-likelihood, which is no probability of the data. There are estimates, "
+            "sandwich errors, Wald intervals and predicted means"
+        )
+
     def sum_over_rows(
         self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add
     ) -> Any:

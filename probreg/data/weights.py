@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from probreg.arguments.types import ArrayLike
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 
 Array = np.ndarray
 WeightKind = Literal["frequency", "precision", "sampling"]
@@ -186,20 +186,3 @@ def check_values(
     if not may_vanish and not total > 0:
         raise DataError(f"the weights{name} sum to zero: no observation is left")
     return values
-
-
-def refuse_sampling(kind: WeightKind, use: str) -> None:
-    """Raise Incompatible for sampling weights; `use` names the quantity that needs a likelihood."""
-    message = without_likelihood(kind, use)
-    if message is not None:
-        raise Incompatible(message)
-
-
-def without_likelihood(kind: WeightKind, use: str) -> str | None:
-    """Return the reason that `use` does not exist under sampling weights; None for other weights."""
-    if kind != "sampling":
-        return None
-    return (
-        f"{use}: sampling weights make a pseudo-likelihood, which is no probability of the data. There are estimates, "
-        "sandwich errors, Wald intervals and predicted means"
-    )

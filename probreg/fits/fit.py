@@ -31,7 +31,7 @@ from probreg.arguments.types import (
     RowsLike,
     TableLike,
 )
-from probreg.data.weights import WeightsLike, refuse_sampling
+from probreg.data.weights import WeightsLike
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
 from probreg.fits.effects_table import effects_table
 from probreg.fits.goodness import exact_fit
@@ -66,7 +66,7 @@ from probreg.inference.notes import Topic, important, important_note
 from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.served_lengths import with_served_lengths
-from probreg.inference.uncertainty.clusters import SmallSample, group_codes
+from probreg.inference.uncertainty.clusters import SmallSample
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, Quantile
 from probreg.likelihoods.links import IDENTITY
@@ -319,20 +319,19 @@ class Fit(FitStatistics, NamesPeers):
     ) -> "Spread":
         from probreg.inference.uncertainty.covariance import (
             Settings,
-            check_estimator,
-            check_settings,
             covariance_of_kind,
         )
 
-        check_estimator(self.method, kind)
-        check_settings(groups, lags, factor, kind)
-        if kind == "cluster":
-            codes = group_codes(groups, self.model.design, data)
-        else:
-            codes = []
-        return covariance_of_kind(
-            self.model, self.solution, kind, Settings(codes, lags, factor)
+        settings = Settings.of(
+            self.method,
+            self.model.design,
+            kind,
+            groups=groups,
+            data=data,
+            lags=lags,
+            small_sample=factor,
         )
+        return covariance_of_kind(self.model, self.solution, kind, settings)
 
     def _reported_covariance(self) -> Any:
         return reported_covariance(self.model, self.solution, self.solution.covariance)
@@ -772,7 +771,7 @@ class Fit(FitStatistics, NamesPeers):
         NotConverged
             If there is no estimate.
         """
-        refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
+        self.model.design.refuse_sampling("a predictive distribution")
         require_predictive(self.solution, self.method)
         design = self._design(data, offset, weights, trials, groups)
         return predictive(self.model, self.solution, design, seed=self.seed)

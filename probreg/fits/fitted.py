@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.types import DataArray, Dataset
-from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.fits.prediction import require_predictive
@@ -137,7 +136,7 @@ class Fitted:
         NotConverged
             If there is no estimate.
         """
-        refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
+        self.model.design.refuse_sampling("the log-likelihood")
         scales = self.solution.effect_scales
         if scales is not None and self.target == "mode":
             if scales.criterion != "ML":
@@ -154,7 +153,7 @@ class Fitted:
         float
             In nats.
         """
-        refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
+        self.model.design.refuse_sampling("the log-likelihood")
         saved = statistic_saved_without_rows(self, "log_likelihood")
         if saved is not None:
             return saved

@@ -12,7 +12,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.checked_arrays import INTERCEPT
-from probreg.data.weights import refuse_sampling
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.effects_table import covariances_of_effects
 from probreg.fits.fitted import Fitted, has_working_errors, statistic_saved_without_rows
@@ -89,10 +89,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         return VarianceShares(*saved)  # type: ignore[arg-type]
     design = model.design
     design.need_rows("R² of a model with effects of groups")
-    if design.weights is not None:
-        w = design.weights
-    else:
-        w = np.ones(design.n)
+    w = full_weights(design.weights, design.n)
     eta = design.X[:, design.ungrouped] @ fit.solution.beta[design.ungrouped, 0]
     if np.ptp(eta) == 0:
         fixed = 0.0
@@ -320,7 +317,7 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
     """
     likelihood = model.likelihood
     design = model.design
-    refuse_sampling(design.weight_kind, "a deviance")
+    design.refuse_sampling("a deviance")
     aux_values = {**model.fixed, **aux}
     if likelihood.least_squares:
         if not design.n:

@@ -11,7 +11,6 @@ from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.data import Design
 from probreg.data.formula.variables import columns_by_term
-from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted
 from probreg.fits.inference_data import row_labels
@@ -96,7 +95,7 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
         )
     require_rows_and_estimate(fit)
     if kind == "quantile":
-        refuse_sampling(fit.model.design.weight_kind, "a quantile residual")
+        fit.model.design.refuse_sampling("a quantile residual")
     if kind != "response" and (obstacle := noiseless_obstacle(fit)) is not None:
         raise Incompatible(f"{kind} residuals: {obstacle}")
     by_kind = KINDS[kind](fit)

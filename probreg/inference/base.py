@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import RegistryName, check_fields
-from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
 from probreg.inference.notes import (
@@ -416,8 +415,7 @@ def method_obstacle(method: Method, model: Model) -> str | None:
             return reason
     if (
         not method.pseudo
-        and (reason := without_likelihood(model.design.weight_kind, method.name))
-        is not None
+        and (reason := model.design.without_likelihood(method.name)) is not None
     ):
         return reason
     for b in model.joint.blocks:

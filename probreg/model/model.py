@@ -40,7 +40,7 @@ from probreg.data.censoring import CensoredResponse
 from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
 from probreg.data.rows import own_labels
-from probreg.data.weights import WeightsLike, refuse_sampling
+from probreg.data.weights import WeightsLike
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import (
     DifferentiableLikelihood,
@@ -482,6 +482,12 @@ class Model(FromData, NamesPeers):
     def noise_unknown(self) -> bool:
         """A noise scale is to be estimated."""
         return self.likelihood.noise_scale in self.unknown
+
+    @property
+    def mode_free_of_sigma(self) -> bool:
+        """Whether the noise scale is fixed, or every prior of a coefficient is flat or in its units."""
+        joint = self.joint
+        return not (self.unknown and (joint.informative & ~joint.sigma_units).any())
 
     @property
     def noise_prior(self) -> AuxPrior:
@@ -990,7 +996,7 @@ class Model(FromData, NamesPeers):
 
         self.joint.require_draws()
         self.design.need_rows("PyMC's model")
-        refuse_sampling(self.design.weight_kind, "PyMC's model")
+        self.design.refuse_sampling("PyMC's model")
         aux = {a: self.aux.get(a, _UNSTATED) for a in self.likelihood.nuisance}
         return build_pymc_model(
             self.design,

@@ -8,7 +8,6 @@ from sklearn.utils.validation import validate_data
 
 from probreg.arguments.types import ArrayLike
 from probreg.data.checked_arrays import own_name
-from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.prediction import (
     closed_error,
@@ -195,9 +194,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
         model = self.fit_.model
         solution = self.fit_.solution
-        refuse_sampling(
-            model.design.weight_kind, "the standard deviation of a new observation"
-        )
+        model.design.refuse_sampling("the standard deviation of a new observation")
         design = model.design.at(X)
         require_estimable(model, solution, design)
         noise = noise_of_scale(model, solution)

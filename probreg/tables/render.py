@@ -302,7 +302,7 @@ class PrintsLines(ABC):
 
     def _repr_html_(self) -> str:
         head, *lines = self._summary_lines
-        return notebook_html([head], notes=lines)
+        return notebook_html([head], notes=[line.strip() for line in lines])
 
 
 def _part_html(part: Any) -> str:

@@ -71,7 +71,7 @@ class Table(TableContent):
         formats = formats or {}
         for i, name in enumerate(frame.columns):
             values = frame.iloc[:, i]
-            by_kind = {"f": number, "i": str, "u": str, "b": str}
+            by_kind: Mapping[str, Format] = {"f": number, "i": str, "u": str, "b": str}
             form = formats.get(name, by_kind.get(values.dtype.kind))
             columns.append(Column(str(name), values.tolist(), form))
         labels = frame.index.nlevels if index else 0

@@ -27,12 +27,9 @@ from probreg.formula.hypothesis import matrix, parse_hypothesis
 from probreg.inference.base import aux_names
 from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
-from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
     Settings,
     Spread,
-    check_estimator,
-    check_settings,
 )
 from probreg.inference.uncertainty.found_scales import (
     satterthwaite,
@@ -448,12 +445,14 @@ def _covariance_of(
 def _by_influence(
     fit: Fit, G: Array, rows: SampledRows, kind: str, request: EffectRequest
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
-    check_estimator(fit.method, kind)
-    check_settings(request.clusters, request.lags, "stata", kind)
-    codes: list[Array] = []
-    if kind == "cluster":
-        codes = group_codes(request.clusters, fit.model.design, request.data)
-    settings = Settings(codes, request.lags)
+    settings = Settings.of(
+        fit.method,
+        fit.model.design,
+        kind,
+        groups=request.clusters,
+        data=request.data,
+        lags=request.lags,
+    )
     cov, df, words = influence_covariance(
         fit.model, fit.solution, G, rows, kind, settings
     )

@@ -23,7 +23,6 @@ from probreg.comparison.hypotheses.result import (
     restriction_table,
 )
 from probreg.data.formula.variables import coefficients_by_term, factors_by_term
-from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
@@ -238,7 +237,7 @@ def why_no_likelihood_tests(fit: Fit) -> str | None:
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
         return f"no {test_names}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
-    return without_likelihood(fit.model.design.weight_kind, test_names)
+    return fit.model.design.without_likelihood(test_names)
 
 
 def describe_scales(c: Combinations) -> tuple[str, ...]:
@@ -283,9 +282,7 @@ def of_limit(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
             f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
             "give a prior and ask the posterior"
         )
-    pseudo = without_likelihood(
-        fit.model.design.weight_kind, "likelihood ratio and score test"
-    )
+    pseudo = fit.model.design.without_likelihood("likelihood ratio and score test")
     if pseudo is not None:
         raise Incompatible(pseudo)
     L, r = matrix(read, len(fit.parameter_names))

@@ -9,7 +9,6 @@ chi2(c + 1) (Self & Liang 1987; Stram & Lee 1994), which is conservative in smal
 import re
 from typing import Any, NamedTuple
 
-import numpy as np
 import scipy
 
 from probreg.comparison.hypotheses.posterior import share_of_draws
@@ -36,6 +35,13 @@ class ScaleTest(NamedTuple):
     @property
     def words(self) -> str:
         return f"{self.name} {self.relation} {self.value:g}"
+
+    def table(self, columns: dict[str, Any]) -> Any:
+        """One row: the name, the number, and these columns."""
+        import pandas as pd
+
+        numbers = {k: float(v) for k, v in columns.items()}
+        return pd.DataFrame({"combination": [self.name], "value": self.value} | numbers)
 
 
 def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
@@ -84,7 +90,7 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         "lower": lower,
         "upper": upper,
     }
-    table = _combination_table(question, columns)
+    table = question.table(columns)
     return Hypothesis(text, question.words, table, {}, (share_of_draws(holds),))
 
 
@@ -140,7 +146,7 @@ def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         )
     elif not scales.stated.likelihood.least_squares:
         notes.append("the likelihoods are by Laplace's method")
-    table = _combination_table(question, columns)
+    table = question.table(columns)
     return Hypothesis(text, question.words, table, {name: test}, notes=tuple(notes))
 
 
@@ -151,17 +157,3 @@ def _correlations_of(fit: Fit, name: str) -> int:
         if term.correlated and any(name.startswith(of_effect) for of_effect in names):
             return len(names) - 1
     return 0
-
-
-def _combination_table(question: ScaleTest, columns: dict[str, Any]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(
-        [
-            {
-                "combination": question.name,
-                "value": question.value,
-                **{k: float(np.asarray(v)) for k, v in columns.items()},
-            }
-        ]
-    )

@@ -20,7 +20,6 @@ from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_
 from probreg.comparison.same_question import fits_by_name, refuse_other_data
 from probreg.data import ArrayColumns
 from probreg.data.rows import full_weights, own_labels
-from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, rows_named
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import NOT_OF_REML, exact_fit, why_no_criterion
@@ -221,9 +220,9 @@ def compare_models(
     base = next(iter(several))
     for name, fit in several.items():
         if test is not None:
-            refuse_sampling(fit.model.design.weight_kind, "a likelihood ratio test")
+            fit.model.design.refuse_sampling("a likelihood ratio test")
         if leave_out is not None:
-            refuse_sampling(fit.model.design.weight_kind, "leave-one-group-out")
+            fit.model.design.refuse_sampling("leave-one-group-out")
         refuse_other_data(base, several[base], name, fit)
     tests = None
     ratio_notes: tuple[str, ...] = ()

@@ -87,10 +87,7 @@ def modes(model: Model, grid: Array) -> PathSolution:
     try:
         return mode_path(model, grid)
     except NotConverged as error:
-        loose = (
-            model.unknown and (model.joint.informative & ~model.joint.sigma_units).any()
-        )
-        if loose and model.design.count <= model.shape[0]:
+        if not model.mode_free_of_sigma and model.design.count <= model.shape[0]:
             raise NotConverged(f"{_SIGMA} ({error})") from error
         raise
 
@@ -224,12 +221,10 @@ class GCV(Criterion):
 
 def has_closed_evidence(model: Model) -> bool:
     """Return whether the evidence has a closed form: Gaussian, normal priors, and sigma fixed or unknown with all priors in its units."""
-    if not model.likelihood.least_squares or not model.joint.gaussian:
+    if not (model.likelihood.least_squares and model.joint.gaussian):
         return False
-    if not model.unknown:
-        return True
-    in_sigma_units = not (model.joint.informative & ~model.joint.sigma_units).any()
-    return in_sigma_units and isinstance(model.noise_prior, Reference | InverseGamma)
+    known = not model.unknown or isinstance(model.noise_prior, Reference | InverseGamma)
+    return known and model.mode_free_of_sigma
 
 
 def log_evidence(model: Model) -> float:

@@ -25,7 +25,6 @@ from probreg.comparison.tuning.criteria import (
     has_closed_evidence,
     modes,
 )
-from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import (
@@ -237,7 +236,7 @@ def path(
     >>> path(model, [1 / 3, 1 / 1.5, 1 / 0.3]).coef.sel(coef="x1").values.round(9)
     array([0.  , 0.25, 0.85])
     """
-    refuse_sampling(model.design.weight_kind, "a path of scales with its AIC and BIC")
+    model.design.refuse_sampling("a path of scales with its AIC and BIC")
     with progress_bar("path", show=progress):
         solution = modes(model, grid_of(model, scales, n))
     bad = [s for s, status in zip(solution.scales, solution.status) if not status.good]

@@ -20,7 +20,6 @@ from probreg.comparison.tuning.criteria import (
 from probreg.comparison.tuning.held_out import folds_of
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.rows import full_weights
-from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.notes import Topic, important_note
@@ -134,7 +133,7 @@ def tune(
     import pandas as pd
     import xarray as xr
 
-    refuse_sampling(model.design.weight_kind, "a choice of scale")
+    model.design.refuse_sampling("a choice of scale")
     if model.design.recipe.grouped:
         raise Incompatible(
             "tune moves the scales that were stated, and effects by group have standard deviations. Fit by evidence, which finds "

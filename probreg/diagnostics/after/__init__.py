@@ -3,7 +3,6 @@
 from operator import attrgetter
 
 from probreg.arguments.scalars import Flag, check_arguments
-from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after import (
     dispersion as dispersion,
     draws as draws,
@@ -68,7 +67,7 @@ def diagnose(
     >>> found.worst.name, [f.check for f in found.at_least(found.worst)]
     ('NOTE', ['cook', 'dfbetas'])
     """
-    refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
+    fit.model.design.refuse_sampling("the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
     findings = []
     for diagnostic in DIAGNOSTICS.values():

@@ -10,7 +10,6 @@ from scipy.special import chdtr, fdtr, stdtr
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
-from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -154,7 +153,7 @@ def influence_measures(fit: Fit) -> Dataset:
 
     require_rows_and_estimate(fit)
     design = fit.model.design
-    refuse_sampling(design.weight_kind, "influence measures")
+    design.refuse_sampling("influence measures")
     pieces = fit.once(arrays_of_fit)
     u = pieces.scores.u[0]
     sign = np.sign(u[:, 0]) if u.shape[1] == 1 else np.ones(1)

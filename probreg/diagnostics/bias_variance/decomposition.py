@@ -14,7 +14,6 @@ from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
 from probreg.data.rows import full_weights
-from probreg.data.weights import refuse_sampling
 from probreg.diagnostics.bias_variance.truth import (
     Mean,
     Truth,
@@ -151,7 +150,7 @@ def bias_variance(
     (array([ 1.,  0., -1.]), array([0.555556, 0.333333, 0.555556]))
     """
     model.design.need_rows("a simulation of responses")
-    refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    model.design.refuse_sampling("a simulation of responses")
     if x is not None:
         model.design.need_columns_elsewhere("a simulation at other rows")
     target = model.design if x is None else model.design.at(x)
@@ -221,9 +220,8 @@ class DecompositionParts:
 
 def linear(model: Model) -> bool:
     """Return whether the fitted mean is S y + c: Gaussian, normal priors that do not depend on y or on an unknown sigma."""
-    if not model.likelihood.least_squares or not model.joint.gaussian:
-        return False
-    if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
+    is_normal = model.likelihood.least_squares and model.joint.gaussian
+    if not (is_normal and model.mode_free_of_sigma):
         return False
     y = model.design.observed
     transformed = replace(

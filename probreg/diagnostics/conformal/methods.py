@@ -414,11 +414,7 @@ def _require_linear_estimate(model: Model) -> None:
             f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}",
             remedy=Remedy("kind", "split"),
         )
-    relative = (
-        not model.unknown
-        or not (model.joint.informative & ~model.joint.sigma_units).any()
-    )
-    if not (model.joint.gaussian and relative):
+    if not (model.joint.gaussian and model.mode_free_of_sigma):
         raise Incompatible(
             "the jackknife+ has a closed form for flat priors, and for normal ones with fixed sigma or in units of sigma: use "
             "kind='split'"

@@ -34,12 +34,11 @@ from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.scores.assumptions import Assumption
-from probreg.system.terminal import clean_lines
-from probreg.tables.render import notebook_html
+from probreg.tables.render import PrintsLines
 
 
-@dataclass(frozen=True, eq=False)
-class RiskBounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskBounds(PrintsLines):
     """Upper bounds of the risk of a fit on new rows by several theorems, hold-out first; result of `guarantee`.
 
     Parameters
@@ -67,11 +66,8 @@ class RiskBounds:
         """The first line: the hold-out bound, or the reason why there is none."""
         return self.lines[0]
 
-    def __repr__(self) -> str:
-        return clean_lines(*self._bound_lines)
-
     @property
-    def _bound_lines(self) -> list[str]:
+    def _summary_lines(self) -> list[str]:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         lines = []
         for loss in self.losses:
@@ -99,10 +95,6 @@ class RiskBounds:
             if later is None or later.notes != line.notes:
                 text_lines += [f"    {note}" for note in line.notes]
         return text_lines
-
-    def _repr_html_(self) -> str:
-        head, *lines_below = self._bound_lines
-        return notebook_html([head], notes=[line.strip() for line in lines_below])
 
 
 @check_arguments

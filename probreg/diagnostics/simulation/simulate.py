@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.inference_data import observation_rows
 from probreg.model.hyperparameters import hyper_names
@@ -68,7 +67,7 @@ def unroll_rows(model: Model) -> Model:
             f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}. Give proper "
             "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
         )
-    refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    model.design.refuse_sampling("a simulation of responses")
     model.design.need_rows("a simulation of responses")
     _, weight = observation_rows(model)
     if weight is not None:

@@ -6,8 +6,7 @@ forgery. From a forged image, only plain arrays are read, and none larger than t
 
 import hashlib
 import io
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -69,15 +68,8 @@ class Container:
         self._file = h5py.File(io.BytesIO(image), "r")
         self._size = len(image)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the image."""
         self._file.close()
 
     def __contains__(self, group: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,7 +62,7 @@ def read_fit(path: Any) -> tuple[Model, Method, Solution, int]:
     """
     image = read_verified(read_plain(path), str(path))
     try:
-        with Container(image) as file:
+        with closing(Container(image)) as file:
             text = file.text(SPECIFICATION)
             check_specification(json.loads(text))
             spec = json.loads(text, object_hook=partial(_restore_array, file))

@@ -91,7 +91,7 @@ class Conjugate(Method):
             return reason
         if not model.unknown:
             return None
-        if (model.joint.informative & ~model.joint.sigma_units).any():
+        if not model.mode_free_of_sigma:
             return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)). For other priors use quadrature, which is exact too"
         if _inverse_gamma(model.noise_prior) is None:
             return f"conjugate needs a fixed sigma or a reference, uniform or inverse_gamma prior, and this model has {model.noise_prior.name}; use quadrature"

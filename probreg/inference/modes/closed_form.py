@@ -354,7 +354,7 @@ class ClosedForm(Method):
         reason = unsupported_kinds(self, model)
         if reason:
             return reason
-        if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
+        if not model.mode_free_of_sigma:
             return SIGMA_FREE
         if model.unknown and model.noise_prior.name != "reference":
             return f"closed_form estimates sigma under p(sigma) ∝ 1/sigma only, and this model has {model.noise_prior.name}; use newton"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.weights import refuse_sampling
+from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
 from probreg.inference.base import Array, Method, Solution, Status, log_names
 from probreg.inference.covariance import (
@@ -34,6 +34,7 @@ from probreg.inference.uncertainty.clusters import (
     cluster_square,
     cross_codes,
     default_lags,
+    group_codes,
 )
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.inference.varying import FoundScales
@@ -105,25 +106,6 @@ def check_estimator(method: Method, kind: str) -> None:
         )
 
 
-def check_settings(groups: Any, lags: int | None, small_sample: str, kind: str) -> None:
-    """Raise DataError for a setting that this kind does not use, or an unknown
-    small-sample factor."""
-    if small_sample not in FACTORS:
-        raise DataError(
-            f"small_sample={small_sample!r}: expected one of {', '.join(FACTORS)}"
-        )
-    if kind == "HAC" and small_sample not in LAG_FACTORS:
-        raise DataError(
-            f"small_sample={small_sample!r} needs groups; a HAC covariance supports {', '.join(LAG_FACTORS)}"
-        )
-    if groups is not None and kind != "cluster":
-        raise DataError(
-            f"groups= is a setting of covariance('cluster'), not of {kind!r}"
-        )
-    if lags is not None and kind != "HAC":
-        raise DataError(f"lags= is a setting of covariance('HAC'), not of {kind!r}")
-
-
 class Spread(NamedTuple):
     """A covariance of vec(beta), the degrees of freedom of its t intervals, and its
     description."""
@@ -141,6 +123,38 @@ class Settings:
     groups: list[Array] = field(default_factory=list)
     lags: int | None = None
     small_sample: SmallSample = "stata"
+
+    @classmethod
+    def of(
+        cls,
+        method: Method,
+        design: Design,
+        kind: str,
+        *,
+        groups: Any = None,
+        data: Any = None,
+        lags: int | None = None,
+        small_sample: SmallSample = "stata",
+    ) -> "Settings":
+        """Read the settings of a kind for an estimate by this method; DataError for a setting that the kind does not use, or an
+        unknown small-sample factor."""
+        check_estimator(method, kind)
+        if small_sample not in FACTORS:
+            raise DataError(
+                f"small_sample={small_sample!r}: expected one of {', '.join(FACTORS)}"
+            )
+        if kind == "HAC" and small_sample not in LAG_FACTORS:
+            raise DataError(
+                f"small_sample={small_sample!r} needs groups; a HAC covariance supports {', '.join(LAG_FACTORS)}"
+            )
+        if groups is not None and kind != "cluster":
+            raise DataError(
+                f"groups= is a setting of covariance('cluster'), not of {kind!r}"
+            )
+        if lags is not None and kind != "HAC":
+            raise DataError(f"lags= is a setting of covariance('HAC'), not of {kind!r}")
+        codes = group_codes(groups, design, data) if kind == "cluster" else []
+        return cls(codes, lags, small_sample)
 
 
 def reported_words(model: Model, method: Method, solution: Solution) -> Words:
@@ -202,7 +216,7 @@ def covariance_of_kind(
             "take kind='observed'",
         )
     if kind not in ROBUST:
-        refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
+        model.design.refuse_sampling(f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
     words = {"kind": kind, "definition": DEFINITIONS[kind]}
     if isinstance(model.likelihood, ProximalLikelihood) and kind in _SANDWICHES:

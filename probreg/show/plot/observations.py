@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from probreg.data.rows import full_weights
-from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive, require_predictive
@@ -41,9 +40,7 @@ def observations(fit: Fit) -> Observations:
     model = fit.model
     model.design.need_rows("a picture of the data")
     require_predictive(fit.solution, fit.method)
-    refuse_sampling(
-        model.design.weight_kind, "a picture of the predictive distribution"
-    )
+    model.design.refuse_sampling("a picture of the predictive distribution")
     every_row, weights = observation_rows(model)
     shown = min(len(every_row), most_rows)
     part = np.linspace(0, len(every_row) - 1, shown).round().astype(int)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.inference.base import (
     Estimated,
@@ -137,9 +136,7 @@ class Intervals:
         names = KINDS[self.method.target]
         kind = INTERVAL_KINDS.get(name)
         if kind is not SymmetricInterval:
-            refuse_sampling(
-                self.model.design.weight_kind, f"an interval of kind {name!r}"
-            )
+            self.model.design.refuse_sampling(f"an interval of kind {name!r}")
         if kind is None or name not in names:
             raise Incompatible(
                 f"a {self.method.target} has intervals of kind {', '.join(names)}, not {name!r}"
