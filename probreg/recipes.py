@@ -871,7 +871,7 @@ def gam(
     >>> float(gam("y ~ s(x)", table, df=4.0).smooths.loc["s(x)", "edf"].round(6))
     4.0
     """
-    from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
+    from probreg.fits.penalty_weight import fit_with_degrees, fit_with_penalty
 
     model = Model.from_formula(x, data, likelihood=likelihood, **options)
     if not term_functions(model.design):

@@ -16,8 +16,8 @@ from probreg.comparison.attribution import (
     share_text,
 )
 from probreg.comparison.differences import MODEL, Cause, FitPair, SpecificCause, summary
-from probreg.comparison.method_steps import has_bad_chains
 from probreg.comparison.numbers import FitTable, by_outcome
+from probreg.comparison.shares import has_bad_chains
 from probreg.fits.goodness import exact_fit
 from probreg.inference import Status
 from probreg.inference.uncertainty.intervals.arithmetic import quantile

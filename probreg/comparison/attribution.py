@@ -19,14 +19,7 @@ from probreg.comparison.differences import (
     has_monte_carlo_error,
     summary,
 )
-from probreg.comparison.method_steps import exact_posterior, method_steps, scale_steps
 from probreg.comparison.numbers import Estimates, Step
-from probreg.comparison.path_integral import (
-    PathShares,
-    changing_groups,
-    integrate_path,
-    path_obstacle,
-)
 from probreg.comparison.prior_path import PriorPath
 from probreg.comparison.prior_terms import (
     aux_prior_words,
@@ -38,6 +31,15 @@ from probreg.comparison.same_question import (
     fits_by_name,
     method_name,
     refuse_unlike,
+)
+from probreg.comparison.shares import (
+    PathShares,
+    changing_groups,
+    exact_posterior,
+    integrate_path,
+    method_steps,
+    path_obstacle,
+    scale_steps,
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit

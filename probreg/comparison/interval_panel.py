@@ -21,7 +21,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.same_question import fits_by_name
-from probreg.diagnostics.bias_variance.truth import (
+from probreg.diagnostics.simulation.simulate import (
     Truth,
     as_coefficients,
     with_known_aux,

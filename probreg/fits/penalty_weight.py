@@ -1,4 +1,4 @@
-"""Modes at a penalty weight lam, or in a ball of given radius, by the prior with that mode.
+"""Modes at a given penalty: a weight lam, a ball of given radius, or degrees of freedom or weights of smooth functions.
 
 The mode minimises D + lam R(b) over the penalised coefficients b, with D = RSS of a Gaussian model and D = -2 log L of others:
 -log p = w R(b) + constant with w = lam / (2 sigma^2) or w = lam / 2. The least D in the ball R(b) <= r is the mode at the lam
@@ -6,18 +6,40 @@ with R(b) = r, or maximum likelihood if that is in the ball (Lagrange duality: R
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
-from probreg.errors import Incompatible, NotConverged, ProbregWarning
+from probreg.arguments.scalars import Positive, read_argument
+from probreg.data.formula.functions import (
+    TermFunction,
+    functions_called,
+    term_functions,
+)
+from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits.fit import Fit, fit
 from probreg.inference.notes import Topic, important_note
+from probreg.inference.penalized.degrees import (
+    degrees_by_coefficient,
+    diagonal_of_shrinkage,
+    information_of,
+)
 from probreg.inference.penalized.ridge_modes import RidgeModes
+from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
-from probreg.priors import Reference
+from probreg.priors import (
+    Flat,
+    GaussianPrior,
+    HierarchicalPrior,
+    Normal,
+    Prior,
+    Reference,
+)
+from probreg.priors.joint import Key, mapping_of
 
 Array = np.ndarray
 
@@ -176,3 +198,222 @@ def joint_sigma(model: Model, beta: Array) -> float:
     zero, rss, twice = model.design.moments.rss_at(at)
     variance = (rss + (zero - twice) / 4.0) / (model.design.total + penalised.sum())
     return float(np.sqrt(variance))
+
+
+# ---- smooth functions at given degrees of freedom or given penalty weights ------------------------------------------
+
+
+def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
+    """Fit at the scales where each smooth function has `df` degrees of freedom, including its unpenalised columns.
+
+    `df` is one number, or a mapping by term.
+    """
+    max_fits = 50
+    functions = _functions(model, "df")
+    targets = _by_function(model, functions, df, "df")
+    m = model.shape[1]
+    for f in functions:
+        low = len(f.of.flat) * m
+        high = len(f.at) * m
+        if not low < targets[f.label] < high:
+            raise DataError(
+                f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {targets[f.label]:g}"
+            )
+    description = _format_wanted("df", targets)
+    if model.likelihood.least_squares:
+        # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
+        J = information_of(
+            model, np.zeros(model.shape), None, **{model.noise_scale: 1.0}
+        )
+        tau = _solve_scales(model, functions, targets, J)
+        return _at_scales(model, functions, tau, description)
+    tau = dict.fromkeys(targets, 1.0)
+    for _ in range(max_fits):
+        result = _at_scales(model, functions, tau, description)
+        s = result.solution
+        degrees = degrees_by_coefficient(result.model, s.beta, **s.aux)
+        if all(
+            abs(float(degrees[f.at].sum()) - targets[f.label]) < 1e-8 * targets[f.label]
+            for f in functions
+        ):
+            return result
+        J = information_of(result.model, s.beta, None, **s.aux)
+        tau = _solve_scales(model, functions, targets, J)
+    raise NotConverged(
+        f"df: no scales spend {description} within {max_fits} fits; ask for fewer, or fit at REML"
+    )
+
+
+def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
+    """Fit with penalties of weight `sp` added to RSS or to -2 log L: one number, or a mapping by term.
+
+    The criterion is RSS + sp J(f), with J(f) = unit |u|^2 from `SmoothBasis.penalty`: tau^2 = sigma^2 / (sp unit).
+    """
+    functions = _functions(model, "sp")
+    targets = _by_function(model, functions, sp, "sp")
+    tau = {}
+    for f in functions:
+        penalty = f.penalty
+        if penalty is None:
+            raise Incompatible(
+                f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
+            )
+        tau[f.label] = float((targets[f.label] * penalty.unit) ** -0.5)
+    return _at_scales(model, functions, tau, _format_wanted("sp", targets))
+
+
+def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
+    return f"{option} = " + ", ".join(
+        f"{v:g} for {name}" for name, v in targets.items()
+    )
+
+
+def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
+    """Return the smooth functions of a model with scales that can be set."""
+    functions = term_functions(model.design)
+    if not isinstance(model.likelihood, SmoothLikelihood):
+        raise Incompatible(
+            f"{option}= needs a smooth likelihood, and {model.likelihood.name} is not one"
+        )
+    ranges = {c for f in functions for block in f.of.blocks for c in block}
+    flat = np.flatnonzero(~model.joint.informative)
+    if len(flat):
+        dropped = rank_of(triangular(model.design.moments.R[:, flat])).dropped
+    else:
+        dropped = ()
+    if dropped:
+        names = ", ".join(model.design.columns[flat[j]] for j in dropped)
+        raise Incompatible(
+            f"{option}= needs flat columns that are identified, and {names} is a combination of others: see pr.check"
+        )
+    for b in model.joint.blocks:
+        is_smooth = model.design.columns[b.columns[0]] in ranges
+        default = isinstance(b.prior, HierarchicalPrior) and not b.prior.proper
+        if is_smooth and not default:
+            label = model.design.describe_columns(b.columns)
+            raise DataError(
+                f"{label} has a prior of its own, which sets its smoothness: leave out {option}= or the prior"
+            )
+        if not is_smooth and not isinstance(b.prior, Flat | GaussianPrior):
+            raise Incompatible(
+                f"{option}= needs normal priors of the other columns, and {b.prior.name} is none"
+            )
+    return functions
+
+
+def _by_function(
+    model: Model,
+    functions: Sequence[TermFunction],
+    targets: float | Mapping[str, float],
+    option: str,
+) -> dict[str, float]:
+    """Return the requested value of each function, by the function's name."""
+    if not isinstance(targets, Mapping):
+        return {f.label: targets for f in functions}
+    numbers: dict[str, float] = {}
+    for name, value in targets.items():
+        number = float(read_argument(f"{option} of {name}", value, Positive))
+        numbers |= {f.label: number for f in functions_called(model.design, name)}
+    missing = [f.label for f in functions if f.label not in numbers]
+    if missing:
+        raise DataError(
+            f"{option}= names every smooth function or none, and {', '.join(missing)} is missing"
+        )
+    return {f.label: numbers[f.label] for f in functions}
+
+
+def _solve_scales(
+    model: Model,
+    functions: Sequence[TermFunction],
+    targets: Mapping[str, float],
+    J: Array,
+) -> dict[str, float]:
+    """Return the scales at which the functions have the wanted degrees of freedom, given the
+    information J (p m, p m); for least squares the scales are in units of sigma."""
+    from scipy.optimize import root
+
+    tolerance = 1e-9  # of log odds of degrees of freedom
+    m = model.shape[1]
+    low = np.array([len(f.of.flat) * m for f in functions])
+    width = np.array([len(f.at) * m for f in functions]) - low
+    sigma = 1.0
+    if model.likelihood.least_squares:
+        sigma = model.noise_held or 1.0
+
+    def scales(log_tau: Array) -> dict[str, float]:
+        return dict(zip(targets, np.exp(log_tau).tolist()))
+
+    def log_odds(degrees: Array) -> Array:
+        """The log odds of the shares of columns in use are almost linear in log tau."""
+        return np.asarray(logit(np.clip((degrees - low) / width, 1e-14, 1.0 - 1e-14)))
+
+    def excess(log_tau: Array) -> Array:
+        at_scales = _model_at(model, functions, scales(log_tau))
+        P = at_scales.joint.precision_of_entries(m, sigma) * sigma**2
+        degrees = diagonal_of_shrinkage(J, P).reshape(model.shape)
+        return log_odds(np.array([degrees[f.at].sum() for f in functions])) - wanted
+
+    wanted = log_odds(np.array(list(targets.values())))
+    information = np.diagonal(J).reshape(model.shape)
+    start = [
+        0.5 * float(w - np.log(information[f.at].mean()))
+        for f, w in zip(functions, wanted)
+    ]
+    found = root(excess, start, tol=1e-13)
+    if np.abs(found.fun).max() > tolerance:
+        raise NotConverged(
+            f"df: no scales spend {_format_wanted('df', targets)}; the functions overlap, so ask for fewer"
+        )
+    return scales(found.x)
+
+
+def _model_at(
+    model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float]
+) -> Model:
+    """Return the model with normal priors of these scales on the ranges of the functions, for least squares in units of sigma."""
+    columns = model.design.columns
+    ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
+    others = [
+        b
+        for b in model.joint.blocks
+        if b.stated and tuple(columns[j] for j in b.columns) not in ranges
+    ]
+    in_units = model.likelihood.least_squares and model.noise_held is None
+    sigma = model.noise_held if model.likelihood.least_squares else None
+    blocks: dict[Key, Prior] = {
+        names: Normal(t * (sigma or 1.0), sigma_units=in_units)
+        for names, t in ranges.items()
+    }
+    return model.with_prior({**mapping_of(others, columns), **blocks})
+
+
+def _at_scales(
+    model: Model,
+    functions: Sequence[TermFunction],
+    tau: Mapping[str, float],
+    description: str,
+) -> Fit:
+    """Fit at given scales of the ranges; for least squares sigma is fixed, or its restricted estimate."""
+    at_scales = _model_at(model, functions, tau)
+    if not (model.likelihood.least_squares and model.noise_unknown):
+        fitted = fit(at_scales)
+    elif not isinstance(model.noise_prior, Reference):
+        raise Incompatible(
+            f"df= and sp= need {model.noise_scale} fixed or without a prior: leave its prior out of aux="
+        )
+    elif any(
+        not (isinstance(b.prior, Flat) or b.prior.sigma_units)
+        for b in at_scales.joint.blocks
+    ):
+        raise Incompatible(
+            f"df= and sp= with normal priors on other columns need {model.noise_scale} fixed: pass aux={{{model.noise_scale!r}: ...}}"
+        )
+    else:
+        sigma = fit(at_scales, "evidence").aux[model.noise_scale]
+        known = model.with_aux(**{model.noise_scale: sigma})
+        fitted = fit(_model_at(known, functions, tau))
+        description += f"; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest"
+    note = important_note(
+        Topic.SCALES, "smooth functions at {values}", values=description
+    )
+    return replace(fitted, notes=(note, *fitted.notes))

@@ -10,7 +10,7 @@ import pytest
 import probreg as pr
 from probreg.diagnostics.after.residual_tests import HeteroscedasticityDiagnostic
 from probreg.diagnostics.before import Verdict
-from probreg.diagnostics.before.terms import GroupsCheck
+from probreg.diagnostics.before.sample import GroupsCheck
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior
 
 TESTS = (

@@ -6,7 +6,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.comparison.prior_weight import prior_weight
-from probreg.show.plot.prior_weight import prior_weight as picture
+from probreg.show.plot.coefficients import prior_weight as picture
 
 RNG = np.random.default_rng(6)
 SIGMA = 0.7

@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.before import Verdict, separation
-from probreg.diagnostics.before.separation import SeparationCheck
+from probreg.diagnostics.before.sample import SeparationCheck
 from probreg.fits.fit import fit
 from probreg.inference.modes.existence import _join_splits, split_rows
 from probreg.likelihoods import Categorical

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.tables.data import csv_text
+from probreg.tables.table import csv_text
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad_vec
 
 import probreg as pr
-from probreg.comparison import method_steps
+from probreg.comparison import shares as share_module
 from probreg.comparison.differences import Cause
 from probreg.comparison.prior_path import FIRST, PathPoint, PriorPath
 from probreg.likelihoods import SmoothLikelihood
@@ -305,7 +305,7 @@ def test_the_error_of_a_standard_deviation_is_its_spread_over_repetitions(law):
         )
 
     several = [drawn() for _ in range(150)]
-    said = np.mean([method_steps.error_of_log_sd(x) for x in several])
+    said = np.mean([share_module.error_of_log_sd(x) for x in several])
     assert said == pytest.approx(np.std([np.log(x.std()) for x in several]), rel=0.21)
 
 
@@ -488,20 +488,20 @@ def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
     )
     post = pr.fit(m, "importance", seed=1)
     aux: tuple[str, ...] = ()
-    own, rng = method_steps.Estimates.of(post, aux), np.random.default_rng(5)
+    own, rng = share_module.Estimates.of(post, aux), np.random.default_rng(5)
     of_mean, of_sd = 0.02, 0.015
     monkeypatch.setattr(
-        method_steps,
+        share_module,
         "monte_carlo_error",
         lambda fit, aux: (np.full(12, of_mean), np.full(12, of_sd)),
     )
     false = 0
     for _ in range(200):
         e, u = rng.normal(size=(2, 12))
-        noisy = method_steps.Estimates(
+        noisy = share_module.Estimates(
             own.value + of_mean * e * own.error, own.error * np.exp(of_sd * u)
         )
-        steps = method_steps.method_steps(post, noisy, own, None, aux)
+        steps = share_module.method_steps(post, noisy, own, None, aux)
         false += bool(np.any(steps[Cause.SKEWNESS]))
     assert false <= 8  # 2 expected; at two standard errors 135
 

@@ -1,7 +1,7 @@
 """Hypotheses on a fit: `dispatch` parses the text, and each kind of test has its own module.
 
-`point_estimate` (by `restricted`) and `posterior` test coefficients, `scales` standard deviations and correlations of
-effects by group. `point_estimate` also tests each term of a formula.
+`point_estimate` (by `restricted`) and `posterior` test coefficients, `posterior` also standard deviations and correlations of
+effects by group, and `point_estimate` each term of a formula.
 """
 
 from probreg.comparison.hypotheses.dispatch import hypothesis as hypothesis

@@ -5,10 +5,13 @@ import numpy as np
 from probreg.arguments.scalars import Natural, Probability, Word, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
-from probreg.comparison.hypotheses.posterior import of_posterior
+from probreg.comparison.hypotheses.posterior import (
+    of_posterior,
+    of_scale,
+    parse_scale_test,
+)
 from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, Test, over_own
-from probreg.comparison.hypotheses.scales import of_scale, parse_scale_test
 from probreg.data.formula.functions import functions_called, term_functions
 from probreg.data.formula.variables import coefficients_by_term
 from probreg.diagnostics.after.functional_form import linearity_test

@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 
 from probreg.arguments.types import DataFrame
+from probreg.comparison.hypotheses.posterior import mixture_p
 from probreg.comparison.hypotheses.restricted import likelihood_limit
-from probreg.comparison.hypotheses.scales import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (

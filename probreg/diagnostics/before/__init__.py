@@ -7,14 +7,13 @@ from probreg.diagnostics.before import (
     collinearity as collinearity,
     columns as columns,
     sample as sample,
-    terms as terms,
 )
 from probreg.diagnostics.before.base import CHECKS as CHECKS, Check as Check
 from probreg.diagnostics.before.collinearity import (
     condition_indices as condition_indices,
     vif as vif,
 )
-from probreg.diagnostics.before.separation import separation as separation
+from probreg.diagnostics.before.sample import separation as separation
 from probreg.diagnostics.findings import (
     Finding as Finding,
     Findings as Findings,

@@ -1,13 +1,22 @@
-"""The sample: rows against coefficients, values of the response, and events."""
+"""The sample: its size, the response, events, groups, processes, and separation."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
 from probreg.data.rows import full_weights
+from probreg.data.terms.grouped import GroupedTerm
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
+from probreg.inference.modes.separation import Separation, separation as separation
+from probreg.inference.varying import explain_unidentified, has_improper_sd
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.model.model import Model
+from probreg.model.term_priors import flat_processes, interpolation
+from probreg.priors import Flat, Normal, Prior
+from probreg.priors.joint import Key
+from probreg.system.terminal import few_names, shorten_names
 
 Array = np.ndarray
 
@@ -177,3 +186,167 @@ class EventCheck(Check):
         )
         remedy = "use fewer columns or a prior; estimates from few events are biased away from zero"
         return self.report(sentence, verdict, remedy, columns)
+
+
+# ---- groups and Gaussian processes: their standard deviations and priors --------------------------------------------
+
+
+_SAME = 1e-12  # of the largest value: less is no variation
+
+
+@CHECKS.register
+class GroupsCheck(Check):
+    """Reports groups with one row each, where their standard deviation and sigma are not identified, fewer than 5 groups, and
+    slopes of variables that do not vary within groups.
+
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
+    >>> GroupsCheck().run(Model.from_formula("y ~ x + (1 | g)", data))[0].sentence
+    '(1 | g): the standard deviation over 2 groups is poorly estimated'
+    """
+
+    name = "groups"
+    title = "Groups"
+
+    def find(self, model: Model) -> list[Finding]:
+        terms = model.design.recipe.grouped
+        if not terms:
+            raise NotApplicable("no effect varies by a group")
+        findings: list[Finding] = []
+        for key, term in terms.items():
+            if has_improper_sd(model, term) and key in model.design.inputs:
+                findings += self._check_term(model, term, model.design.inputs[key])
+        return findings or self.report("the standard deviations over groups are identified")  # fmt: skip
+
+    def _check_term(
+        self, model: Model, term: GroupedTerm, inputs: Array
+    ) -> list[Finding]:
+        G = term.shape[0]
+        sentence = explain_unidentified(model, term)
+        if sentence is not None:
+            hold = f"fix {model.noise_scale}, " if model.noise_unknown else ""
+            remedy = f"leave the term out, {hold}or collect several rows of each group"
+            return self.report(sentence, Verdict.PROBLEM, remedy)
+        findings: list[Finding] = []
+        if G < 5:  # Gelman & Hill 2007, section 12.9
+            sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
+            remedy = f"use {term.group} as a factor, or give sd a proper prior"
+            findings += self.report(sentence, Verdict.WARNING, remedy)
+        if len(term.effects) == 1:
+            return findings
+        for effect, z in zip(term.effects, inputs.T[1:]):
+            if not _is_constant(z) and not _varies_within(inputs[:, 0], z):
+                sentence = f"{term.key}: {effect} does not vary within {term.group}, so its group effect is part of the intercept's"
+                remedy = f"leave {effect} out of the term, and keep it as a column"
+                findings += self.report(sentence, Verdict.WARNING, remedy)
+        return findings
+
+
+def _is_constant(z: Array) -> bool:
+    return bool(np.ptp(z) <= _SAME * np.abs(z).max(initial=0.0))
+
+
+def _varies_within(codes: Array, z: Array) -> bool:
+    """Return whether z takes several values in some group."""
+    import pandas as pd
+
+    by_group = pd.Series(z).groupby(codes)
+    ranges = by_group.max() - by_group.min()
+    return bool((ranges > _SAME * np.abs(z).max()).any())
+
+
+_REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(1.0)"
+
+
+@CHECKS.register
+class ProcessCheck(Check):
+    """Reports Gaussian processes with a flat prior: they are regressions on their columns and can interpolate the rows.
+
+    >>> from probreg.priors import Flat
+    >>> data = {"y": [0.0, 1.0, 0.0, 2.0], "x": [0.0, 1.0, 2.0, 4.0]}
+    >>> model = Model.from_formula("y ~ 0 + gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
+    >>> print(ProcessCheck().run(model)[0].sentence)
+    gp(x, length=1.0): under a flat prior its 4 columns interpolate the 4 rows
+    """
+
+    name = "processes"
+    title = "Gaussian process priors"
+
+    def find(self, model: Model) -> list[Finding]:
+        sentence = interpolation(model.design, model.joint)
+        if sentence is not None:
+            return self.report(sentence, Verdict.PROBLEM, _REMEDY)
+        flat = flat_processes(model.design, model.joint)
+        if flat:
+            keys = " and ".join(term.key for term in flat)
+            q = sum(len(term.columns) for term in flat)
+            sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
+            return self.report(sentence, Verdict.WARNING, _REMEDY)
+        if not model.design.recipe.processes:
+            raise NotApplicable("no term is a Gaussian process")
+        return self.report("every Gaussian process has a prior")
+
+
+# ---- separation: the columns predict the classes perfectly ----------------------------------------------------------
+
+
+@CHECKS.register
+class SeparationCheck(Check):
+    """Reports `separation` of the model, and of its rows if a prior makes the estimates finite.
+
+    >>> from probreg.priors import Normal
+    >>> model = Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    >>> SeparationCheck().run(model.with_prior({"dose": Normal(1.0)}))[0].sentence
+    'complete separation of 6 rows by dose: estimates are finite only because of the prior'
+    """
+
+    name = "separation"
+    title = "Separation"
+
+    def find(self, model: Model) -> list[Finding]:
+        likelihood = model.likelihood
+        if likelihood.may_diverge is False:
+            raise NotApplicable(
+                f"the maximum of {likelihood.named} likelihood is always finite"
+            )
+        if not likelihood.may_diverge:
+            if model.joint.informative.all():
+                return self.report(
+                    "every column has a prior, which makes its estimate finite"
+                )
+            sentence = f"unknown before the fit: {likelihood.named} likelihood does not declare whether its maximum may be infinite"
+            return self.report(
+                sentence, Verdict.NOTE, "newton checks this at the end of the fit"
+            )
+        result = separation(model)
+        if result:
+            names = few_names(result.labels)
+            if result.kind == "complete":
+                names = "any coefficient"
+            sentence = f"{_describe(result)}: the likelihood has no maximum and no finite estimate of {names}"
+            remedy = f"give {few_names(result.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
+            return self.report(sentence, Verdict.PROBLEM, remedy, result.columns)
+        if model.joint.informative.any():
+            hidden = separation(_without_priors(model))
+            if hidden:
+                return self._report_hidden_separation(hidden)
+        return self.report("no separation: every coefficient has a finite estimate")
+
+    def _report_hidden_separation(self, result: Separation) -> list[Finding]:
+        pairs = zip(result.labels, np.argwhere(result.not_estimable))
+        names = [name for name, (j, _) in pairs if j != result.intercept]
+        names = names or list(result.labels)
+        sentence = f"{_describe(result)} by {shorten_names(names, 5)}: estimates are finite only because of the prior"
+        remedy = "report the prior, and how the estimates change under another one"
+        return self.report(sentence, Verdict.WARNING, remedy, result.columns)
+
+
+def _without_priors(model: Model) -> Model:
+    """Return the model with flat priors, except for group effects, because groups with equal responses are common."""
+    groups: dict[Key, Prior] = {
+        t.columns: Normal(1.0) for t in model.design.recipe.grouped.values()
+    }
+    return replace(model, prior=groups or Flat())
+
+
+def _describe(result: Separation) -> str:
+    return f"{result.kind} separation of {result.rows} row{'s' * (result.rows > 1)}"

@@ -4,4 +4,4 @@ from probreg.diagnostics.bias_variance.decomposition import (
     BiasVariance as BiasVariance,
     bias_variance as bias_variance,
 )
-from probreg.diagnostics.bias_variance.truth import Truth as Truth
+from probreg.diagnostics.simulation.simulate import Truth as Truth

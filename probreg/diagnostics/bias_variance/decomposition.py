@@ -14,7 +14,7 @@ from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
 from probreg.data.rows import full_weights
-from probreg.diagnostics.bias_variance.truth import (
+from probreg.diagnostics.simulation.simulate import (
     Mean,
     Truth,
     linear_predictors,

@@ -24,7 +24,7 @@ from probreg.show.publication import table as publication_table
 from probreg.show.report import report
 from probreg.show.report.sections import predictions_table
 from probreg.system.disk import destination, write_whole
-from probreg.tables.data import csv_text, records
+from probreg.tables.table import csv_text, records
 
 _SETTINGS_OF_A_FIT = (
     "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "seed"

@@ -9,7 +9,7 @@ from typing import Any
 import probreg
 from probreg.errors import ProbregWarning
 from probreg.system.terminal import visible
-from probreg.tables.data import json_text
+from probreg.tables.table import json_text
 
 
 def write_message(text: str) -> None:

@@ -6,16 +6,13 @@ imported when the first picture is drawn. To add a picture, write its function a
 """
 
 from probreg.show.plot.chains import energy, ppc, rank, trace
-from probreg.show.plot.coefficients import coefficients
-from probreg.show.plot.diagnose import diagnose
+from probreg.show.plot.coefficients import coefficients, prior_weight
+from probreg.show.plot.diagnose import diagnose, rootogram
 from probreg.show.plot.effects import effects
-from probreg.show.plot.fitted import fitted
-from probreg.show.plot.prior_weight import prior_weight
+from probreg.show.plot.fitted import fitted, survival
 from probreg.show.plot.reliability import reliability
-from probreg.show.plot.rootogram import rootogram
 from probreg.show.plot.simulation import bias_variance, sbc
 from probreg.show.plot.smooth import smooth
-from probreg.show.plot.survival import survival
 from probreg.show.plot.tuning import path, tune
 
 __all__ = [

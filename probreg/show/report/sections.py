@@ -20,11 +20,10 @@ from probreg.inference.base import has_effects
 from probreg.inference.varying import effects_of_groups
 from probreg.likelihoods import OfClasses
 from probreg.show.plot.chains import rank, trace
-from probreg.show.plot.coefficients import coefficients
+from probreg.show.plot.coefficients import coefficients, columns_to_draw, prior_weight
 from probreg.show.plot.diagnose import diagnose
 from probreg.show.plot.effects import effects
 from probreg.show.plot.fitted import fitted
-from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
 from probreg.system.terminal import format_probability
 from probreg.tables import Table
 from probreg.tables.render import Format, format_digits
