@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    from matplotlib.figure import Figure as Figure
     from narwhals.typing import IntoDataFrame
     from numpy.typing import ArrayLike as ArrayLike, NDArray
     from pandas import DataFrame as DataFrame
@@ -25,4 +26,4 @@ if TYPE_CHECKING:
 else:
     ArrayLike = TableLike = RowsLike = CovarianceLike = FloatArray = DataArray = (
         Dataset
-    ) = DataTree = DataFrame = Any
+    ) = DataTree = DataFrame = Figure = Any

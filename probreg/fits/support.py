@@ -1,20 +1,16 @@
 """The support vectors of a fit as a table."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.inference.base import Solution
 from probreg.inference.penalized.support_vectors import support_of
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import Model
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
-
-def support_table(model: Model, solution: Solution) -> "DataFrame":
+def support_table(model: Model, solution: Solution) -> DataFrame:
     """Return the rows with their weight, residual and whether the weight is at its bound."""
     import pandas as pd
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import chdtrc
 
 from probreg.arguments.scalars import Natural, check_arguments
-from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
+from probreg.arguments.types import ArrayLike, CovarianceLike, DataFrame, TableLike
 from probreg.comparison.hypotheses.restricted import (
     independent,
     likelihood_tests,
@@ -41,10 +41,6 @@ from probreg.inference.uncertainty.multiplicity import (
     require_tests,
 )
 from probreg.likelihoods import SmoothLikelihood
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 
 Array = np.ndarray
 _OPPOSITE = {">": "<=", "<": ">="}
@@ -316,7 +312,7 @@ def anova(
     groups: str | ArrayLike | tuple[str, str] | None = None,
     lags: Natural | None = None,
     data: TableLike | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """Test each term of the formula given other terms.
 
     With normal noise Wald's tests are the F tests of sums of squares, with sigma of the whole model. The intercept, smooth

@@ -8,14 +8,12 @@ import sys
 import warnings
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from probreg.arguments.types import DataFrame
 from probreg.datasets import list_datasets, load_dataset
 from probreg.errors import DataError
 from probreg.system.disk import require_plain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MISSING = ("", "NA", "NaN", "nan")  # a level called "None" or "null" stays a level
 SUFFIXES = ".csv, .tsv, .txt, each also .gz, .parquet, .arrow or .feather"
@@ -28,7 +26,7 @@ _COMMA_NUMBER = re.compile(r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*")  # 1,5 and
 
 def read_file(
     name: str, separator: str = ",", decimal: str | None = None, formula: str = ""
-) -> "pd.DataFrame":
+) -> DataFrame:
     """The table in a file, or a bundled data set if there is no such file.
 
     `decimal` is the decimal point of a text file. Without it, decimal commas in a column of `formula` raise a DataError.
@@ -87,7 +85,7 @@ def _standard_input() -> bytes:
 
 def _read_text(
     content: bytes, name: str, separator: str, decimal: str | None
-) -> "pd.DataFrame":
+) -> DataFrame:
     import pandas as pd
 
     try:
@@ -139,7 +137,7 @@ def _check_head(head: list[str], name: str) -> None:
         )
 
 
-def _check_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
+def _check_decimal_commas(rows: DataFrame, formula: str) -> None:
     """Raise DataError for numbers with a decimal comma, because they would be read as categories."""
     for name in rows.columns:
         if rows[name].dtype.kind in "fiub":
@@ -154,7 +152,7 @@ def _check_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
             )
 
 
-def _read_columns(path: Path, read: Any) -> "pd.DataFrame":
+def _read_columns(path: Path, read: Any) -> DataFrame:
     try:
         return read(path, dtype_backend="numpy_nullable")
     except (OSError, ValueError) as error:

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import Figure
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import integer_response
 from probreg.model.model import Model
 from probreg.show.plot.style import Size
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @check_arguments

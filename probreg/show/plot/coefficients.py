@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from probreg.arguments.scalars import Probability, check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import Incompatible, ProbregError
@@ -31,10 +32,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Array = np.ndarray
 

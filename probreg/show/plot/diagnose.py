@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from probreg.arguments.scalars import Probability, check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.same_question import method_name
 from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.diagnostics.after.influence import influence_measures
@@ -41,10 +42,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Array = np.ndarray
 BAND = 0.95

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Names, Probability, Word, check_arguments
+from probreg.arguments.types import Figure
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effects_called
@@ -40,9 +41,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @check_arguments

@@ -5,13 +5,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
 
 from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Probability, Word, check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.effects.scenarios import population, row_groups
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.rows import times_weights
@@ -41,10 +42,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Array = np.ndarray
 

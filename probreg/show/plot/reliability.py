@@ -1,11 +1,12 @@
 """Reliability diagrams: observed shares of an event against its forecasts, with the parts of the Brier score."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -24,9 +25,6 @@ from probreg.show.plot.style import (
     paper,
     shorten,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Array = np.ndarray
 

@@ -1,10 +1,11 @@
 """Pictures of simulations: bias and variance, and ranks of simulation-based calibration."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import Figure
 from probreg.diagnostics.bias_variance import BiasVariance
 from probreg.diagnostics.simulation import SBC
 from probreg.errors import Incompatible
@@ -22,9 +23,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _LINES = (
     ("bias2", "bias²"),

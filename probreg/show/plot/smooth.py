@@ -1,10 +1,11 @@
 """Smooth functions with their bands, one panel for each function."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Probability, check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.same_question import method_name
 from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
@@ -21,9 +22,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Array = np.ndarray
 # name, prefix and opacity of each band

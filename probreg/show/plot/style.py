@@ -1,14 +1,12 @@
 """The style of all pictures: light, sparse, with series that differ by marker and line as well as by colour."""
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from probreg.arguments.types import Figure
 from probreg.fits.fit import Fit
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Size = tuple[float, float]  # inches, width and height
 

@@ -1,10 +1,11 @@
 """Coefficients along the scale of a prior, and the criterion that chooses the scale."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import Figure
 from probreg.comparison.tuning import RegularisationPath, TuningResult
 from probreg.show.plot.style import (
     DASHED,
@@ -21,9 +22,6 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Array = np.ndarray
 ALL = 8  # columns up to which all are named

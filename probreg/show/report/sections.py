@@ -7,10 +7,11 @@ from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.types import Figure
 from probreg.data.formula.columns import read_table
 from probreg.data.formula.variables import read_by, variables
 from probreg.diagnostics.before import Finding
@@ -27,9 +28,6 @@ from probreg.show.plot.fitted import fitted
 from probreg.system.terminal import format_probability
 from probreg.tables import Table
 from probreg.tables.render import Format, format_digits
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def model_texts(fits: Mapping[str, Fit]) -> list[tuple[str, str]]:
