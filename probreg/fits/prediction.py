@@ -664,16 +664,6 @@ def _aux_of_rows(
     return model.likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
 
 
-def _variance(X: Array, scale: ParameterCovariance, J: Array, A: Array) -> Array:
-    """Return the variance of J eta + A phi, (n, D), J (n, D, m), A (n, D, a) over the further parameters phi of the covariance."""
-    if A.any():
-        return scale.variances_of_rows(X, J, A)
-    if J.shape[-1] == 1:
-        return np.square(J[..., 0]) * scale.of_rows(X)[:, 0]
-    root = scale.half_of_rows(X)
-    return np.square(np.einsum("ndk,nkr->ndr", J, root, optimize=True)).sum(-1)
-
-
 def rows_without_estimate(solution: Solution, X: Array) -> Array:
     """Return the rows that are not a linear combination of the training rows: X beta is not estimable there (Searle 1971)."""
     rounding = 1e-9  # relative to |x| |N|: below it, a row is a combination of the training rows up to rounding
@@ -715,7 +705,7 @@ def _error_and_interval(
         design.eta(solution.beta), **_aux_of_rows(model, solution, design)
     )
     A = solution.scale.over_further(over_aux, aux_names(model.likelihood))
-    variance = _variance(design.X, solution.scale, J, A)
+    variance = solution.scale.variances_of_rows(design.X, J, A)
     lacking = without_error(model, solution, solution.scale)
     variance[(over_aux[..., lacking] != 0.0).any(-1)] = np.nan
     extra_variance = _residual_variance(model, solution, design)

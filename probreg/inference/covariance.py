@@ -196,12 +196,6 @@ class ParameterCovariance(ABC):
         """Slices of n rows with `_NUMBERS` numbers each."""
         return row_slices(n, max(1, _NUMBERS // max(1, width)))
 
-    def half_of_rows(self, X: Any) -> Array:
-        """(n, m, r), roots of `of_rows`."""
-        value, vector = np.linalg.eigh(self.of_rows(X))
-        # eigenvalues that are not positive are rounding
-        return np.asarray(vector * np.sqrt(np.where(value > 0.0, value, 0.0))[:, None])
-
     def wald(self, L: Array, gap: Array) -> float:
         """gap' (L V L')^-1 gap."""
         # |R'^-1 gap|^2 with B' = Q R, B B' = L V L'
@@ -421,9 +415,6 @@ class DenseCovariance(ParameterCovariance):
     def of_rows(self, X: Any) -> Array:
         B = self._columns_of_rows(X)
         return np.einsum("nir,njr->nij", B, B)
-
-    def half_of_rows(self, X: Any) -> Array:
-        return self._columns_of_rows(X)
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
         k = self.coefficients
@@ -655,7 +646,6 @@ class ArrowCovariance(DenseCovariance):
 
     # the groups have as many columns as coefficients
     raw_root = ParameterCovariance.raw_root
-    half_of_rows = ParameterCovariance.half_of_rows
 
     @property
     def low(self) -> Array:
