@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.implicit_columns import PredictorColumns, row_gradients
+from probreg.data.implicit_columns import row_gradients
 from probreg.data.rows import full_weights
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
@@ -103,10 +103,10 @@ def newton_step_without_rows(
 
 def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     """Return h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux); coefficients at a kink are fixed, and aux with them."""
-    (p, m), X = model.shape, model.design.X
+    X = model.design.X
     if model.joint.smooth:
         H = model.value_grad_hessian(beta, **aux).curvature
-        free = np.ones(p * m, bool)
+        free = np.ones(beta.size, bool)
     else:
         nonsmooth = NonsmoothTerms.of(model)
         likelihood = replace(model, prior=Flat(), aux={**model.fixed, **aux})
@@ -124,20 +124,15 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
-    if isinstance(X, PredictorColumns):
-        J = row_gradients(
-            np.broadcast_to(np.eye(X.width), (len(X), X.width, X.width)), X
-        )
-        J = J[..., 0]
-        of_eta, cross = J @ V[:p, :p] @ J.swapaxes(1, 2), J @ V[:p, p:]
-    else:
-        V4 = V[: p * m, : p * m].reshape(p, m, p, m)
-        of_eta = np.empty((len(X), m, m))
-        for a in range(m):
-            for b in range(m):
-                of_eta[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
-        cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
-    of_aux = np.broadcast_to(V[p * m :, p * m :], (len(X), k, k))
+    n = len(X)
+    q = len(free)
+    width = model.likelihood.width
+    J = row_gradients(np.broadcast_to(np.eye(width), (n, width, width)), X)
+    J = J.reshape(n, width, q)
+    half = (J.reshape(-1, q) @ V[:q]).reshape(n, width, -1)
+    of_eta = np.einsum("nap,nbp->nab", half[..., :q], J)
+    cross = half[..., q:]
+    of_aux = np.broadcast_to(V[q:, q:], (n, k, k))
     above = np.concatenate([of_eta, cross], 2)
     return np.concatenate([above, np.concatenate([cross.swapaxes(1, 2), of_aux], 2)], 1)
 
