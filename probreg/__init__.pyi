@@ -13,12 +13,13 @@ from .comparison import (
     compare_models as compare_models,
 )
 from .comparison.attribution import explain as explain
-from .comparison.effects import (
+from .comparison.effects.verbs import (
     comparisons as comparisons,
     predictions as predictions,
     slopes as slopes,
 )
-from .comparison.hypotheses import anova as anova, hypothesis as hypothesis
+from .comparison.hypotheses.dispatch import hypothesis as hypothesis
+from .comparison.hypotheses.point_estimate import anova as anova
 from .comparison.interval_panel import (
     coverage as coverage,
     interval_panel as interval_panel,
@@ -43,7 +44,6 @@ from .diagnostics.after.influence import influence_measures as influence_measure
 from .diagnostics.after.prior import power_scaling as power_scaling
 from .diagnostics.before import check as check
 from .diagnostics.bias_variance import (
-    Truth as Truth,
     bias_variance as bias_variance,
 )
 from .diagnostics.conformal import (
@@ -53,7 +53,7 @@ from .diagnostics.conformal import (
 from .diagnostics.conformal.conformal import conformal as conformal
 from .diagnostics.guarantee.guarantee import guarantee as guarantee
 from .diagnostics.simulation.sbc import sbc as sbc
-from .diagnostics.simulation.simulate import simulate as simulate
+from .diagnostics.simulation.simulate import Truth as Truth, simulate as simulate
 from .errors import (
     DataError as DataError,
     Incompatible as Incompatible,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.bias_variance import Truth, bias_variance
+from probreg.diagnostics.bias_variance import bias_variance
+from probreg.diagnostics.simulation.simulate import Truth
 from probreg.show.plot.simulation import bias_variance as picture
 
 Array = np.ndarray

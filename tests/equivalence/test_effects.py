@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.effects import comparisons, predictions, slopes
+from probreg.comparison.effects.verbs import comparisons, predictions, slopes
 from tests.conftest import covering
 
 sm = pytest.importorskip("statsmodels.api")

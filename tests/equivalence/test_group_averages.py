@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.effects import Effects
+from probreg.comparison.effects.result import Effects
 from probreg.errors import DataError
 from tests.equivalence.test_group_prediction import (
     DATA,

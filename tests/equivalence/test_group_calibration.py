@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.simulation import simulate
+from probreg.diagnostics.simulation.simulate import simulate
 
 FLAT = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.0)}
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.comparison.hypotheses import hypothesis
+from probreg.comparison.hypotheses.dispatch import hypothesis
 from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 from probreg.formula.hypothesis import parse_hypothesis as parse
 

@@ -7,8 +7,8 @@ import pytest
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.effects import comparisons, predictions, slopes
-from probreg.comparison.hypotheses import hypothesis
+from probreg.comparison.effects.verbs import comparisons, predictions, slopes
+from probreg.comparison.hypotheses.dispatch import hypothesis
 from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 from probreg.likelihoods import SmoothLikelihood
 from tests.properties.cases import (

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.effects import comparisons, predictions, slopes
+from probreg.comparison.effects.verbs import comparisons, predictions, slopes
 
 CANONICAL = {"b": "bernoulli", "k": "poisson", "y": "gaussian"}
 

@@ -13,7 +13,7 @@ from probreg.diagnostics.after import DIAGNOSTICS, diagnose, power_scaling
 from probreg.diagnostics.after.predictive import loo_pit, predictive_checks
 from probreg.diagnostics.after.prior import sensitivity
 from probreg.diagnostics.before import Verdict
-from probreg.diagnostics.simulation import simulate
+from probreg.diagnostics.simulation.simulate import simulate
 from probreg.fits.residuals import uniforms
 from probreg.inference import Draws, LaplaceApproximation
 from probreg.likelihoods import SmoothLikelihood

@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg import bounds
-from probreg.diagnostics.guarantee import RiskBounds
+from probreg.diagnostics.guarantee.guarantee import RiskBounds
 from probreg.diagnostics.guarantee.judged import Judged, losses_for
 from probreg.diagnostics.guarantee.theorems import ball_lines
 

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import erf
 
 import probreg as pr
-from probreg.diagnostics.simulation import sbc, simulate
-from probreg.diagnostics.simulation.sbc import simultaneous, uniformity, within
+from probreg.diagnostics.simulation.sbc import sbc, simultaneous, uniformity, within
+from probreg.diagnostics.simulation.simulate import simulate
 from probreg.inference import METHODS, Conjugate, Draws
 from probreg.show.plot.simulation import sbc as picture
 from tests.properties.cases import LIKELIHOOD_CASES, covering, dkw, model_for, named

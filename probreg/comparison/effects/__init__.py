@@ -4,10 +4,3 @@ A coefficient of a logit or a spline is hard to interpret by itself; the mean at
 when one variable moves, and the slope of the mean are easier to interpret (Williams 2012; Arel-Bundock, Greifer & Heiss 2024). A file imports
 only from those before it: averages, scenarios (strangers), result, verbs.
 """
-
-from probreg.comparison.effects.result import Effects as Effects
-from probreg.comparison.effects.verbs import (
-    comparisons as comparisons,
-    predictions as predictions,
-    slopes as slopes,
-)

@@ -3,7 +3,3 @@
 `point_estimate` (by `restricted`) and `posterior` test coefficients, `posterior` also standard deviations and correlations of
 effects by group, and `point_estimate` each term of a formula.
 """
-
-from probreg.comparison.hypotheses.dispatch import hypothesis as hypothesis
-from probreg.comparison.hypotheses.point_estimate import anova as anova
-from probreg.comparison.hypotheses.result import Hypothesis as Hypothesis, Test as Test

@@ -4,9 +4,3 @@ Draw (beta, aux) from the prior and y from the likelihood; then beta is one draw
 among L draws of a correct method is uniform on 0 .. L for any model (Cook, Gelman & Rubin 2006; Talts et al. 2018). A
 departure is an error of the method, the draws or the densities, not of the data.
 """
-
-from probreg.diagnostics.simulation.sbc import SBC as SBC, sbc as sbc
-from probreg.diagnostics.simulation.simulate import (
-    Simulation as Simulation,
-    simulate as simulate,
-)

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Figure
 from probreg.diagnostics.bias_variance import BiasVariance
-from probreg.diagnostics.simulation import SBC
+from probreg.diagnostics.simulation.sbc import SBC
 from probreg.errors import Incompatible
 from probreg.show.plot.style import (
     GREY,

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.keywords import list_names
-from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.scenarios import (
     Contrast,
     Population,
@@ -18,7 +17,7 @@ from probreg.comparison.effects.scenarios import (
     population,
     trials_of,
 )
-from probreg.comparison.effects.verbs import changing_variables
+from probreg.comparison.effects.verbs import changing_variables, comparisons
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
