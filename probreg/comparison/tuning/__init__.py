@@ -6,20 +6,8 @@ and reports the minimised criterion. The prior is bound to all rows once, also i
 columns, and is the same density in every fold. Criteria are registered: one class each.
 """
 
-from probreg.comparison.tuning.criteria import (
-    AIC as AIC,
-    BIC as BIC,
-    CRITERIA as CRITERIA,
-    GCV as GCV,
-    Assessment as Assessment,
-    Criterion as Criterion,
-    EvidenceCriterion as EvidenceCriterion,
-)
-from probreg.comparison.tuning.held_out import (
-    CrossValidation as CrossValidation,
-    LeaveOneOut as LeaveOneOut,
-    folds_of as folds_of,
-)
+from probreg.comparison.tuning.criteria import CRITERIA as CRITERIA
+from probreg.comparison.tuning.held_out import folds_of as folds_of
 from probreg.comparison.tuning.scale_path import (
     RegularisationPath as RegularisationPath,
     path as path,

@@ -8,8 +8,6 @@ Shafer 2005). The model determines only its length.
 from probreg.diagnostics.conformal.conformal import conformal as conformal
 from probreg.diagnostics.conformal.methods import (
     SCORES as SCORES,
-    Conformal as Conformal,
     JackknifePlus as JackknifePlus,
-    Score as Score,
     Split as Split,
 )
