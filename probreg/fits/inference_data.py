@@ -68,6 +68,11 @@ def coefficient_index(model: Model) -> Any:
     )
 
 
+def index_labels(index: Any) -> list[str]:
+    """Return the labels of the rows of a summary, `column` or `column: outcome`."""
+    return [": ".join(filter(None, np.atleast_1d(key)[::-1])) for key in index]
+
+
 def row_labels(data: Any, design: Design) -> Array:
     """Return the row labels of a design made from `data` (None for the training rows), if there are any."""
     return design.data_labels if data is None else own_labels(data, design.n)

@@ -511,7 +511,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         name = index[-1] if isinstance(index, tuple) else index
         if name == noise_scale and (is_saturated(fit) or exact_fit(fit)):
             continue  # a note gives the reason
-        value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
+        value = row.iloc[0]
         ends = f" ({row['lower']:.5g} to {row['upper']:.5g})"
         if np.isnan(row["lower"]):
             ends = ""

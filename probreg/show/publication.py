@@ -24,6 +24,7 @@ from probreg.fits.goodness import (
     exact_fit,
     is_density,
 )
+from probreg.fits.inference_data import index_labels
 from probreg.inference.base import has_effects
 from probreg.inference.reported import reported_parameters
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
@@ -213,15 +214,11 @@ def _fit_column(
         summary[["std_error", "lower", "upper"]] = np.nan  # rounding
     terms = {c for term in fit.model.design.recipe.terms for c in term.columns}
     size = len(fit.parameter_names)
-    rows = {}
     body = without_reported_intercept(fit, summary.iloc[:size])
-    for index, row in zip(body.index, body.to_dict("records")):
-        outcome, coef = index if isinstance(index, tuple) else ("", index)
-        if coef not in terms:
-            value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
-            error = row.get("std_error", row.get("sd", np.nan))
-            label = f"{coef}: {outcome}" if outcome else str(coef)
-            rows[label] = {**row, "value": value, "error": error}
+    body = body[~body.index.get_level_values(-1).isin(terms)]
+    error = body.get("std_error", body.get("sd", np.nan))
+    body = body.assign(value=body.iloc[:, 0], error=error)
+    rows = dict(zip(index_labels(body.index), body.to_dict("records")))
     smooths = fit.smooths["edf"].to_dict() if terms else {}
     return _FitColumn(name, fit, rows, smooths, _statistics(fit), summary.attrs)
 

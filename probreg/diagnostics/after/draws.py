@@ -7,7 +7,11 @@ import numpy as np
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import coefficient_groups, reported_coefficients
+from probreg.fits.inference_data import (
+    coefficient_groups,
+    index_labels,
+    reported_coefficients,
+)
 from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.inference.sampling.importance import smooth_weights
@@ -83,8 +87,7 @@ class MixingDiagnostic(ChainDiagnostic):
         bad_r_hat = 1.05
         ess_per_chain = 100.0  # Vehtari et al. 2021
         table = fit.summary()
-        keys = [k if isinstance(k, tuple) else (k,) for k in table.index]
-        table.index = [": ".join(str(p) for p in k[::-1] if p) for k in keys]
+        table.index = index_labels(table.index)
         # nan: a chain that did not move
         r_hat = table["r_hat"].fillna(np.inf).sort_values(ascending=False)
         ess = np.fmin(table["ess_bulk"], table["ess_tail"]).sort_values()

@@ -14,7 +14,7 @@ from probreg.comparison.same_question import fits_by_name
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimate_name
-from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.inference_data import index_labels, reported_coefficients
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.show.plot.style import (
@@ -117,11 +117,7 @@ def _estimates_by_name(fit: Fit, prob: float) -> dict[str, Array]:
     """Return estimate, lower and upper end of each parameter by name."""
     table = fit.summary(prob)
     values = table[[table.columns[0], "lower", "upper"]].to_numpy(dtype=float)
-    estimates = {}
-    for key, row in zip(table.index, values):
-        parts = reversed(key) if isinstance(key, tuple) else (key,)
-        estimates[": ".join(str(part) for part in parts if part)] = row
-    return estimates
+    return dict(zip(index_labels(table.index), values))
 
 
 def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
