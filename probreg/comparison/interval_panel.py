@@ -34,7 +34,6 @@ from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.system.progress import each_of
 from probreg.tables import PrintsTable, Table
-from probreg.tables.render import format_digits
 
 Array = np.ndarray
 # kinds of `Fit.interval`, and HC3, the default kind with that covariance
@@ -207,7 +206,7 @@ class Coverage(PrintsTable):
             counts = [f"{n} {cause}" for cause, n in causes.items()]
             notes.append(f"{kind}, no interval: {', '.join(counts)}")
         return Table.from_pandas(
-            self.table, number=format_digits(4), head=(head,), notes=tuple(notes)
+            self.table, number="{:.4g}".format, head=(head,), notes=tuple(notes)
         )
 
 

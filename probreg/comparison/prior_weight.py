@@ -35,7 +35,6 @@ from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior, ProximalPrior
 from probreg.priors.joint import BlockPrior, mapping_of
 from probreg.tables import PrintsTable, Table
-from probreg.tables.render import format_digits
 
 Array = np.ndarray
 
@@ -72,7 +71,7 @@ class PriorWeight(PrintsTable):
             f"effective number of coefficients: {number}",
             f"maximum likelihood: {self.ml_status}",
         )
-        return Table.from_pandas(self.table, number=format_digits(3), notes=notes)
+        return Table.from_pandas(self.table, number="{:.3g}".format, notes=notes)
 
 
 @check_arguments

@@ -4,7 +4,6 @@ The text has at most 40 lines of 110 columns; with many parameters it has only t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from probreg.tables import Column, Table
 from probreg.tables.render import (
     Format,
     decimals,
-    format_fixed,
     format_rounded,
     notebook_html,
 )
@@ -340,5 +338,5 @@ def printed_smooths(table: FitTable) -> Table:
         return Table(())
     scales = [", ".join(f"{t:.4g}" for t in tau) for tau in table.smooths["tau"]]
     smooths = table.smooths.assign(tau=scales).rename_axis(["smooth function", "fit"])
-    formats: dict[str, Format] = {"edf": partial(format_fixed, places=3), "tau": str}
+    formats: dict[str, Format] = {"edf": "{:.3f}".format, "tau": str}
     return Table.from_pandas(smooths, formats=formats, source=".smooths")

@@ -39,7 +39,6 @@ from probreg.priors import Normal
 from probreg.system.progress import each_of
 from probreg.system.terminal import clean_lines
 from probreg.tables import Table
-from probreg.tables.render import format_digits
 
 Array = np.ndarray
 
@@ -80,7 +79,7 @@ class BiasVariance:
         n_failed = int(self.average["failed"].sum())
         note = [f"note: {n_failed} fits without an estimate are left out"]
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {source}"
-        shown = Table.from_pandas(part.to_dataframe(), number=format_digits(4))
+        shown = Table.from_pandas(part.to_dataframe(), number="{:.4g}".format)
         return clean_lines(head, *shown.lines(), *note * (n_failed > 0))
 
 

@@ -58,7 +58,7 @@ from probreg.system.terminal import (
     format_probability,
 )
 from probreg.tables import Table
-from probreg.tables.render import format_p_value, format_significant
+from probreg.tables.render import FIVE_DIGITS, format_p_value
 
 Array = np.ndarray
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
@@ -68,7 +68,7 @@ _BELOW_ERROR = "it is less than a standard error from 0; see fit.aux_interval"
 MISSING = "does not exist"
 _NAMES = {"p_value": "p", "p_positive": "P(> 0)"}  # column headings
 _FORMATS: Mapping[str, Callable[[float], str]] = {
-    "estimate": format_significant,
+    "estimate": FIVE_DIGITS,
     "p_value": format_p_value,
     "p_positive": format_probability,
     "r_hat": "{:.3f}".format,

@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from math import isnan
 from typing import Any, Self
@@ -13,33 +13,6 @@ import numpy as np
 from rich.cells import cell_len
 
 from probreg.system.terminal import clean_lines, cut_middle, format_p, visible
-
-
-def format_significant(value: float, digits: int = 5) -> str:
-    """A number to so many significant digits; nothing for nan.
-
-    >>> format_significant(0.123456), format_significant(float("nan"))
-    ('0.12346', '')
-    """
-    return "" if value != value else f"{value:.{digits}g}"
-
-
-def format_digits(digits: int) -> Callable[[float], str]:
-    """A format of so many significant digits.
-
-    >>> format_digits(3)(0.123456)
-    '0.123'
-    """
-    return partial(format_significant, digits=digits)
-
-
-def format_fixed(value: float, places: int) -> str:
-    """A number to so many decimal places; nothing for nan.
-
-    >>> format_fixed(1.0, 2), format_fixed(float("nan"), 2)
-    ('1.00', '')
-    """
-    return "" if value != value else f"{value:.{places}f}"
 
 
 def format_p_value(p: float) -> str:
@@ -82,6 +55,7 @@ def format_rounded(value: float, places: int) -> str:
 
 
 Format = Callable[[Any], str]
+FIVE_DIGITS: Format = "{:.5g}".format
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.system.terminal import WIDTH, clean_lines, truncate_lines
 from probreg.tables.render import (
+    FIVE_DIGITS,
     Column,
     Format,
     TableContent,
-    format_significant,
     notebook_html,
     table_html,
     table_latex,
@@ -48,7 +48,7 @@ class Table(TableContent):
 
     Examples
     --------
-    >>> estimates = Column("estimate", [1.5, float("nan")], format_significant)
+    >>> estimates = Column("estimate", [1.5, float("nan")], FIVE_DIGITS)
     >>> print(Table((Column("", ["x", "z"]), estimates)))
        estimate
     x       1.5
@@ -61,7 +61,7 @@ class Table(TableContent):
         frame: DataFrame,
         *,
         index: bool = True,
-        number: Format = format_significant,
+        number: Format = FIVE_DIGITS,
         formats: Mapping[str, Format] | None = None,
         **settings: Any,
     ) -> "Table":

@@ -10,13 +10,13 @@ import pytest
 
 from probreg.system.terminal import WIDTH
 from probreg.tables import Column, Table
-from probreg.tables.render import format_p_value, format_significant
+from probreg.tables.render import FIVE_DIGITS, format_p_value
 
 VALUES = [0.1 + 0.2, float("nan"), -np.pi]
 TABLE = Table(
     (
         Column("coef", ["a", "b|c", "<d> & e_f"]),
-        Column("estimate", VALUES, format_significant),
+        Column("estimate", VALUES, FIVE_DIGITS),
         Column("p", [0.5, 1e-20, None], format_p_value),
         Column("N", [3, 4, 5], str),
     ),
@@ -49,9 +49,7 @@ def test_every_format_has_every_cell():
 @pytest.mark.parametrize("n", [1, 12])
 def test_wide_tables_continue_below_and_keep_labels_apart(n):
     names = [f"{'a long label ' * 12}{i} {'and its end ' * 9}" for i in range(4)]
-    numbers = (
-        Column(f"x{j}", [j + 0.25] * 4, format_significant) for j in range(2 * n)
-    )
+    numbers = (Column(f"x{j}", [j + 0.25] * 4, FIVE_DIGITS) for j in range(2 * n))
     wide = Table((Column("", names), *numbers))
     lines = wide.lines()
     assert max(map(len, lines)) <= WIDTH

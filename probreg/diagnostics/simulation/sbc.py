@@ -26,7 +26,7 @@ from probreg.model.model import Model
 from probreg.system.processes import in_processes
 from probreg.system.terminal import format_p
 from probreg.tables import PrintsTable, Table
-from probreg.tables.render import format_fixed, format_p_value
+from probreg.tables.render import format_p_value
 
 Array = np.ndarray
 
@@ -270,7 +270,7 @@ class SBC(PrintsTable):
         ]
         return Table.from_pandas(
             self.table,
-            number=partial(format_fixed, places=3),
+            number="{:.3f}".format,
             formats={"p_value": format_p_value},
             head=(self.verdict,),
             notes=tuple(notes),

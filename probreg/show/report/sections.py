@@ -27,7 +27,7 @@ from probreg.show.plot.effects import effects
 from probreg.show.plot.fitted import fitted
 from probreg.system.terminal import format_probability
 from probreg.tables import Table
-from probreg.tables.render import Format, format_digits
+from probreg.tables.render import Format
 
 
 def model_texts(fits: Mapping[str, Fit]) -> list[tuple[str, str]]:
@@ -119,7 +119,7 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
         frames.append(frame.assign(fit=fit_name))
     frame = pd.concat(frames).sort_values("obs", kind="stable")
     frame.index = pd.Index([names[i] for i in frame["obs"]], name="row")
-    number: Format = format_digits(4)
+    number: Format = "{:.4g}".format
     means = number
     if any(isinstance(fit.model.likelihood, OfClasses) for fit in fits.values()):
         means = format_probability
