@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.comparison.effects.result import Effects
 from probreg.comparison.effects.verbs import comparisons, predictions, slopes
 
 CANONICAL = {"b": "bernoulli", "k": "poisson", "y": "gaussian"}
@@ -29,7 +30,7 @@ def rows(n: int = 150, seed: int = 1) -> pd.DataFrame:
     return data
 
 
-def numbers(effects: pr.comparison.effects.Effects) -> np.ndarray:
+def numbers(effects: Effects) -> np.ndarray:
     return effects.table[["estimate", "std_error", "lower", "upper"]].to_numpy(float)
 
 
