@@ -102,8 +102,9 @@ class _PairCauses:
 
     def attribute(self, rows: Rows) -> Attribution | None:
         """Return the causes for one parameter, None if the fits agree or do not both have it."""
+        names = self.pair.names
         base, fit = rows
-        param, name = base["param"], self.pair.names[1]
+        param, name = base["param"], names[1]
         if {base["kind"], fit["kind"]} & {"fixed", ""}:
             return None
         if base["role"] != "coefficient" and Cause.LIKELIHOOD in self.pair.differences:
@@ -115,7 +116,7 @@ class _PairCauses:
             (i,) = lost
             cause, text = missing_estimate(self.pair.fits[i])
             prior = rows[1 - i]["prior"] or "flat"
-            without, with_estimate = self.pair.names[i], self.pair.names[1 - i]
+            without, with_estimate = names[i], names[1 - i]
             evidence = (
                 f"{without} has no estimate ({text}); prior of {with_estimate}: {prior}"
             )

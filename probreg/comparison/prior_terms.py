@@ -95,10 +95,11 @@ def scale_prior_words(prior: AuxPrior) -> str:
 
 def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float]]:
     """Return the prior in words and its weight, for the coefficients outcome by outcome and some other parameters."""
+    aux = fit.solution.aux
     weights, aux_weights = prior_weights(fit)
-    weight_of = dict(zip(fit.solution.aux, aux_weights))
+    weight_of = dict(zip(aux, aux_weights))
     of_scales = {}
-    if [name for name in scalars if name not in fit.solution.aux]:
+    if [name for name in scalars if name not in aux]:
         of_scales = scale_priors(fit)
     texts = _coefficient_priors(fit).T.ravel().tolist()
     numbers = weights.T.ravel().tolist()
@@ -106,7 +107,7 @@ def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float
         prior = of_scales.get(name)
         no_weight = 0.0 if isinstance(prior, Reference) else np.nan
         numbers.append(weight_of.get(name, no_weight))
-        if name in fit.solution.aux:
+        if name in aux:
             texts.append(aux_prior_words(fit.model, name))
         else:
             texts.append("" if prior is None else scale_prior_words(prior))

@@ -111,7 +111,8 @@ def prior_weight(fit: Fit) -> PriorWeight:
     """
     import pandas as pd
 
-    fit.model.design.refuse_sampling("the influence of a prior")
+    design = fit.model.design
+    design.refuse_sampling("the influence of a prior")
     if not fit.model.joint.informative.any():
         raise Incompatible(
             "every prior of coefficients in this model is flat: it has no influence to measure"
@@ -121,7 +122,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
             "the effects of groups share one prior: fit.effects has the pooling of each. For the prior of another column, fit the "
             "model without groups"
         )
-    if fit.model.design.of_terms.all():
+    if design.of_terms.all():
         raise Incompatible(
             "every coefficient belongs to a smooth function: see `smooths`"
         )
@@ -144,7 +145,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     # gamma = k - tr P H^-1, the number of parameters that the data settle (MacKay 1992).
     effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
     outcomes = len(table) // len(fit.model.joint.informative)
-    alone = np.repeat(~fit.model.design.of_terms, outcomes)
+    alone = np.repeat(~design.of_terms, outcomes)
     table = table[alone]
     if fit.solution.draws is not None and has_prior(fit):
         power = power_scaling(fit)

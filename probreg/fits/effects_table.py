@@ -117,6 +117,7 @@ def effects_table(
     """Return a row for each group and effect, and for each outcome if there are several."""
     import pandas as pd
 
+    outcomes = model.likelihood.outcomes
     if not solution.given_scales.has_errors:
         raise Incompatible(
             f"{method.name} gives no standard errors, so no spread of effects"
@@ -125,7 +126,7 @@ def effects_table(
     mean, sd = means_and_spreads(model, solution, effects)
     lower, upper = ends_of(model, solution, effects, prob)
     before = prior_variances(model, solution, effects)
-    if model.likelihood.outcomes:
+    if outcomes:
         size = np.square(model.likelihood.contrast_matrix).sum(1)
     else:
         size = np.ones(())
@@ -144,8 +145,8 @@ def effects_table(
         "group": list(effects.levels),
         "effect": list(effects.effects),
     }
-    if model.likelihood.outcomes:
-        axes |= {"outcome": list(model.likelihood.outcomes)}
+    if outcomes:
+        axes |= {"outcome": list(outcomes)}
     index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
     columns = {
         "estimate": mean,

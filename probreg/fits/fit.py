@@ -1009,13 +1009,14 @@ class Fit(FitStatistics, NamesPeers):
         groups: GroupsLike | None,
     ) -> Any:
         """Return the design at new rows or at the training rows, with groups as `groups` states."""
-        if data is None or not self.model.design.recipe.grouped:
+        recipe = self.model.design.recipe
+        if data is None or not recipe.grouped:
             return rows_of_groups(
                 design_at(self.model, data, offset, weights, trials), groups
             )
-        table = with_group_columns(self.model.design.recipe, data, groups)
+        table = with_group_columns(recipe, data, groups)
         design = design_at(self.model, table, offset, weights, trials)
-        return rows_of_groups(design, groups, self.model.design.recipe.groups_at(table))
+        return rows_of_groups(design, groups, recipe.groups_at(table))
 
     # ---- theorems --------------------------------------------------------------------------------------------------
 

@@ -295,12 +295,11 @@ class FitStatistics(Fitted):
         Incompatible
             For a likelihood without a noise scale.
         """
-        if self.model.likelihood.noise_scale is None:
-            raise Incompatible(
-                f"the {self.model.likelihood.name} likelihood has no noise scale"
-            )
+        likelihood = self.model.likelihood
+        if likelihood.noise_scale is None:
+            raise Incompatible(f"the {likelihood.name} likelihood has no noise scale")
         unbiased = (
-            self.model.likelihood.least_squares
+            likelihood.least_squares
             and is_maximum_likelihood(self)
             and self.model.noise_unknown
         )

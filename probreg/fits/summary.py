@@ -402,12 +402,13 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """Return the footer: nuisance parameters, edf of smooth functions, R², likelihood, criteria, and the reason for a missing p."""
     # with more columns, printing skips the degrees of freedom of a posterior, which take long
+    design = fit.model.design
     max_columns = 300
     lines = _aux_lines(fit, table)
-    if len(fit.model.design.columns) <= max_columns or fit.target == "mode":
+    if len(design.columns) <= max_columns or fit.target == "mode":
         lines += describe_smooths(fit.smooths)
     likelihood = fit.model.likelihood
-    if fit.model.design.source is not None and not likelihood.least_squares:
+    if design.source is not None and not likelihood.least_squares:
         lines.append(
             "R², log-likelihood and AIC take another pass over the rows: fit.aic"
         )
@@ -415,7 +416,7 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         lines += [*_group_lines(fit), *likelihood_line(fit)]
     else:
         lines += [*_goodness_line(fit, table.attrs), *likelihood_line(fit)]
-        if fit.model.design.weight_kind == "sampling":
+        if design.weight_kind == "sampling":
             lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
     if "no_p_value" in table.attrs:
         lines.append(str(table.attrs["no_p_value"]))

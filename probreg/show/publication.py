@@ -264,12 +264,13 @@ def _statistics(fit: Fit) -> dict[str, str]:
 
 def _count_events(fit: Fit) -> dict[str, str]:
     """Return the number of events: of rows with the second level, or uncensored rows if some are censored; empty for others."""
+    likelihood = fit.model.likelihood
     design = fit.model.design
     is_event = None
-    if design.n and fit.model.likelihood.binary:
+    if design.n and likelihood.binary:
         is_event = design.observed
-    elif design.n and fit.model.likelihood.is_censored(design.observed).any():
-        is_event = ~fit.model.likelihood.is_censored(design.observed)
+    elif design.n and likelihood.is_censored(design.observed).any():
+        is_event = ~likelihood.is_censored(design.observed)
     if is_event is None:
         return {}
     return {"events": f"{full_weights(design.weights, design.n) @ is_event:.12g}"}

@@ -220,12 +220,11 @@ def _score_statistic(
     none: I^-1 is a pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the
     directions that keep the restrictions.
     """
-    T = map_of_columns(model.design.frame.T, model.shape[1])
+    frame = model.design.frame
+    T = map_of_columns(frame.T, model.shape[1])
     information = standardised_information(model, mode.beta, mode.aux)
-    gamma = model.design.frame.from_raw(mode.beta)
-    g = model.in_frame(gamma, model.design.frame, mode.aux, curved=False).gradient[
-        : mode.beta.size
-    ]
+    gamma = frame.from_raw(mode.beta)
+    g = model.in_frame(gamma, frame, mode.aux, curved=False).gradient[: mode.beta.size]
     if not singular:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)

@@ -120,10 +120,11 @@ def robust_errors(fit: Fit, name: str) -> str:
 
 def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
     """Return the remedy for counts or trials with more or less variance than the likelihood implies."""
-    kind = "trials" if isinstance(fit.model.likelihood, OfTrials) else "counts"
+    likelihood = fit.model.likelihood
+    kind = "trials" if isinstance(likelihood, OfTrials) else "counts"
     wider = f"no likelihood has {'over' if overdispersed else 'under'}dispersed {kind}"
-    if overdispersed and fit.model.likelihood.wider:
-        wider = fit.model.likelihood.wider
+    if overdispersed and likelihood.wider:
+        wider = likelihood.wider
     robust = robust_errors(
         fit, "robust standard errors (covariance('HC1'), or 'cluster' by group)"
     )

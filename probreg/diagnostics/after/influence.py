@@ -319,9 +319,10 @@ class OutlierDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def find(self, fit: Fit) -> list[Finding]:
+        design = fit.model.design
         require_counts(fit)
-        w = fit.model.design.weights
-        p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
+        w = design.weights
+        p = np.minimum(surprise(fit) * design.total, 1.0)
         if w is not None:
             p = np.where(w > 0, p, 1.0)
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
@@ -329,7 +330,7 @@ class OutlierDiagnostic(Diagnostic):
         test = f"{format_p(smallest)} (Bonferroni)"
         if not order:
             return self.report(f"no outliers, {test}", p_value=smallest)
-        names = fit.model.design.row_names[order].tolist()
+        names = design.row_names[order].tolist()
         plural = "s" * (len(order) > 1)
         sentence = f"extreme response{plural} in row{plural} {few_names(names)}, {test}"
         remedy = f"check the row{plural}"
@@ -341,13 +342,14 @@ class OutlierDiagnostic(Diagnostic):
 
 def surprise(fit: Fit) -> Array:
     """Return the probability of a response at least as extreme as the observed one, (n,)."""
+    design = fit.model.design
     likelihood = fit.model.likelihood
-    rows = np.arange(fit.model.design.n)
+    rows = np.arange(design.n)
     if not likelihood.has_cdf:
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
-            return _of_counts(likelihood.tally(fit.model.design.observed), p)
-        observed_probability = p[rows, fit.model.design.observed.astype(int)]
+            return _of_counts(likelihood.tally(design.observed), p)
+        observed_probability = p[rows, design.observed.astype(int)]
         return np.where(p <= observed_probability[:, None] * (1 + 1e-12), p, 0.0).sum(1)
     if (
         likelihood.least_squares

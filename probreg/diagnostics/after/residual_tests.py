@@ -200,16 +200,17 @@ class HeteroscedasticityDiagnostic(Diagnostic):
 def _scale_formula(fit: Fit, X: Array, e: Array) -> str:
     """Return the remedy that models a scale parameter by the variable that is most correlated with the squared residuals; "" if
     there is no such parameter."""
+    design = fit.model.design
     likelihood = fit.model.likelihood
     names = likelihood.parameters[likelihood.width :]
     if not names or not isinstance(likelihood, SmoothLikelihood):
         return ""
-    columns = [fit.model.design.columns[j] for j in fit.model.design.ungrouped]
+    columns = [design.columns[j] for j in design.ungrouped]
     with np.errstate(invalid="ignore"):  # of the intercept
         r = np.abs(np.corrcoef(e**2, X, rowvar=False)[0, 1:])
     column = columns[int(np.nanargmax(r))]
     words = re.findall(r"\w+", column)
-    variable = next((v for v in read_by(fit.model.design) if v in words), column)
+    variable = next((v for v in read_by(design) if v in words), column)
     return f"add a formula {{'{names[0]}': '~ {variable}'}} to the model"
 
 

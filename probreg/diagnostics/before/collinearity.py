@@ -379,6 +379,4 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
 
 def _log_det(R: Array) -> float:
     """Return log |det| of the triangular factor of some columns, half the log determinant of their products."""
-    if not R.shape[1]:
-        return 0.0
-    return float(np.log(np.abs(np.diag(np.linalg.qr(R, mode="r")))).sum())
+    return float(np.linalg.slogdet(np.linalg.qr(R, mode="r"))[1])

@@ -459,14 +459,15 @@ class Split(ConformalMethod):
     name = "split"
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
+        likelihood = fit.model.likelihood
         require_predictive(fit.solution, fit.method)
-        score = score_for(fit.model.likelihood, self.score)
+        score = score_for(likelihood, self.score)
         if unseen is not None:
-            need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
+            need_one_trial(likelihood, fit.model.given(unseen).get("trials"))
             notes: tuple[str, ...] = ("the fit has not used these rows",)
             return _calibrate_scores(fit, score, unseen, prob, notes)
         design, weight_notes = rows_by_frequency(fit.model.design)
-        need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
+        need_one_trial(likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
         cut = round(self.share * design.n)
         ConformalRank(prob, design.n - cut)  # before the work

@@ -205,17 +205,18 @@ def linear_predictors(
 
 
 def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
+    design = fit.model.design
     theirs = fit.model.likelihood
     ours = model.likelihood
     if type(theirs) is not type(ours) or theirs.levels != ours.levels:
         raise Incompatible(
             f"the truth is a fit of {theirs.named} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
         )
-    if fit.model.design.n != model.design.n:
+    if design.n != model.design.n:
         raise DataError(
-            f"the truth was fitted to {fit.model.design.n} rows and the model has {model.design.n}: they must be the same rows"
+            f"the truth was fitted to {design.n} rows and the model has {model.design.n}: they must be the same rows"
         )
-    target = fit.model.design
+    target = design
     if x is not None:
         target.need_columns_elsewhere("a truth at other rows")
         target = target.at(x)

@@ -159,12 +159,13 @@ def _rows_outside(
     fit: Fit, table: Mapping[str, list[Any]], names: Sequence[str]
 ) -> list[str]:
     """The rows with a number outside the range of the data, variable by variable."""
+    design = fit.model.design
     try:
-        data = variables(fit.model.design) if fit.model.design.n else {}
+        data = variables(design) if design.n else {}
     except DataError:
         return []
     remarks = []
-    for name in read_by(fit.model.design):
+    for name in read_by(design):
         x = np.asarray(data.get(name, []))
         if x.dtype.kind not in "iuf" or not len(x):
             continue
