@@ -241,18 +241,19 @@ def method_steps(
 
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
+    model = fit.model
     step = mode.step_to(estimates)
     count = step.shape[1]
     coefficient = np.arange(count) < count - len(aux)
     if fit.target == "mode":
         return _of_a_mode(fit, step, coefficient)
-    integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
+    integrated = model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
     small = np.zeros(step.shape)
-    least_squares = fit.model.likelihood.least_squares
-    if integrated and least_squares and fit.model.noise_scale in aux:
-        index = count - len(aux) + aux.index(fit.model.noise_scale)
-        small[:, index] = _degrees_of_freedom(fit.model, mode, index)
+    least_squares = model.likelihood.least_squares
+    if integrated and least_squares and model.noise_scale in aux:
+        index = count - len(aux) + aux.index(model.noise_scale)
+        small[:, index] = _degrees_of_freedom(model, mode, index)
     if not has_monte_carlo_error(fit):
         return _by_shape(step, widened, small)
     troubled = has_bad_chains(fit, aux)

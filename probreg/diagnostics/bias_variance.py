@@ -148,11 +148,12 @@ def bias_variance(
     >>> found.data["bias"].values.round(6), found.data["variance"].values.round(6)
     (array([ 1.,  0., -1.]), array([0.555556, 0.333333, 0.555556]))
     """
-    model.design.need_rows("a simulation of responses")
-    model.design.refuse_sampling("a simulation of responses")
+    design = model.design
+    design.need_rows("a simulation of responses")
+    design.refuse_sampling("a simulation of responses")
     if x is not None:
-        model.design.need_columns_elsewhere("a simulation at other rows")
-    target = model.design if x is None else model.design.at(x)
+        design.need_columns_elsewhere("a simulation at other rows")
+    target = design if x is None else design.at(x)
     known_truth = with_known_aux(truth, model)
     eta, eta_x = linear_predictors(known_truth, model, target, x)
     if scales is None:
@@ -187,7 +188,7 @@ def bias_variance(
         model.given(target),
     )
     data, average = _tables(parts, f, noise, target, model.likelihood, scales)
-    return BiasVariance(data, average, how, reps, model.design.response)
+    return BiasVariance(data, average, how, reps, design.response)
 
 
 def checked_scales(scales: Any) -> list[float]:

@@ -871,10 +871,11 @@ class Fit(FitStatistics, NamesPeers):
         """
         import xarray as xr
 
+        model = self.model
         design = self._design(data, offset, weights, trials, groups)
-        quantity = quantity_called(self.model.likelihood, what)
+        quantity = quantity_called(model.likelihood, what)
         arrays, kind = predict(
-            self.model,
+            model,
             self.solution,
             self.method,
             design,
@@ -884,18 +885,18 @@ class Fit(FitStatistics, NamesPeers):
         )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if arrays["mean"].ndim == 2:
-            coords["level"] = [str(v) for v in self.model.likelihood.levels]
+            coords["level"] = [str(v) for v in model.likelihood.levels]
         attrs = {"prob": prob, "kind": kind, "method": self.method.name}
         if what != "mean":
             attrs["what"] = what
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
-        if self.model.design.recipe.grouped:
+        if model.design.recipe.grouped:
             said_of = describe_group_choice(groups, identity=quantity.link is IDENTITY)
             if (
                 groups not in (None, "known", "typical")
                 and data is not None
-                and (alone := groups_absent(self.model.design.recipe, data))
+                and (alone := groups_absent(model.design.recipe, data))
             ):
                 said_of += (
                     f"; without {', '.join(alone)} each row is of a group of its own"
@@ -1354,12 +1355,13 @@ class Fit(FitStatistics, NamesPeers):
         """
         from probreg.fits.storage.write import write_fit
 
+        solution = self.solution
         destination(path)
         design = self.model.design
         if rows:
             design.need_rows("a file that holds the rows", "save it with rows=False")
         if log_likelihood:
-            if self.solution.draws is None:
+            if solution.draws is None:
                 raise DataError(
                     f"log_likelihood=True needs draws of a posterior, and {self.method.name} gives a point estimate"
                 )
@@ -1367,18 +1369,18 @@ class Fit(FitStatistics, NamesPeers):
                 "a file that holds the log-likelihood of each row",
                 "save it with log_likelihood=False",
             )
-        stats = dict(self.solution.stats)
+        stats = dict(solution.stats)
         if not rows:
             stats |= self._statistics_of_rows()
             for term in design.recipe.processes.values():
                 if term.basis.holds_rows:
                     warn_caller(term.held_words)
-        notes = (*self.notes, *self.solution.notes)
+        notes = (*self.notes, *solution.notes)
         # xarray and h5py run many destructors, in which Python can lose an interrupt
         with Interrupts() as interrupts:
             tree = labelled_tree(
                 self.model,
-                self.solution,
+                solution,
                 seed=self.seed,
                 attrs=self._attrs(),
                 rows=rows,
@@ -1389,7 +1391,7 @@ class Fit(FitStatistics, NamesPeers):
                 tree,
                 model=self.model,
                 method=self.method,
-                solution=replace(self.solution, stats=stats, notes=notes),
+                solution=replace(solution, stats=stats, notes=notes),
                 seed=self.seed,
                 rows=rows,
                 interrupts=interrupts,

@@ -153,19 +153,20 @@ class Fitted:
         float
             In nats.
         """
+        solution = self.solution
         self.model.design.refuse_sampling("the log-likelihood")
         saved = statistic_saved_without_rows(self, "log_likelihood")
         if saved is not None:
             return saved
-        require_predictive(self.solution, self.method)
-        if self.solution.df is not None and self.solution.df <= 0:
+        require_predictive(solution, self.method)
+        if solution.df is not None and solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
         if any(
-            self.solution.aux.get(a) == 0
-            for a in held_at_limits(self.model, self.solution).unknown
+            solution.aux.get(a) == 0
+            for a in held_at_limits(self.model, solution).unknown
         ):
             return np.inf  # the fit is exact
-        return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
+        return float(self.model.log_lik(solution.beta, **solution.aux))
 
     @property
     def all_notes(self) -> tuple[Note, ...]:

@@ -270,7 +270,8 @@ def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
 
 def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     """Return the smooth functions of a model with scales that can be set."""
-    functions = term_functions(model.design)
+    design = model.design
+    functions = term_functions(design)
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
             f"{option}= needs a smooth likelihood, and {model.likelihood.name} is not one"
@@ -278,19 +279,19 @@ def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     ranges = {c for f in functions for block in f.of.blocks for c in block}
     flat = np.flatnonzero(~model.joint.informative)
     if len(flat):
-        dropped = rank_of(triangular(model.design.moments.R[:, flat])).dropped
+        dropped = rank_of(triangular(design.moments.R[:, flat])).dropped
     else:
         dropped = ()
     if dropped:
-        names = ", ".join(model.design.columns[flat[j]] for j in dropped)
+        names = ", ".join(design.columns[flat[j]] for j in dropped)
         raise Incompatible(
             f"{option}= needs flat columns that are identified, and {names} is a combination of others: see pr.check"
         )
     for b in model.joint.blocks:
-        is_smooth = model.design.columns[b.columns[0]] in ranges
+        is_smooth = design.columns[b.columns[0]] in ranges
         default = isinstance(b.prior, HierarchicalPrior) and not b.prior.proper
         if is_smooth and not default:
-            label = model.design.describe_columns(b.columns)
+            label = design.describe_columns(b.columns)
             raise DataError(
                 f"{label} has a prior of its own, which sets its smoothness: leave out {option}= or the prior"
             )

@@ -639,21 +639,20 @@ def _new(
 
     `compiled`: compiled code is already loaded.
     """
+    likelihood = model.likelihood
     tolerance = 1e-7  # tolerance of the interval of a new observation, in probability
-    if isinstance(model.likelihood, OfTrials) and not p.given:
+    if isinstance(likelihood, OfTrials) and not p.given:
         return (
             None,
             "no interval of a new observation, since the trials of these rows are not known: pass trials=",
         )
-    if isinstance(model.likelihood, OfClasses) and not isinstance(
-        model.likelihood, OfTrials
-    ):
+    if isinstance(likelihood, OfClasses) and not isinstance(likelihood, OfTrials):
         return (
             None,
             "a new observation is one of two classes, so that it has a probability and no interval",
         )
-    if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
-        how += f", under the {model.likelihood.name} density, a working model"
+    if isinstance(likelihood, ProximalLikelihood) and likelihood.working:
+        how += f", under the {likelihood.name} density, a working model"
     return p.thin(_ATOMS).interval(prob, tol=tolerance, compiled=compiled or None), how
 
 

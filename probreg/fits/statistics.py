@@ -414,15 +414,16 @@ class FitStatistics(Fitted):
         """
         import pandas as pd
 
+        model = self.model
         get = partial(statistic_or_nan, self)
-        gaussian = self.model.likelihood.least_squares
+        gaussian = model.likelihood.least_squares
         row: dict[str, Any] = {}
         if self.solution.draws is not None:
             row = {"algorithm": self.method.name, "pss": self.solution.draws.count}
         row["r.squared"] = get("r_squared")
         if self.target == "mode" and gaussian:
             row["adj.r.squared"] = get("adjusted_r_squared")
-        if self.model.likelihood.noise_scale is not None:
+        if model.likelihood.noise_scale is not None:
             row["sigma"] = get("residual_sd")
         if self.target == "mode" and gaussian:
             test = self.overall
@@ -432,10 +433,10 @@ class FitStatistics(Fitted):
                 row["df"] = test.df
         elif self.target == "mode":
             row["null.deviance"] = get("null_deviance")
-            row["df.null"] = get("nobs") - self.model.shape[1] * (
-                self.model.design.intercept is not None
+            row["df.null"] = get("nobs") - model.shape[1] * (
+                model.design.intercept is not None
             )
-        if has_effects(self.model):
+        if has_effects(model):
             row |= self._of_groups()
         scales = self.solution.effect_scales
         # for REML broom reports the restricted log-likelihood
@@ -456,7 +457,7 @@ class FitStatistics(Fitted):
         row["nobs"] = get("nobs")
         row |= {
             f"ngrps.{t.group}": len(t.levels)
-            for t in self.model.design.recipe.grouped.values()
+            for t in model.design.recipe.grouped.values()
         }
         return pd.DataFrame([row])
 

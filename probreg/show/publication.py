@@ -441,21 +441,19 @@ def _table_notes(
 
 def _noise_scale(fit: Fit) -> str:
     """Describe the estimate of the noise scale."""
+    model = fit.model
     scales = fit.solution.effect_scales
-    if scales is not None and fit.model.likelihood.noise_scale in scales.values:
+    if scales is not None and model.likelihood.noise_scale in scales.values:
         if scales.plain:
             return f"at the maximum of {scales.criterion}"
         return "at the maximum, under priors of scales"
-    if fit.model.noise_held is not None:
+    if model.noise_held is not None:
         return "fixed"
     if fit.target == "posterior":
         return "posterior mean"
-    if not fit.model.flat:
+    if not model.flat:
         return "joint mode with the coefficients"
-    of_rss = (
-        fit.model.likelihood.least_squares
-        and fit.model.design.weight_kind != "sampling"
-    )
+    of_rss = model.likelihood.least_squares and model.design.weight_kind != "sampling"
     return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 

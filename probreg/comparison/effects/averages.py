@@ -329,14 +329,15 @@ def effect_sums(
 ) -> EffectSums | None:
     """The sums of all targets; None for a model without processes. `closed`: the sums are for a covariance in the units of the solution's
     scale, not for draws."""
-    if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
+    model = fit.model
+    if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
     aux = None
     if closed:
-        noise = noise_of_scale(fit.model, fit.solution)
+        noise = noise_of_scale(model, fit.solution)
         if noise is not None:
-            aux = {fit.model.noise_scale: noise}
-    off = off_span_of(fit.model, fit.solution, aux)
+            aux = {model.noise_scale: noise}
+    off = off_span_of(model, fit.solution, aux)
     if off is None:
         return None
     parts: list[Mapping[str, RowSums]] = []

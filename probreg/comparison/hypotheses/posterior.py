@@ -219,8 +219,9 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     """Return log p(L beta = r) under the prior, integrated over sigma if the prior is in its units; None if it is not finite."""
-    joint = fit.model.joint
-    informative = np.flatnonzero(fit.model.joint.informative)
+    model = fit.model
+    joint = model.joint
+    informative = np.flatnonzero(model.joint.informative)
     centre = L @ joint.center
     root = np.linalg.cholesky(
         np.linalg.inv(joint.precision(1.0)[np.ix_(informative, informative)])
@@ -234,10 +235,10 @@ def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
         )
 
     in_units = joint.sigma_units[np.abs(L).max(0) > 0].any()
-    if not in_units or not fit.model.unknown:
-        log_sigma = np.log(fit.model.noise()) if in_units else 0.0
+    if not in_units or not model.unknown:
+        log_sigma = np.log(model.noise()) if in_units else 0.0
         return float(conditional_log_density(np.array([log_sigma]))[0])
-    sigma = fit.model.noise_prior
+    sigma = model.noise_prior
     if sigma.proper:
         return log_mean_over(sigma, conditional_log_density)
     return None

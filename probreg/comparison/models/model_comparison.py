@@ -262,11 +262,11 @@ _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
 
 
 def _unusable(fit: Fit) -> str | None:
-    if fit.solution.status is Status.NO_MAXIMUM:
-        return f"{fit.solution.status.value} ({fit.solution.detail})"
+    solution = fit.solution
+    if solution.status is Status.NO_MAXIMUM:
+        return f"{solution.status.value} ({solution.detail})"
     if exact_fit(fit) or any(
-        fit.solution.aux.get(a) == 0
-        for a in held_at_limits(fit.model, fit.solution).unknown
+        solution.aux.get(a) == 0 for a in held_at_limits(fit.model, solution).unknown
     ):
         return "the fit meets every response exactly, so that its density has no bound"
     if fit.method.probabilities:

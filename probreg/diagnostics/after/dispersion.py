@@ -226,27 +226,28 @@ class CalibrationDiagnostic(Diagnostic):
     picture = "plot.reliability"
 
     def find(self, fit: Fit) -> list[Finding]:
+        model = fit.model
         group_size = 10  # observations in each of at most ten groups
         fewest_rows = 40  # observations in all
-        likelihood = fit.model.likelihood
+        likelihood = model.likelihood
         if not isinstance(likelihood, OfClasses):
             raise NotApplicable(
                 f"{likelihood.named} response has no class probabilities; see distribution"
             )
         _refuse_dependent_trials(likelihood)
         require_counts(fit, fewest_rows)
-        rows = observation_rows(fit.model)[0]
+        rows = observation_rows(model)[0]
         mean = predictive(
-            fit.model,
+            model,
             fit.solution,
-            fit.model.design,
+            model.design,
             seed=fit.seed,
             at_most=500,
         ).mean()
         p = class_probabilities(mean)[rows]
         if len(np.unique(p[:, -1].round(12))) <= 3:
             raise NotApplicable("three different predictions or fewer")
-        y = likelihood.tally(fit.model.design.observed[rows])
+        y = likelihood.tally(model.design.observed[rows])
         reference = 0
         if (
             isinstance(likelihood, SoftmaxLikelihood)

@@ -107,6 +107,7 @@ def power_scaling(fit: Fit) -> DataFrame:
     """
     import pandas as pd
 
+    model = fit.model
     if fit.solution.draws is None:
         raise NotApplicable(
             f"power scaling needs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
@@ -116,24 +117,24 @@ def power_scaling(fit: Fit) -> DataFrame:
             "every prior of this model is flat or improper: there is no prior to scale"
         )
     draws = fit.solution.draws.flat
-    design = fit.model.design
+    design = model.design
     beta = draws["beta"]
-    aux = {a: draws[a] for a in fit.model.unknown}
+    aux = {a: draws[a] for a in model.unknown}
     aux_and_hyper = aux | {
         name: draws[name]
-        for names in needed_hyper(fit.model).values()
+        for names in needed_hyper(model).values()
         for name in names.values()
     }
     alone = np.repeat(
         ~design.of_terms[design.ungrouped],
         len(fit.parameter_names) // len(design.ungrouped),
     )
-    reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
+    reported = reported_coefficients(model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])
     if not values.shape[1]:
         raise NotApplicable("every coefficient belongs to a smooth function")
-    prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
-    likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
+    prior = sensitivity(values, log_prior_of_draws(model, draws, proper=True))
+    likelihood = sensitivity(values, model.log_lik(beta, **aux))
     index = pd.Index(
         [*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter"
     )
