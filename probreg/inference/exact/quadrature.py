@@ -112,7 +112,7 @@ class Quadrature(Method):
                 "quadrature: the density of sigma does not decrease, so the posterior is improper. Fix sigma, or give it a prior that vanishes "
                 "at 0 and has a finite mass, such as InverseGamma(1.0, 1.0)"
             )
-        u, log_weight = _nodes_between(density, *ends, self.nodes)
+        u, log_weight = _nodes_between(density, ends, self.nodes)
         log_evidence = float(np.logaddexp.reduce(log_weight))
         weight = np.exp(log_weight - log_evidence)
         weight /= weight.sum()  # the logarithms have lost the last digits
@@ -243,7 +243,7 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
     if ends is None:
         return None
     return float(
-        np.logaddexp.reduce(_nodes_between(log_density, *ends, Quadrature.nodes)[1])
+        np.logaddexp.reduce(_nodes_between(log_density, ends, Quadrature.nodes)[1])
     )
 
 
@@ -431,10 +431,11 @@ def _with_infinite_moments(
 
 
 def _nodes_between(
-    log_density: LogDensity, low: float, high: float, min_count: int
+    log_density: LogDensity, ends: Array, min_count: int
 ) -> tuple[Array, Array]:
     """Return at least `min_count` nodes u between two ends, and log(weight * density)
     at each."""
+    low, high = ends
     spacing = 0.2  # largest spacing of nodes in log sigma: exact to rounding for densities that decrease as powers of sigma
     # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
     # Their largest spacing is pi/2 times the mean one.
