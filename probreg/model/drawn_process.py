@@ -107,9 +107,7 @@ class DrawnProcess:
         for mine, node_basis, u in self._distinct_nodes:
             mean = sums.columns(node_basis) @ u - sum_columns @ self.at_rows[mine]
             covariances = [covariance_left(node_basis, sums, A) for A in weights]
-            value, vector = np.linalg.eigh(
-                np.asarray(sum(covariances[1:], covariances[0]))
-            )
+            value, vector = np.linalg.eigh(np.asarray(sum(covariances)))
             z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
                 np.maximum(value, 0.0)
             )

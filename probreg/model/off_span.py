@@ -124,7 +124,7 @@ class ResidualProcess:
             covariance_left(self.basis, sums, A)
             for A in weights_of(self.predictor, weights)
         ]
-        return np.asarray(sum(covariances[1:], covariances[0]))
+        return np.asarray(sum(covariances))
 
     def _known_scale(self, residual: Array) -> Array | None:
         """Return s. Incompatible where the process has a residual (n,) and the prior does not give its scale."""
@@ -207,7 +207,7 @@ class OffSpan:
                 variances.append(variance)
         if any(v.ndim == 3 for v in variances):
             variances = [v if v.ndim == 3 else v[..., None] for v in variances]
-        total = sum(variances[1:], variances[0]) if variances else None
+        total = np.asarray(sum(variances)) if variances else None
         return sum(means, 0.0), total
 
     def variance(self, design: Design) -> Array | None:
@@ -217,7 +217,7 @@ class OffSpan:
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
         """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
         covariances = [p.covariance(sums[p.key], weights) for p in self.processes]
-        return np.asarray(sum(covariances[1:], covariances[0]))
+        return np.asarray(sum(covariances))
 
     def draws_of_sums(
         self,
@@ -238,7 +238,7 @@ class OffSpan:
             for p in self.processes
             if isinstance(p, DrawnProcess)
         ]
-        return sum(means[1:], means[0]) if means else None
+        return np.asarray(sum(means)) if means else None
 
     def joint(
         self,

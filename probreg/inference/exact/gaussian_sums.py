@@ -550,26 +550,25 @@ def log_scale_hessian(
     d = J.shape[1]
     if relative is not None:
         J = np.column_stack([J, relative])
-    if S.ndim == 1:
-        diagonal = before
-        Sm = S * m
-        ss = 2.0 * np.square(before) + 4.0 * m * m * S - 2.0 * (diagonal + m * m)
-        squares = np.square(before)
-        product = ss[:, None] * J
-    else:
-        diagonal = np.diagonal(before)
-        Sm = S @ m
-        squares = np.square(before)
-        ss = 2.0 * squares + 4.0 * m[:, None] * S * m - 2.0 * np.diag(diagonal + m * m)
-        squares = squares.sum(1)
-        product = ss @ J
-    hessian = J.T @ product
+    diagonal = before if before.ndim == 1 else np.diagonal(before)
+    G, m_column = np.square(before), m[:, None]
+    hessian = J.T @ (
+        2.0 * _times(G, J)
+        + 4.0 * m_column * _times(S, m_column * J)
+        - 2.0 * (diagonal + m * m)[:, None] * J
+    )
     hessian[:d, :d] += np.einsum("i,ijk->jk", diagonal - 1.0 + m * m, curvature)
     if relative is not None:
         # over s_i and log noise = -2 log sigma it is sum_j G_ij - S_ii + 2 m_i (S m)_i with G the squared entries
-        mixed = -2.0 * J.T @ (squares - diagonal + 2.0 * m * Sm)
+        excess = _times(G, np.ones_like(m_column))[:, 0] - diagonal
+        mSm = m * _times(S, m_column)[:, 0]
+        mixed = -2.0 * J.T @ (excess + 2.0 * mSm)
         hessian[-1] += mixed
         hessian[:, -1] += mixed
-        trace = float((squares - diagonal).sum())
-        hessian[-1, -1] += 4.0 * (0.5 * trace + float(m @ Sm) - 0.5 * rss)
+        hessian[-1, -1] += 2.0 * (excess.sum() + 2.0 * mSm.sum() - rss)
     return hessian
+
+
+def _times(M: Array, V: Array) -> Array:
+    """M V of a matrix M, or of its diagonal."""
+    return M @ V if M.ndim == 2 else M[:, None] * V
