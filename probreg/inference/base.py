@@ -631,7 +631,7 @@ def with_found_scales(
     errors: dict[str, Any] = {}
     if scales.joint_of is not None and solution.status.good and is_conditional:
         given = solution.scale
-        joint = partial(scales.joint_of, scales, given, solution.beta, model)
+        joint = partial(scales.joint_of, scales, given, model)
         errors = {"scale": joint, "conditional": given}
     return replace(
         solution, scales=scales, notes=notes, status=status, detail=detail, **errors

@@ -428,7 +428,7 @@ class DenseCovariance(ParameterCovariance):
         k = self.coefficients
         r = self.root.shape[1]
         product = self._in_frame(X) @ self.root[:k].reshape(len(self.frame.scale), -1)
-        B = product.reshape(len(product), product.shape[1] // r, r)
+        B = product.reshape(len(product), predictors_of(X, self.m), r)
         if self.missing is not None:
             missing = self.missing[:k].reshape(-1, self.m).any(1)
             B[(X[:, missing] != 0).any(1)] = np.nan

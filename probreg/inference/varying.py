@@ -332,7 +332,7 @@ class FoundScales:
         Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
     joint_of : callable, optional
         Returns the covariance of the coefficients including the errors of these estimates, from this object, the covariance given the
-        estimates, the coefficients and the model. None if the fit's standard errors are conditional.
+        estimates and the model. None if the fit's standard errors are conditional.
     """
 
     stated: Model

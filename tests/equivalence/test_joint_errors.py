@@ -246,7 +246,5 @@ def test_scales_without_a_curvature_are_taken_as_known_with_a_warning():
         fit.solution.scales, hessian_of=lambda: np.eye(2)
     )  # the criterion has no maximum there
     with pytest.warns(pr.errors.ProbregWarning):
-        found = joint_covariance(
-            scales, fit.solution.conditional, fit.solution.beta, fit.model
-        )
+        found = joint_covariance(scales, fit.solution.conditional, fit.model)
     assert found is fit.solution.conditional

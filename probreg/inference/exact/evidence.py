@@ -25,7 +25,11 @@ from probreg.inference.base import (
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
-from probreg.inference.exact.latent_groups import LikelihoodCriterion, NoMode
+from probreg.inference.exact.latent_groups import (
+    LikelihoodCriterion,
+    NoMode,
+    on_columns,
+)
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.notes import Topic, important_note, routine_note
@@ -253,7 +257,8 @@ class Evidence(Method):
             return inner
         # flat coefficients maximise the likelihood of scales
         beta, scale = problem.surface.estimate(theta)
-        unit = _column_units(problem.model, model)
+        one = np.ones((len(beta), 1))
+        unit = on_columns(one, problem.model.design, model.design)[:, 0]
         beta = unit[:, None] * beta
         if inner.method == Newton():
             # from another start it may find another mode than that of the evidence
@@ -279,21 +284,6 @@ class Evidence(Method):
         if settled.found is None:
             return solution
         return with_found_scales(settled.model, solution, settled.found)
-
-
-def _column_units(before: Model, after: Model) -> Array:
-    """Return (p,) the columns of `before` in units of those of `after`: sines of a process have the scales of its length."""
-    unit = np.ones(before.shape[0])
-    place = {c: j for j, c in enumerate(after.design.columns)}
-    for key, term in after.design.recipe.processes.items():
-        columns = [place[c] for c in term.columns]
-        if before.design.recipe.processes[key].basis is not term.basis:
-            old, new = (
-                np.linalg.norm(model.design.sample.X[:, columns], axis=0)
-                for model in (before, after)
-            )
-            unit[columns] = np.divide(old, new, where=new > 0, out=np.ones_like(new))
-    return unit
 
 
 def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:

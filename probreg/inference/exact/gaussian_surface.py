@@ -227,6 +227,9 @@ class GaussianSurface(EvidenceSurface):
         )
         return (self.sums.coefficients(a, c) + self.sums.centre[:, None]).T
 
+    def coefficients(self, theta: Array) -> Array:
+        return self._means(self.at_nodes(theta[None])).T
+
     def estimate(self, theta: Array) -> CoefficientEstimate:
         sums = self.sums
         nodes = self.at_nodes(theta[None])

@@ -477,8 +477,12 @@ class LaplaceSurface(EvidenceSurface):
 
     def estimate(self, theta: Array) -> CoefficientEstimate:
         mode = self.mode(theta)
-        beta = self.layout.beta_of(mode.roots, mode.x)[..., 0]
+        beta = self.coefficients(theta)
         return self.layout.estimate(beta, mode.roots, self.factor(mode))
+
+    def coefficients(self, theta: Array) -> Array:
+        mode = self.mode(theta)
+        return self.layout.beta_of(mode.roots, mode.x)[..., 0]
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""

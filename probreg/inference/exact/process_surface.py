@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from probreg.data import Design
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
@@ -36,6 +37,7 @@ from probreg.inference.exact.latent_groups import (
     NodeMixture,
     impossible_point,
     log_prior_of_logs,
+    process_coefficients,
     with_priors,
 )
 from probreg.kernels.pairs import RowPairs
@@ -338,7 +340,7 @@ class ProcessSurface(EvidenceSurface):
         if self.criterion == "ML":
             counted = np.array([np.vdot(inverse, S) for S in slopes])
         products = np.array([S @ factor.a for S in slopes])
-        gradient = 0.5 * (products @ factor.a - counted)
+        gradient = 0.5 * (np.vecdot(products, factor.a) - counted)
         information = 0.5 * products @ P @ products.T
         if self.model.unknown:
             gradient[-1] -= float((self._frequency - 1.0).sum())
@@ -395,6 +397,54 @@ class ProcessSurface(EvidenceSurface):
         mean = centre + B @ (T @ R[:-1, -1])
         root = np.roll(B @ T, -k, axis=1)
         return mean, root
+
+    def slope_of_mode(self, theta: Array, k: int, design: Design) -> Array:
+        sigma = self._sigma(theta)
+        V, slopes = self._parts(theta, True)
+        factor = self._factor(V, sigma)
+        assert factor is not None  # it was positive in the search
+        # of a = P (y - X mu) and of b: -P V_k a and -c, c = (F'V^-1 F)^-1 F'V^-1 V_k a
+        z = solve_triangular(factor.L, slopes[k] @ factor.a, lower=True)
+        c = np.linalg.lstsq(factor.half, z)[0]
+        rest = factor.half @ c - z
+        slope_of_a = solve_triangular(factor.L, rest, lower=True, trans="T")
+        place = {name: j for j, name in enumerate(design.columns)}
+        columns = np.array(self.model.design.columns)
+        slope = np.zeros((len(place), 1))
+        inside = list[int]()
+        for n, (g, hyper) in enumerate(self.groups.with_hyper):
+            inside += g.columns
+            logs = theta[hyper]
+            own = k - hyper.start if k in range(hyper.start, hyper.stop) else None
+            if isinstance(g.prior, UnknownLength):
+                term = self.model.design.process_of(g.columns)
+                assert term is not None  # its prior is bound to one
+                names = design.recipe.processes[term.key].columns
+                at = [place[name] for name in names]
+                K, moves = _of_process(g.prior, self._pairs[n], g.values_at(logs), True)
+                values = K @ slope_of_a
+                if own is not None:
+                    values += moves[own] @ factor.a
+                slope[at] = process_coefficients(design.X[:, at], values[:, None])
+                continue
+            # mean of the coefficients A A'X'a, A = C L
+            at = [place[name] for name in columns[list(g.columns)]]
+            root, root_slopes = g.root_at(logs[None])
+            C, unit = g.root.toarray(), g.base.unit(sigma)
+            A = unit * _times_root(C, root[0])
+            X = self.model.design.X[:, list(g.columns)]
+            slope[at, 0] = A @ (A.T @ (X.T @ slope_of_a))
+            if own is not None:
+                A_slope = unit * _times_root(C, root_slopes[own])
+            elif g.base.sigma_units and k == len(self.groups.priors):
+                A_slope = A
+            else:
+                continue
+            score = X.T @ factor.a
+            slope[at, 0] += A_slope @ (A.T @ score) + A @ (A_slope.T @ score)
+        flat = [place[name] for name in np.delete(columns, inside)]
+        slope[flat, 0] = -c
+        return slope
 
     def mixture(
         self, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator

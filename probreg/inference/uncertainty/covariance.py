@@ -567,7 +567,7 @@ def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
         raise Incompatible(
             f"covariance='joint' needs the rows: {scales.stated.design.rows_absent}"
         )
-    joint = joint_covariance(scales, solution.scale, solution.beta, model)
+    joint = joint_covariance(scales, solution.scale, model)
     return Spread(joint, solution.df)
 
 
