@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from rich.cells import cell_len
 
-from probreg.system.terminal import clean_lines, cut_middle, format_p, visible
+from probreg.system.terminal import WIDTH, clean_lines, cut_middle, format_p, visible
 
 
 def format_p_value(p: float) -> str:
@@ -133,7 +133,7 @@ _RULE = ";border-top:1px solid currentColor"
 
 
 def table_html(table: TableContent, *, with_notes: bool = True) -> str:
-    """A `<table>`, by default with its notes as the footer."""
+    """An HTML table, by default with the notes as its footer; every text is escaped."""
     head = _row([_cell(c.name, c, 'th scope="col"') for c in table.columns])
     body = []
     for i, row in enumerate(table.cells):
@@ -167,7 +167,7 @@ _LATEX = {
 
 
 def table_markdown(table: TableContent) -> str:
-    """A pipe table with its notes under it; an empty row for a rule."""
+    """A pipe table, numbers right-aligned, with the notes under it; an empty row for a rule."""
     lines = [_pipes([column.name for column in table.columns])]
     lines.append(
         "".join("|--:" if c.is_numeric else "|:--" for c in table.columns) + "|"
@@ -197,7 +197,7 @@ def escape_markdown(text: str) -> str:
 
 
 def table_latex(table: TableContent) -> str:
-    """A `table` with a `tabular` in the style of booktabs."""
+    """A `table` environment for the package booktabs, with the notes in small print."""
     align = "".join("r" if column.is_numeric else "l" for column in table.columns)
     body = []
     for i, row in enumerate(table.cells):
@@ -306,8 +306,10 @@ def _details(title: str, body: str) -> str:
 _LABEL = 24  # cells that the labels of a row keep at least, and a heading at most
 
 
-def table_lines(table: TableContent, limit: int | None, width: int) -> list[str]:
-    """The lines of the table; of more than `limit` the first, and one that counts the omitted rows."""
+def table_lines(
+    table: TableContent, limit: int | None = None, width: int = WIDTH
+) -> list[str]:
+    """The table as lines of at most `width` cells; of more than `limit` lines the first, and one that counts the omitted rows."""
     lines = _all_lines(table, width)
     if limit is None or len(lines) <= limit:
         return lines

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
-from probreg.system.terminal import WIDTH, clean_lines, truncate_lines
+from probreg.system.terminal import clean_lines, truncate_lines
 from probreg.tables.render import (
     FIVE_DIGITS,
     Column,
@@ -81,9 +81,10 @@ class Table(TableContent):
         labels = frame.index.nlevels if index else 0
         return cls(tuple(columns), labels, **settings)
 
-    def lines(self, limit: int | None = None, width: int = WIDTH) -> list[str]:
-        """The table as lines of text, at most `limit` of them, each at most `width` cells wide."""
-        return table_lines(self, limit, width)
+    lines = table_lines
+    to_html = table_html
+    to_markdown = table_markdown
+    to_latex = table_latex
 
     def __repr__(self) -> str:
         notes = truncate_lines(self.notes, ".notes", 20)
@@ -92,18 +93,6 @@ class Table(TableContent):
 
     def _repr_html_(self) -> str:
         return notebook_html(self.head, [self], self.notes)
-
-    def to_html(self) -> str:
-        """An HTML table with the notes as its footer; every text is escaped."""
-        return table_html(self)
-
-    def to_markdown(self) -> str:
-        """A pipe table, numbers right-aligned, with the notes under it."""
-        return table_markdown(self)
-
-    def to_latex(self) -> str:
-        """A `table` environment for the package booktabs, with the notes in small print."""
-        return table_latex(self)
 
     def to_pandas(self) -> DataFrame:
         """A DataFrame of the unrounded values; the columns of labels are its index."""
