@@ -12,9 +12,8 @@ from probreg.comparison.prior_terms import describe_priors
 from probreg.comparison.same_question import differing_terms, number_of_observations
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, is_saturated
-from probreg.fits.inference_data import parameter_names
+from probreg.fits.inference_data import coefficient_draws, parameter_names
 from probreg.inference.base import (
-    reported_coefficients,
     reported_errors,
     reported_estimate,
 )
@@ -254,11 +253,12 @@ def by_outcome(model: Model, values: Any) -> Array:
 def _marginal_skewness(fit: Fit, scalars: list[str]) -> Array:
     """Return the third standardised moment of each posterior marginal; 0 if the marginal is symmetric by formula."""
     draws = fit.solution.posterior
-    beta = reported_coefficients(fit.model, draws["beta"])
-    k = beta[0, 0].size
-    beta = by_outcome(fit.model, beta.reshape(-1, k))
+    beta = by_outcome(fit.model, coefficient_draws(fit))
+    k = beta.shape[-1]
     of_scalars = map(fit.once(reported_parameters).draws_of, scalars)
-    rows = np.vstack([beta.T, *(values.ravel() for values in of_scalars)])
+    rows = np.vstack(
+        [beta.reshape(-1, k).T, *(values.ravel() for values in of_scalars)]
+    )
     r = rows - rows.mean(1, keepdims=True)
     spread = (r**2).mean(1) ** 1.5
     skew = np.zeros(len(rows))

@@ -34,8 +34,9 @@ from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.goodness import exact_fit
+from probreg.fits.inference_data import coefficient_draws
 from probreg.inference import Conjugate, Evidence, Quadrature, Status
-from probreg.inference.base import has_effects, reported_coefficients
+from probreg.inference.base import has_effects
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
@@ -360,8 +361,7 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
     if not fit.method.makes_chains:
         return np.zeros(size), np.zeros(size)
-    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
-    beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
+    beta = by_outcome(fit.model, coefficient_draws(fit))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
     ess = mixing_measure(fit, aux, "ess_bulk")
     return ess**-0.5, np.array([error_of_log_sd(chains) for chains in draws])

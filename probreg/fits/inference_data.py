@@ -68,6 +68,12 @@ def coefficient_index(model: Model) -> Any:
     )
 
 
+def coefficient_draws(fit: Any) -> Array:
+    """Return the draws (chain, draw, J) of the reported coefficients of a posterior."""
+    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
+    return beta.reshape(*beta.shape[:2], -1)
+
+
 def index_labels(index: Any) -> list[str]:
     """Return the labels of the rows of a summary, `column` or `column: outcome`."""
     return [": ".join(filter(None, np.atleast_1d(key)[::-1])) for key in index]

@@ -18,7 +18,7 @@ from probreg.comparison.hypotheses.result import (
 )
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.inference_data import coefficient_draws
 from probreg.fits.prediction import closed_error
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.formula.text import shown_formula
@@ -120,8 +120,7 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
 
 def combinations_drawn(fit: Fit, L: Array) -> Array:
     """L beta of the reported coefficients, draw by draw, (chain, draw, q)."""
-    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
-    return beta.reshape(*beta.shape[:2], -1) @ L.T
+    return coefficient_draws(fit) @ L.T
 
 
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:

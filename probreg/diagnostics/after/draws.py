@@ -8,9 +8,9 @@ from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import (
+    coefficient_draws,
     coefficient_groups,
     index_labels,
-    reported_coefficients,
 )
 from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.convergence import R_HAT
@@ -155,9 +155,8 @@ class DivergenceDiagnostic(ChainDiagnostic):
             sentence = f"no divergent transitions among {diverging.size} draws"
             return findings + self.report(sentence, statistic=0)
         # the parameter with the largest shift of divergent draws, in standard deviations
-        beta = reported_coefficients(fit.model, posterior["beta"])
         aux = [posterior[a][..., None] for a in fit.model.unknown]
-        draws = np.concatenate([beta.reshape(*beta.shape[:2], -1), *aux], -1)
+        draws = np.concatenate([coefficient_draws(fit), *aux], -1)
         names = [*fit.parameter_names, *fit.model.unknown]
         sd = draws.reshape(-1, draws.shape[-1]).std(0)
         shift = draws[diverging].mean(0) - draws.mean((0, 1))
