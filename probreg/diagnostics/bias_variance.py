@@ -394,7 +394,7 @@ def _tables(
     dims = ("obs", "level")[: f.ndim]
     coords: dict[str, Any] = {"obs": target.row_names}
     if f.ndim == 2:
-        coords["level"] = [str(v) for v in likelihood.levels]
+        coords["level"] = likelihood.level_names
     tables = []
     averages = []
     share = xr.DataArray(shares(target), dims="obs")

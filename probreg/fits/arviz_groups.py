@@ -158,7 +158,7 @@ def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
         coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
         coords["obs"] = np.arange(y.shape[2])
         if y.ndim == 4:
-            coords["level"] = [str(v) for v in model.likelihood.levels]
+            coords["level"] = model.likelihood.level_names
         predictive = xr.Dataset({"y": (tuple(coords), y)}, coords)
         tree["prior_predictive"] = xr.DataTree(_with_response(predictive, model))
     if prior_draws.notes:

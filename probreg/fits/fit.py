@@ -885,7 +885,7 @@ class Fit(FitStatistics, NamesPeers):
         )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if arrays["mean"].ndim == 2:
-            coords["level"] = [str(v) for v in model.likelihood.levels]
+            coords["level"] = model.likelihood.level_names
         attrs = {"prob": prob, "kind": kind, "method": self.method.name}
         if what != "mean":
             attrs["what"] = what

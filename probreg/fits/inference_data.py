@@ -548,7 +548,7 @@ def _classes(model: Model) -> dict[str, list[str]]:
     """Return the class dimension of a response that has counts by class."""
     counts = isinstance(model.likelihood, OfTrials) and bool(model.likelihood.levels)
     if counts:
-        return {"level": [str(v) for v in model.likelihood.levels]}
+        return {"level": model.likelihood.level_names}
     return {}
 
 

@@ -333,7 +333,7 @@ class FitStatistics(Fitted):
         mean = likelihood.mean(design.eta(self.solution.beta), **self.aux)
         coords: dict[str, Any] = {"obs": row_labels(None, design)}
         if mean.ndim == 2:
-            coords["level"] = [str(v) for v in likelihood.levels]
+            coords["level"] = likelihood.level_names
         return xr.DataArray(
             design.by_row(mean),
             coords,

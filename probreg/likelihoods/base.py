@@ -301,6 +301,11 @@ class Likelihood(ABC):
         return ()
 
     @property
+    def level_names(self) -> list[str]:
+        """The levels as texts."""
+        return list(map(str, self.levels))
+
+    @property
     @abstractmethod
     def contrast_matrix(self) -> Array:
         """(len(outcomes), m): reported coefficients are beta @ contrast_matrix.T."""

@@ -231,7 +231,7 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
     if design.owner is not None:
         coords["predictor"] = list(likelihood.parameters[: likelihood.width])
     if isinstance(likelihood, OfTrials) and likelihood.levels:
-        coords["level"] = [str(v) for v in likelihood.levels]
+        coords["level"] = likelihood.level_names
     return coords
 
 

@@ -219,7 +219,7 @@ class Conformal:
         dims = ("obs", "level") if "set" in columns else ("obs",)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if "set" in columns:
-            coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
+            coords["level"] = self.fit.model.likelihood.level_names
         attrs = {
             "prob": self.prob,
             "kind": self.kind,

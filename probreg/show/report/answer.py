@@ -207,7 +207,7 @@ def _move_words(rows: Population, name: str, move: Contrast) -> str:
 def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]]:
     """Return whether effects of one linear predictor are ratios, and the quantity for each outcome."""
     if likelihood.outcomes:
-        base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
+        base = [v for v in likelihood.level_names if v not in likelihood.outcomes]
         if base:
             against = base[0]
         else:
