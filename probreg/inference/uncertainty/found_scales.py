@@ -222,14 +222,11 @@ class ScaleProfile:
         return end
 
     def _foretell(self, path: Sequence[tuple[float, Array]], psi: float) -> Array:
-        """Predict theta with coordinate k at `psi`, linearly from the two nearest
-        points of the path, or from one along the profile of a quadratic."""
-        (a, first), *others_ = sorted(path, key=lambda point: abs(point[0] - psi))
-        second = next((point for point in others_ if point[0] != a), None)
-        if second is not None:
-            return np.asarray(first + (second[1] - first) * (psi - a) / (second[0] - a))
+        """Predict theta with coordinate k at `psi` from the nearest point of the path,
+        along the profile of a quadratic."""
+        nearest, theta = min(path, key=lambda point: abs(point[0] - psi))
         slope = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
-        return np.asarray(first + np.nan_to_num(slope) * (psi - a))
+        return np.asarray(theta + np.nan_to_num(slope) * (psi - nearest))
 
 
 def _positive_starts(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
