@@ -140,10 +140,13 @@ class ColumnRank:
     combos (len(dropped), len(kept)): column dropped[i] = sum_j combos[i, j] column kept[j].
     """
 
-    rank: int
     kept: tuple[int, ...]
     dropped: tuple[int, ...]
     combos: Array
+
+    @property
+    def rank(self) -> int:
+        return len(self.kept)
 
 
 @one_blas_thread()
@@ -177,9 +180,9 @@ def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
     dropped.sort()
     kept = tuple(retained.tolist())
     if not dropped:
-        return ColumnRank(len(kept), kept, (), np.zeros((0, len(kept))))
+        return ColumnRank(kept, (), np.zeros((0, len(kept))))
     b = (_combination(S, retained, dropped) / scale[retained, None] * scale[dropped]).T
-    return ColumnRank(len(kept), kept, tuple(dropped), b.astype(float))
+    return ColumnRank(kept, tuple(dropped), b.astype(float))
 
 
 def _first_dependent(S: Array, tol: float) -> int | None:

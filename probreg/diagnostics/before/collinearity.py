@@ -190,7 +190,7 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
 
 def _rank_of(columns: Array, weights: Array | None = None) -> ColumnRank:
     if not columns.shape[1]:
-        return ColumnRank(0, (), (), np.zeros((0, 0)))
+        return ColumnRank((), (), np.zeros((0, 0)))
     return rank_of(triangular(columns, weights=weights))
 
 

@@ -172,12 +172,8 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
         L = np.zeros((1, 1))
     # smallest diagonal of a Cholesky factor of unit columns; below it eigenvalues are cut at 1e-12
     if len(L) and np.diagonal(L).min() > 1e-5:
-        return np.asarray(
-            np.einsum("ij,ji->i", cho_solve((L, True), np.eye(len(H))), H)
-        )
-    return np.asarray(
-        np.einsum("ij,ji->i", np.linalg.pinv(H + P, rcond=1e-12, hermitian=True), H)
-    )
+        return np.diagonal(cho_solve((L, True), H))
+    return np.diagonal(np.linalg.pinv(H + P, rcond=1e-12, hermitian=True) @ H)
 
 
 def information_of(
