@@ -177,9 +177,8 @@ class ConstrainedPath:
         return self.c / (self.c @ self.c)
 
 
-Statistic = Callable[
-    [ConstrainedPath, float], float
-]  # increases from 0 at the estimate to either side; inf out of reach
+# increases from 0 at the estimate to either side, at the constrained maximum
+Statistic = Callable[[ConstrainedPath, Array, LocalModel], float]
 
 
 @one_blas_thread()
@@ -202,8 +201,10 @@ def end(
         unit = float(np.linalg.norm(path.c))
 
     def excess(psi: float) -> float:
-        # out of reach is beyond the end
-        return min(statistic(path, psi), 1e3 * z) - z
+        maximum = path.maximum(psi)
+        if maximum is None:  # out of reach is beyond the end
+            return 999.0 * z
+        return min(statistic(path, *maximum) - z, 999.0 * z)
 
     centre = inner = path.best
     # beyond 1e5 standard errors (or units of eta) an end counts as infinite
@@ -245,22 +246,15 @@ def find_crossing(
     return None
 
 
-def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
-    """Return sqrt(2 (l(max) - l(psi))), inf if l is out of reach."""
-    maximum = path.maximum(psi)
+def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
+    """Return sqrt(2 (l(max) - l(psi)))."""
     # The root of the likelihood ratio statistic, approximately chi^2 on one degree of
     # freedom when squared.
-    if maximum is None:
-        return np.inf
-    return float(np.sqrt(2.0 * max(path.top[1].value - maximum[1].value, 0.0)))
+    return float(np.sqrt(2.0 * max(path.top[1].value - local.value, 0.0)))
 
 
-def rao(path: ConstrainedPath, psi: float) -> float:
-    """Return |l'(psi)| sqrt(c' I^-1 c), inf if l is out of reach."""
-    maximum = path.maximum(psi)
-    if maximum is None:
-        return np.inf
-    theta, local = maximum
+def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
+    """Return |l'(psi)| sqrt(c' I^-1 c), inf without information."""
     model = path.at.model
     B = path.at.B
     H = local.curvature
