@@ -105,6 +105,12 @@ class LevelCone(NamedTuple):
         """(R,) bool: -a_g >= x b."""
         return (self.sign < 0) | self.equal
 
+    def bounds(self, value: Array) -> tuple[Array, Array]:
+        """The largest value from above and the smallest from below in each level, the bounds of -a_g at values x b."""
+        low = np.maximum.reduceat(np.where(self.above, value, -np.inf), self.starts)
+        high = np.minimum.reduceat(np.where(self.below, value, np.inf), self.starts)
+        return low, high
+
     def sums(self, V: Array) -> Array:
         """Sums by level."""
         return np.add.reduceat(V, self.starts)
@@ -175,8 +181,7 @@ def _rows_that_gain(part: LevelCone) -> Array:
     if b is None:
         return none
     value = part.X @ b
-    low = np.maximum.reduceat(np.where(part.above, value, -np.inf), part.starts)
-    high = np.minimum.reduceat(np.where(part.below, value, np.inf), part.starts)
+    low, high = part.bounds(value)
     # -a_g is halfway between its bounds, which are equal if rows stay at equality
     margin = part.sign * (value - part.repeat_by_level(0.5 * (low + high)))
     length = np.linalg.norm(part.X - part.repeat_by_level(_means(part)), axis=1)
@@ -204,8 +209,7 @@ def _violated_pairs(part: LevelCone, b: Array) -> Array:
     max_pairs = 500  # pairs that join the linear programme in a round
     value = part.X @ b
     starts = part.starts
-    low = np.maximum.reduceat(np.where(part.above, value, -np.inf), starts)
-    high = np.minimum.reduceat(np.where(part.below, value, np.inf), starts)
+    low, high = part.bounds(value)
     ends = np.r_[starts[1:], len(value)]
     worst = np.argsort(high - low)[:max_pairs]
     pairs = list[Array]()
