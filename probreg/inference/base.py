@@ -558,7 +558,8 @@ def spare_rows(model: Model) -> float | None:
     """Return N - r, the number of responses less the rank of the columns that reproduce
     them all; None if they do not.
 
-    Columns with priors in units of sigma are not counted: these priors increase
+    Where they do, the joint posterior density increases without bound as sigma goes
+    to 0. Columns with priors in units of sigma are not counted: these priors increase
     together with the likelihood.
     """
     if model.design.is_lazy and model.design.n > model.shape[0]:
@@ -580,15 +581,6 @@ def spare_rows(model: Model) -> float | None:
     if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank:
         return 0.0
     return None
-
-
-def interpolates(model: Model) -> bool:
-    """Whether columns with priors not in units of sigma interpolate the response of a
-    least-squares model.
-
-    The joint posterior density then increases without bound as sigma goes to 0.
-    """
-    return spare_rows(model) is not None
 
 
 def times_root(z: Array, root: Array) -> Array:

@@ -25,9 +25,9 @@ from probreg.inference.base import (
     Array,
     Solution,
     Status,
-    interpolates,
     log_names,
     sigma_note,
+    spare_rows,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -478,7 +478,7 @@ def unbounded_density_message(model: Model) -> str | None:
     if (
         not model.noise_unknown
         or model.noise_prior.powers[0] == np.inf
-        or not interpolates(model)
+        or spare_rows(model) is None
     ):
         return None
     noise = VANISHING_NOISE.format(model.noise_scale)
@@ -487,7 +487,7 @@ def unbounded_density_message(model: Model) -> str | None:
 
 def exact_fit_message(model: Model) -> str | None:
     """Return that the loss has no curvature at an exact fit, or None if some residual is not zero."""
-    if model.likelihood.noise_scale is None or not interpolates(model):
+    if model.likelihood.noise_scale is None or spare_rows(model) is None:
         return None
     return (
         f"newton: the columns reproduce the response exactly, where the curvature of {model.likelihood.named} likelihood is zero, so "

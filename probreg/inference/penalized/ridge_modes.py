@@ -34,7 +34,6 @@ class RowsLeftOut(NamedTuple):
     """Residuals of each row (L, n) from the fit without one observation of it."""
 
     residual: Array  # y minus the prediction
-    rest: Array  # 1 - h, h the leverage of one observation
     rss: Array  # the penalised sum of squares without it
 
 
@@ -231,7 +230,7 @@ class RidgeModes:
         lam = self.lam(scales)
         path = self.of_rows
         if self.deficient:
-            return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
+            return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 2)
         counts = full_weights(d.weights, d.n)
         # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
         complement = (counts - 1.0 + path.one_minus_leverage(lam)) / counts
@@ -246,7 +245,6 @@ class RidgeModes:
         w = 1.0 if d.precision is None else d.precision
         return RowsLeftOut(
             e / complement,
-            complement,
             path.penalised_rss(lam)[:, None] - w * np.square(e) / complement,
         )
 
