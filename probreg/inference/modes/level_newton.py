@@ -38,7 +38,7 @@ from probreg.inference.modes.newton import (
 )
 from probreg.inference.modes.separation import Separation
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import Arrow
+from probreg.linalg import Arrow, row_slices
 from probreg.model.model import Model
 
 
@@ -71,14 +71,11 @@ class LevelProblem:
     def _parts(self) -> list[ArrowRows]:
         """The rows with their columns, in blocks."""
         block_size = 50_000  # rows in one block
-        model, n = self.model, self.model.design.n
+        model = self.model
         rows = ArrowRows(
             model, self.rows.columns, np.zeros(model.shape[0]), model.design.block
         )
-        return [
-            rows.part(slice(start, min(start + block_size, n)))
-            for start in range(0, n, block_size)
-        ]
+        return [rows.part(part) for part in row_slices(model.design.n, block_size)]
 
     def local(self, point: Array) -> ArrowLocal:
         """The log posterior with its derivatives, by one pass over the rows."""

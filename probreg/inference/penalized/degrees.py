@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve
 from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import evenly_spaced
+from probreg.linalg import evenly_spaced, unit_diagonal
 from probreg.linalg.vec import vec_entries
 from probreg.model.hyperparameters import hyper_at, hyper_names, unit_prior
 from probreg.model.likelihood_sums import expected_information
@@ -160,9 +160,7 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
     >>> diagonal_of_shrinkage(np.diag([1.0, 3.0]), np.eye(2))
     array([0.5 , 0.75])
     """
-    d = np.sqrt(
-        np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny)
-    )  # a strong prior must not affect the others
+    _, d = unit_diagonal(H + P)  # a strong prior must not affect the others
     # (H + P)^-1 H has the same diagonal after scaling to D^-1 H D^-1 and D^-1 P D^-1.
     H = H / np.outer(d, d)
     P = P / np.outer(d, d)

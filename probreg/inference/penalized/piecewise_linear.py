@@ -25,7 +25,7 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.modes.closed_form import search_obstacle
-from probreg.inference.modes.epochs import estimated_aux
+from probreg.inference.modes.epochs import aux_from_log, estimated_aux
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import (
     JOINT_SIGMA,
@@ -203,7 +203,7 @@ class Programme:
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
         model = self.model
-        values = {**model.fixed, **estimated_aux(model, log_aux)}
+        values = aux_from_log(model, log_aux)
         up, down, tube = loss_of_rows(model, values)
         # with flat priors any multiple of the loss has the same minimum: in units of
         # its slopes it is solved once

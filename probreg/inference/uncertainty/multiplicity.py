@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from probreg.errors import DataError, Incompatible
+from probreg.linalg import unit_diagonal
 
 Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
@@ -144,8 +145,8 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     True
     """
     at_once = 2**23  # numbers in memory at once
-    se = np.sqrt(np.diagonal(covariance))
-    values, axes = np.linalg.eigh(covariance / np.outer(se, se))
+    scaled, se = unit_diagonal(covariance)
+    values, axes = np.linalg.eigh(scaled)
     keep = (
         values > 1e-10 * values.max()
     )  # contrasts of few means are linearly dependent
