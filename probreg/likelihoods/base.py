@@ -27,6 +27,7 @@ from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
+from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LINKS, LOG, Link
 from probreg.registry import Registry
 from probreg.special import differentiate
@@ -791,7 +792,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """
 
     canonical: ClassVar[bool] = False
-    # the compiled densities of links that are not the default
+    # compiled densities of links that have more digits than `density_by_link`
     densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
     # the ends of the means
     mean_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
@@ -799,7 +800,9 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.link is not type(self).link and self.compiled_density is not None:
-            density = self.densities_of_links.get(self.link)
+            density = self.densities_of_links.get(self.link) or density_by_link(
+                self.compiled_density, type(self).link, self.link
+            )
             object.__setattr__(self, "compiled_density", density)
 
     @cached_property

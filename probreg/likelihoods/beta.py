@@ -20,6 +20,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     symmetric_pairs,
 )
+from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.log_gamma import log_gamma_terms, shifted_log_gamma
 from probreg.likelihoods.response import check_variation, finite_response
@@ -117,8 +118,8 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.link != LOGIT:
-            object.__setattr__(self, "compiled_density", None)
+        density = density_by_link(self.compiled_density, LOGIT, self.link)
+        object.__setattr__(self, "compiled_density", density)
 
     def encode(self, values: Array) -> Array:
         y = finite_response(values, "Beta")

@@ -34,10 +34,10 @@ BinaryLinkName = Literal["logit", "probit", "cloglog", "cauchit", "log", "identi
 
 
 def densities_of_links(row: Callable[..., Any]) -> dict[str, CompiledDensity]:
-    """The compiled densities of the links without one of their own, of a row that calls `tails`."""
+    """The compiled densities of the links but the logit, of a row that calls `tails`."""
     return {
         link: CompiledDensity(with_functions(row, {"tails": TAILS[link].compiled}))
-        for link in (PROBIT, CLOGLOG)
+        for link in (PROBIT, CLOGLOG, CAUCHIT, LOG, IDENTITY)
     }
 
 

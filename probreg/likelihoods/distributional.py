@@ -228,14 +228,14 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
 
     @property
     def density_width(self) -> int:
-        return 1 + len(self.base.nuisance)
+        return 1 + len(self.density_nuisance)
 
     @property
     def density_nuisance(self) -> tuple[str, ...]:
         return self.base.nuisance
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        logs = [np.log(aux[a]) if a in aux else 0.0 for a in self.base.nuisance]
+        logs = [np.log(aux[a]) if a in aux else 0.0 for a in self.density_nuisance]
         return (*logs, *self.base.constants)
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
@@ -270,8 +270,16 @@ class OrdinalOfScale(Distributional, OfClasses):
         return (mean, "log scale", *gaps)
 
     @property
-    def compiled_density(self) -> None:  # type: ignore[override]
-        return None
+    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
+        return self.base.scaled_density
+
+    @property
+    def density_rows(self) -> list[int]:
+        return [0, 1]
+
+    @property
+    def density_nuisance(self) -> tuple[str, ...]:
+        return (*self.with_formula, *self.base.nuisance)
 
     def split_predictors(
         self, eta: Array, aux: AuxValues

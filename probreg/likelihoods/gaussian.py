@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp
 from typing import Any, Literal
 
 import numpy as np
@@ -92,13 +91,6 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}
 
 
-def _evaluate_log_row(y: float, eta: float, t: Array) -> Row:
-    # t = (sigma, -log sigma), d/d eta = r mu / sigma
-    mu = exp(eta)
-    r = (y - mu) / t[0]
-    return t[1] - 0.5 * (r * r + LOG_2PI), r * mu / t[0], r * r - 1.0
-
-
 @dataclass(frozen=True, repr=False)
 class GaussianByLink(ExponentialFamily):
     """Normal noise about a mean that is exp(eta) or 1 / eta: `Gaussian(link="log")` and `Gaussian(link="inverse")`.
@@ -116,9 +108,6 @@ class GaussianByLink(ExponentialFamily):
     compiled_density = CompiledDensity(
         evaluate_gaussian_row, settings=settings_of_scale
     )
-    densities_of_links = {  # noqa: RUF012  a constant of the class
-        LOG: CompiledDensity(_evaluate_log_row, settings=settings_of_scale)
-    }
 
     def __repr__(self) -> str:
         return f"Gaussian(link={self.link!r})"

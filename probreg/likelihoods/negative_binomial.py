@@ -20,6 +20,7 @@ from probreg.likelihoods.base import (
     symmetric_pairs,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
+from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
@@ -111,9 +112,10 @@ class NegativeBinomial(CountLikelihood):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
-        if self.is_linear and self.link is LOG:
+        if self.is_linear:
             density = CompiledDensity(_evaluate_linear_row, settings=_terms_of_alpha)
-            object.__setattr__(self, "compiled_density", density)
+            by_link = density_by_link(density, LOG, self.link)
+            object.__setattr__(self, "compiled_density", by_link)
 
     @property
     def is_linear(self) -> bool:

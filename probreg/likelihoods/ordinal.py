@@ -26,13 +26,29 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.binary import OrderedLinkName
-from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT
+from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.tails import TAILS, Tails, interval, symbolic_log_q
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
-    # t: the gaps. P(y = k) = F(c_k - eta) - F(c_(k-1) - eta), c_k = c_(k-1) + gap
+    # t: the gaps
+    log_p, slope, _ = _row_at_scale(y, eta, t, 1.0, slopes)
+    return log_p, slope
+
+
+def _evaluate_scaled_row(
+    y: float, eta: float, t: Array, slopes: Array
+) -> tuple[float, float]:
+    # t: the scale and the gaps
+    log_p, slope, slopes[0] = _row_at_scale(y, eta, t[1:], t[0], slopes[1:])
+    return log_p, slope
+
+
+def _row_at_scale(
+    y: float, eta: float, t: Array, s: float, slopes: Array
+) -> tuple[float, float, float]:
+    # P(y = k) = F((c_k - eta) / s) - F((c_(k-1) - eta) / s), c_k = c_(k-1) + gap; the last result is the slope over log s
     k = int(y)
     lower = -inf
     upper = inf
@@ -40,18 +56,25 @@ def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float,
     for i in range(k - 1):
         cut += t[i]
     if k > 0:
-        lower = cut - eta
+        lower = (cut - eta) / s
         cut += t[k - 1] if k <= t.size else 0.0
     if k <= t.size:
-        upper = cut - eta
+        upper = (cut - eta) / s
     log_p, at_lower, at_upper = interval(lower, upper)
+    over_log_s = 0.0
+    if k > 0:
+        over_log_s += at_lower * lower
+    if k <= t.size:
+        over_log_s -= at_upper * upper
+    at_lower /= s
+    at_upper /= s
     for i in range(t.size):
         slopes[i] = 0.0
         if i < k:
             slopes[i] += t[i] * at_upper
         if i < k - 1:
             slopes[i] -= t[i] * at_lower
-    return log_p, at_lower - at_upper
+    return log_p, at_lower - at_upper, over_log_s
 
 
 def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -84,18 +107,20 @@ def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -
         upper[i] = t[0] * (above - below)
 
 
-def _density_of(interval: Any) -> CompiledDensity:
-    row, tile = (
-        with_functions(f, {"interval": interval})
-        for f in (_evaluate_row, _evaluate_tile)
+def _densities_of(link: Link) -> tuple[CompiledDensity, CompiledDensity]:
+    """Return the density without a scale, and the one whose first nuisance parameter is the scale."""
+    interval = {"interval": TAILS[link].compiled_interval}
+    parts = {"_row_at_scale": with_functions(_row_at_scale, interval)}
+    row = with_functions(_evaluate_row, parts)
+    tile = with_functions(_evaluate_tile, interval)
+    scaled = with_functions(_evaluate_scaled_row, parts)
+    return (
+        CompiledDensity(row, tile, settings=keep_values),
+        CompiledDensity(scaled, settings=keep_values, by_predictors=True),
     )
-    return CompiledDensity(row, tile, settings=keep_values)
 
 
-_DENSITIES: dict[str, CompiledDensity] = {
-    link: _density_of(TAILS[link].compiled_interval)
-    for link in (LOGIT, PROBIT, CLOGLOG)
-}
+_DENSITIES = {link: _densities_of(link) for link in (LOGIT, PROBIT, CLOGLOG)}
 
 
 @LIKELIHOODS.register
@@ -148,7 +173,12 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        return _DENSITIES[self.link] if self.anchor == 0 else None
+        return _DENSITIES[self.link_function][0] if self.anchor == 0 else None
+
+    @property
+    def scaled_density(self) -> CompiledDensity | None:
+        """The compiled density of responses whose thresholds and predictor are divided by a scale."""
+        return _DENSITIES[self.link_function][1] if self.anchor == 0 else None
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         refuse_fractions(

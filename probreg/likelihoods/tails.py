@@ -5,7 +5,7 @@ and `interval` is written for any of them.
 """
 
 from collections.abc import Callable
-from math import erfc, exp, expm1, inf, log, log1p, sqrt
+from math import atan2, erfc, exp, expm1, inf, log, log1p, nan, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,30 @@ def normal_tails(r: float) -> Four:
     return log_other, other_rate, log_tail, rate
 
 
+def cauchy_tails(r: float) -> Four:
+    """The Cauchy distribution."""
+    below = atan2(1.0, -r) / pi
+    above = atan2(1.0, r) / pi
+    density = 1.0 / (pi * (1.0 + r * r))
+    log_below = log1p(-above) if r > 0.0 else log(below)
+    log_above = log(above) if r > 0.0 else log1p(-below)
+    return log_below, density / below, log_above, density / above
+
+
+def exponential_tails(r: float) -> Four:
+    """F = e^r, r < 0."""
+    if r < 0.0:
+        return r, 1.0, log(-expm1(r)), 1.0 / expm1(-r)
+    return -inf, nan, -inf, nan
+
+
+def uniform_tails(r: float) -> Four:
+    """F = r, 0 < r < 1."""
+    if r > 0.0 and r < 1.0:
+        return log(r), 1.0 / r, log1p(-r), 1.0 / (1.0 - r)
+    return -inf, nan, -inf, nan
+
+
 def interval(a: float, b: float) -> tuple[float, float, float]:
     """Return log(F(b) - F(a)), f(a) and f(b) over this difference; the ends may be infinite."""
     if b == inf:
@@ -138,7 +162,7 @@ class Tails(NamedTuple):
     steepest: Elementwise  # the e of the largest p(e + d) - p(e), d > 0
 
     # log p, p' / p, log q and p' / q of a number, for compiled code
-    compiled: Callable[[float], Four] | None = None
+    compiled: Callable[[float], Four]
     # `interval` in closed form, if there is one
     interval: Callable[[float, float], tuple[float, float, float]] | None = None
 
@@ -250,6 +274,7 @@ TAILS: dict[str, Tails] = {
         lambda e: CAUCHIT.slope(e) / CAUCHIT.inverse(-e),
         lambda e: -2.0 * e / (1.0 + e * e),
         lambda d: -d / 2.0,
+        cauchy_tails,
     ),
     # of eta < 0
     LOG: Tails(
@@ -259,6 +284,7 @@ TAILS: dict[str, Tails] = {
         lambda e: 1.0 / np.expm1(-e),
         np.ones_like,
         lambda d: -d,
+        exponential_tails,
     ),
     # of 0 < eta < 1
     IDENTITY: Tails(
@@ -268,6 +294,7 @@ TAILS: dict[str, Tails] = {
         lambda e: 1.0 / (1.0 - e),
         np.zeros_like,
         np.zeros_like,
+        uniform_tails,
     ),
 }
 

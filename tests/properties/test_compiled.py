@@ -506,6 +506,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
     [
         (pr.Gaussian(), "log sigma"),
         pytest.param(pr.likelihoods.Ordinal(), "log gap_2", marks=pytest.mark.slow),
+        pytest.param(pr.likelihoods.Ordinal(), "log scale", marks=pytest.mark.slow),
     ],
 )
 def test_formulas_of_parameters_have_the_compiled_density_of_their_likelihood(
@@ -515,8 +516,9 @@ def test_formulas_of_parameters_have_the_compiled_density_of_their_likelihood(
     x, z = rng.normal(size=(2, 40))
     y = likelihood.sample(rng, 0.3 * x[:, None], **auxiliaries(likelihood))
     data = {"x": x, "z": z, "y": y, "e": rng.uniform(0.5, 1.5, 40)}
+    right = "~ 0 + z" if parameter == "log scale" else "~ z"
     model = pr.Model.from_formula(
-        {"y": "y ~ x + offset(e)", parameter: "~ z"},
+        {"y": "y ~ x + offset(e)", parameter: right},
         data,
         likelihood=likelihood,
         prior=pr.Normal(1.3),

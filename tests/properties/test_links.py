@@ -64,6 +64,47 @@ def test_derivatives_are_the_differences_of_the_density(likelihood):
         np.testing.assert_allclose(local.curvature[:, k], bend, atol=1e-7 * scale)
 
 
+OTHER_LINKS = [*LIKELIHOODS, *BETAS, pr.BetaBinomial(6, "probit")]
+
+
+@pytest.mark.parametrize(
+    "likelihood", [v for v in OTHER_LINKS if v.link != type(v).link], ids=repr
+)
+def test_the_compiled_density_of_a_link_is_that_of_its_default(likelihood):
+    """As Python runs it, inside the domain of the link, and with log p = -inf beyond it."""
+    y, eta, aux = draw(likelihood)
+    row = likelihood.compiled_density.row
+    t = np.array(likelihood.settings(**aux))
+    found = np.array([row(y[i], eta[i, 0], t) for i in range(len(y))])
+    local = likelihood.value_grad_hessian(y, eta, **aux)
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    log_p = local.log_prob - likelihood.base_measure(y)
+    np.testing.assert_allclose(found[:, 0], log_p, **close)
+    slopes = found[:, 1 : 1 + local.gradient.shape[1]]
+    np.testing.assert_allclose(slopes, local.gradient, **close)
+    for end, side in zip(getattr(likelihood, "domain", ()), (-1.0, 1.0)):
+        if abs(end) < 1e10:  # tan(pi / 2) is 1.6e16 by the cauchit
+            assert row(y[0], end + 0.1 * side, t)[0] == -np.inf
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "likelihood",
+    [pr.Gamma(link="identity"), pr.Beta(link="probit"), pr.Bernoulli(link="log")],
+    ids=repr,
+)
+def test_chains_of_other_links_have_the_moments_of_importance_sampling(likelihood):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=300)
+    eta = -1.0 + 0.5 * x if likelihood.name == "bernoulli" else 1.0 + 2.0 * x
+    y = likelihood.sample(rng, eta[:, None], **dict.fromkeys(likelihood.nuisance, 2.0))
+    model = pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)
+    chains, exact = (pr.fit(model, m, seed=1) for m in ("nuts", "importance"))
+    # 5 Monte Carlo standard errors of 800 effective draws or more
+    assert (abs(chains.coef - exact.coef) < 0.18 * exact.std_error).all()
+    np.testing.assert_allclose(chains.std_error, exact.std_error, rtol=0.13)
+
+
 @bounded
 def test_the_density_is_zero_beyond_the_domain(likelihood):
     y, eta, aux = draw(likelihood)
