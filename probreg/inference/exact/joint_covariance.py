@@ -2,16 +2,14 @@
 
 With V the covariance of the coefficients b given the free coordinates theta of the maximum, S that of theta, and J = d mode / d theta, the
 joint covariance of b is V + J S J'. The logs of nuisance parameters are among theta. Under ML flat
-coefficients f are coordinates of theta: V is the covariance given f, and J = V_bf V_ff^-1 of the covariance of all coefficients.
+coefficients f are coordinates of theta: V is the covariance given f.
 """
 
 import numpy as np
 
 from probreg.errors import warn_caller
-from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
-from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.evidence_problem import problem_of
 from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
@@ -32,36 +30,20 @@ def joint_covariance(
             )
         return conditional
     problem = problem_of(scales)
-    problem.surface.choose_at(scales.theta)
+    surface = problem.surface
+    surface.choose_at(scales.theta)
     size = model.shape[0] * model.shape[1]
-    changes = np.zeros((size, len(scales.theta)))
     if len(scales.theta) > scales.count:
-        flat, moves = _flat_derivatives(problem)
-        cross = conditional.times(np.eye(size)[:, flat])
-        conditional = conditional.condition_on(flat)
-        changes[:, scales.count :] = cross @ np.linalg.solve(cross[flat], moves)
-    for k in free[free < scales.count]:
-        slope = problem.surface.slope_of_mode(scales.theta, k, model.design)
-        changes[:, k] = slope.ravel()
+        flat = np.flatnonzero(~problem.model.joint.informative).tolist()
+        conditional = conditional.condition_on(vec_entries(tuple(flat), model.shape[1]))
+    slopes = [surface.slope_of_mode(scales.theta, k, model.design) for k in free]
+    changes = np.column_stack([slope.ravel() for slope in slopes])
     if conditional.missing is not None:
         changes[conditional.missing[:size]] = 0.0
     # the logs of nuisance parameters are coordinates of theta, behind the scales
     places = len(problem.groups.priors) + np.arange(len(problem.outer))
-    known = [k for k, place in enumerate(places) if place in free]
-    changes = np.vstack([changes, np.eye(changes.shape[1])[places[known]]])
-    joint = conditional.with_further([f"log {problem.outer[k]}" for k in known])
-    return joint.with_spread(
-        changes[:, free] @ np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
-    )
-
-
-def _flat_derivatives(problem: EvidenceProblem) -> tuple[Array, Array]:
-    """Return the entries of flat coefficients in vec beta, and their derivatives over
-    their coordinates in theta."""
-    m = problem.model.shape[1]
-    flat = vec_entries(
-        tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m
-    )
-    surface = problem.surface
-    assert isinstance(surface, LaplaceSurface)  # a Gaussian criterion has no such theta
-    return flat, surface.moves_of_flat[flat]
+    known = np.isin(places, free)
+    changes = np.vstack([changes, np.equal.outer(places[known], free)])
+    names = [f"log {problem.outer[k]}" for k in np.flatnonzero(known)]
+    root = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
+    return conditional.with_further(names).with_spread(changes @ root)

@@ -131,13 +131,6 @@ class LaplaceSurface(EvidenceSurface):
         by_group = self.layout.by_group
         return LaplaceSurface(self.model, self.groups, by_group=by_group)
 
-    @property
-    def moves_of_flat(self) -> Array:
-        """(p m, f) the derivatives of vec beta over the coordinates of theta of flat coefficients, under ML."""
-        (G, K, _), root = self.layout.shape, self._frame[1]
-        c = np.vstack([np.zeros((self._inner, len(root))), root])
-        return self.layout.coefficients(np.zeros((G, K, len(root))), c)
-
     @cached_property
     def _of_outer(self) -> Array:
         """The derivatives of the coordinates that are not integrated, with log aux
