@@ -22,14 +22,10 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBlock
-from probreg.inference.exact.latent_groups import (
-    CoefficientEstimate,
-    LatentGroup,
-    LatentGroups,
-)
+from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
-from probreg.linalg import Arrow, rank_of
+from probreg.linalg import rank_of
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.system.memory import in_bytes, physical_memory
@@ -278,18 +274,15 @@ class ArrowLayout:
         beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
 
-    def estimate(self, beta: Array, roots: ArrowRoots, H: Arrow) -> CoefficientEstimate:
-        """Return the coefficients with their covariance, whose inverse is H in the
-        coordinates of the roots."""
-        *axes, blocks = roots.axes(H)
+    def covariance(
+        self, blocks: Array, low: Array
+    ) -> ArrowCovariance | DenseCovariance:
+        """Return the covariance blocks blocks' by group (G, K, K) plus low low', low
+        (p m, r) in the frame of all columns."""
         frame, m = self.frame_of_all, self.model.shape[1]
-        low = self.coefficients(*axes, in_frame=True)
         if not self.by_group:
-            return beta, DenseCovariance(frame, m, root=low)
-        scale = ArrowCovariance(
-            frame, m, root=low, places=self.places, blocks=blocks[0]
-        )
-        return beta, scale
+            return DenseCovariance(frame, m, root=low)
+        return ArrowCovariance(frame, m, places=self.places, blocks=blocks, root=low)
 
     # ---- the roots --------------------------------------------------------------------------------------------------
 

@@ -436,9 +436,10 @@ class ArrowSums(GaussianSums):
         variances[:, self.layout.places.ravel()] = of_groups
         return variances
 
-    def covariance(self, blocks: Array, low: Array, sigma: float) -> ArrowCovariance:
-        places = self.layout.places
-        return ArrowCovariance(self.frame, 1, places=places, blocks=blocks, root=low)
+    def covariance(
+        self, blocks: Array, low: Array, sigma: float
+    ) -> ArrowCovariance | DenseCovariance:
+        return self.layout.covariance(blocks, low)
 
 
 MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse

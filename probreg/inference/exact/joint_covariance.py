@@ -36,7 +36,9 @@ def joint_covariance(
     if len(scales.theta) > scales.count:
         flat = np.flatnonzero(~problem.model.joint.informative).tolist()
         conditional = conditional.condition_on(vec_entries(tuple(flat), model.shape[1]))
-    slopes = [surface.slope_of_mode(scales.theta, k, model.design) for k in free]
+    slopes = [
+        surface.slope_of_mode(scales.theta, k, model.design) for k in free.tolist()
+    ]
     changes = np.column_stack([slope.ravel() for slope in slopes])
     if conditional.missing is not None:
         changes[conditional.missing[:size]] = 0.0

@@ -470,8 +470,9 @@ class LaplaceSurface(EvidenceSurface):
 
     def estimate(self, theta: Array) -> CoefficientEstimate:
         mode = self.mode(theta)
-        beta = self.coefficients(theta)
-        return self.layout.estimate(beta, mode.roots, self.factor(mode))
+        *axes, blocks = mode.roots.axes(self.factor(mode))
+        low = self.layout.coefficients(*axes, in_frame=True)
+        return self.coefficients(theta), self.layout.covariance(blocks[0], low)
 
     def coefficients(self, theta: Array) -> Array:
         mode = self.mode(theta)
