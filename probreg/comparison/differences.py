@@ -148,7 +148,7 @@ class FitPair:
         if first != second:
             a, b = self.names
             return f"{first} weights in {a}, {second} weights in {b}"
-        unequal = (full_weights(d.weights, d.n) != full_weights(e.weights, e.n)).sum()
+        unequal = (d.row_weights != e.row_weights).sum()
         precisions = [full_weights(g.precision, g.n) for g in (d, e)]
         unequal += (precisions[0] != precisions[1]).sum()
         return f"other {first} weights in {unequal} of {d.n} rows" if unequal else ""

@@ -211,7 +211,7 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
                 _response_levels(first),
                 _response_levels(second),
             ),
-            "weights": (full_weights(d.weights, d.n), full_weights(e.weights, e.n)),
+            "weights": (d.row_weights, e.row_weights),
             "precisions": (
                 full_weights(d.precision, d.n),
                 full_weights(e.precision, e.n),

@@ -351,6 +351,11 @@ class Design(PrintsLines):
         if obstacle is not None:
             raise DataError(obstacle)
 
+    @property
+    def row_weights(self) -> Array:
+        """The weight of each row, (n,); ones for a design without weights."""
+        return full_weights(self.weights, self.n)
+
     def refuse_sampling(self, quantity: str) -> None:
         """Raise Incompatible for sampling weights; `quantity` names the quantity that needs a likelihood."""
         obstacle = self.without_likelihood(quantity)

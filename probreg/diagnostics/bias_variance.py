@@ -13,7 +13,6 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
-from probreg.data.rows import full_weights
 from probreg.diagnostics.simulation.simulate import (
     Mean,
     Truth,
@@ -305,7 +304,7 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
 
 def shares(target: Design) -> Array:
     """Return the share of each row in an average, by frequency."""
-    w = full_weights(target.weights, target.n)
+    w = target.row_weights
     return w / w.sum()
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.checked_arrays import INTERCEPT
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.effects_table import covariances_of_effects
 from probreg.fits.fitted import Fitted, has_working_errors, statistic_saved_without_rows
@@ -89,7 +88,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         return VarianceShares(*saved)  # type: ignore[arg-type]
     design = model.design
     design.need_rows("R² of a model with effects of groups")
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     eta = design.X[:, design.ungrouped] @ fit.solution.beta[design.ungrouped, 0]
     if np.ptp(eta) == 0:
         fixed = 0.0

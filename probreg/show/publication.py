@@ -16,7 +16,6 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison.same_question import fits_by_name
-from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
@@ -273,7 +272,7 @@ def _count_events(fit: Fit) -> dict[str, str]:
         is_event = ~likelihood.is_censored(design.observed)
     if is_event is None:
         return {}
-    return {"events": f"{full_weights(design.weights, design.n) @ is_event:.12g}"}
+    return {"events": f"{design.row_weights @ is_event:.12g}"}
 
 
 def _significant(value: float) -> str:

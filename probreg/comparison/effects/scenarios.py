@@ -17,7 +17,6 @@ from probreg.data.formula.layout import plain_level
 from probreg.data.formula.transforms import weighted_quantiles
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.implicit_columns import all_close, combine_columns
-from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.formula.expression import parse_expression
 from probreg.kernels.sums import RowSums
@@ -236,7 +235,7 @@ def population(
         held = design.offset is None or (
             all(v in table for v in read_by(design)) and not _array_offset(design)
         )
-        weights = full_weights(design.weights, design.n)
+        weights = design.row_weights
         counted = "" if design.weights is None else f" (weight {design.total:g})"
         description = f"the {design.n} rows of the model{counted}"
         if trials is not None:

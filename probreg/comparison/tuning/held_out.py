@@ -22,7 +22,6 @@ from probreg.comparison.tuning.criteria import (
     row_losses,
 )
 from probreg.data import Design
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, such_rows
 from probreg.fits.leave_out.modes import (
     RowModes,
@@ -84,7 +83,7 @@ def folds_of(
     kind = np.zeros(units, int)
     if model.likelihood.levels and design.observed.ndim == 1 and groups is None:
         kind = design.observed.astype(int)
-    weight = np.bincount(codes, full_weights(design.weights, design.n))
+    weight = np.bincount(codes, design.row_weights)
     rng = np.random.default_rng(seed)
     return _assign_folds(weight, kind, int(folds), rng)[codes]
 
@@ -205,7 +204,7 @@ class CrossValidation(Criterion):
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         model = path.base
         fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
-        weight = full_weights(model.design.weights, model.design.n)
+        weight = model.design.row_weights
 
         losses = losses_by_fold(path, fold, ask.loss)
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
@@ -259,7 +258,7 @@ class LeaveOneOut(Criterion):
                 f"loo: without row {model.design.row_name(bad[0])} some coefficient has no estimate ({such_rows(len(bad))}): give its "
                 "column a prior, or use cv with folds that keep such rows together"
             )
-        weight = full_weights(model.design.weights, model.design.n)
+        weight = model.design.row_weights
         score, se = mean_and_error(parts, weight, weight.sum())
         method, notes = _describe_method(model, refits, parts.size)
         description = f"the mean leave-one-out {LOSSES[ask.loss]} per observation of the mode, {method}"
@@ -289,7 +288,7 @@ def _losses(
         loss, likelihood, model.design, model.eta(beta), model.fixed | aux
     )
     move = relative_move(model, beta, aux, modes)
-    weight = full_weights(model.design.weights, model.design.n)
+    weight = model.design.row_weights
     n = weight.sum()
     se = float(mean_and_error(losses[None], weight, n)[1][0])
     allowed = 1e-2  # of the standard error of the score: error of one Newton step

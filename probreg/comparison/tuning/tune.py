@@ -19,7 +19,6 @@ from probreg.comparison.tuning.criteria import (
 )
 from probreg.comparison.tuning.held_out import folds_of
 from probreg.comparison.tuning.scale_path import grid_of
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.notes import Topic, important_note
@@ -299,7 +298,7 @@ def tune_svr(
         errors[j, fold == k] = np.abs(rows.observed - eta)
 
     each_of(predict_fold, [*np.ndindex(len(pairs), int(fold.max()) + 1)], "folds")
-    weights = full_weights(model.design.weights, model.design.n)
+    weights = model.design.row_weights
     mean_errors = np.average(errors, axis=1, weights=weights)
     i = int(np.argmin(mean_errors))
     note = important_note(

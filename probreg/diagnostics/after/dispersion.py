@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
-from probreg.data.rows import full_weights
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -188,7 +187,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     offset = np.zeros(design.n) if design.offset is None else design.offset
     columns = np.c_[design.X, offset]
     _, first, group = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    tally = full_weights(design.weights, design.n)[:, None] * tally
+    tally = design.row_weights[:, None] * tally
     y = np.stack([np.bincount(group.ravel(), k) for k in tally.T], 1)
     used = y.sum(1) > 0
     return y[used], p[first][used]

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Frame
-from probreg.data.rows import full_weights
 from probreg.diagnostics.after.base import require_counts
 from probreg.diagnostics.findings import HypothesisTest, NotApplicable
 from probreg.fits.fit import Fit
@@ -168,7 +167,7 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         raise NotApplicable(
             "the fit meets every response exactly, so that no residual is left"
         )
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     Z, back = _coordinates(fit, root, w)
     Q = np.einsum("nba,nbk->nak", root, Z)
     curvature = np.einsum("n,nak,nal->kl", w, Q, Q, optimize=True)

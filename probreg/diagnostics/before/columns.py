@@ -6,7 +6,6 @@ import numpy as np
 
 from probreg.data.implicit_columns import LazyColumns
 from probreg.data.level_moments import spreads_of_columns
-from probreg.data.rows import full_weights
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.collinearity import surplus
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
@@ -140,7 +139,7 @@ class _Spreads(NamedTuple):
 def _spreads(model: Model) -> _Spreads:
     """Return means and standard deviations, without products of columns."""
     d = model.design
-    w = full_weights(d.weights, d.n)
+    w = d.row_weights
     if isinstance(d.X, LazyColumns) and d.has_codes:
         mean, scale = spreads_of_columns(d.X, w)
     else:
@@ -197,7 +196,7 @@ class DesignLeverageCheck(Check):
         design = model.design
         if surplus(model) is not None:
             raise NotApplicable("more columns than rows")
-        w = full_weights(design.weights, design.n)
+        w = design.row_weights
         h = design_leverage(model)
         mean = float(w @ h / w.sum())
         if mean >= alone:

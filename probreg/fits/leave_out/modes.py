@@ -229,7 +229,7 @@ def _refit_without_row(
     """
     log_aux = np.log([aux[a] for a in model.unknown])
     try:
-        weights = full_weights(model.design.weights, model.design.n).copy()
+        weights = model.design.row_weights.copy()
         if model.design.weight_kind == "sampling":
             # the row is left out whole, and the others are rescaled to their number
             weights[row] = 0.0

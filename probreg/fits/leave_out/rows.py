@@ -99,7 +99,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
         1.0  # weight of one observation: 1 for frequencies, the whole sampling weight otherwise
     )
     if d.weight_kind == "sampling":
-        left_out = full_weights(d.weights, d.n)
+        left_out = d.row_weights
     V = (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
     rest = 1.0 - left_out * root**2 * V
     rest = np.where(rest < 1e-10, np.nan, rest)
@@ -227,7 +227,7 @@ def _newton_step(
     move = relative_move(model, beta, aux, modes)
     for name, value in aux.items():
         move = np.maximum(move, np.abs(np.log(modes.aux[name] / value)))
-    weight = full_weights(model.design.weights, model.design.n)
+    weight = model.design.row_weights
     return log_p, rows_in_doubt(log_p, before, move, weight, allowed)
 
 
