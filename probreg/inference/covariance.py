@@ -177,8 +177,10 @@ class ParameterCovariance(ABC):
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
         m = predictors_of(X, self.m)
         covariances = np.empty((X.shape[0], m, m))
-        for rows in self._parts_of(len(covariances), self.coefficients):
-            B = np.stack([self.half(G) for G in _gradients(X[rows], m)], 1)
+        J = np.broadcast_to(np.eye(m), covariances.shape)
+        for rows in self._parts_of(len(J), self.coefficients * m):
+            G = row_gradients(J[rows], X[rows])
+            B = self.half(G.reshape(-1, self.coefficients)).reshape(len(G), m, -1)
             covariances[rows] = B @ B.swapaxes(1, 2)
         return covariances
 
@@ -767,13 +769,6 @@ def _to_raw(frame: Frame, root: Array) -> Array:
 def predictors_of(X: Any, m: int) -> int:
     """The number of linear predictors of rows X (n, p), m if every column is in each."""
     return X.width if isinstance(X, PredictorColumns) else m
-
-
-def _gradients(X: Any, m: int) -> list[Array]:
-    """The gradients (n, p m) of each linear predictor over vec beta."""
-    if isinstance(X, PredictorColumns):
-        return [np.asarray(X) * (X.owner == k) for k in range(X.width)]
-    return [np.kron(np.asarray(X), np.eye(m)[k]) for k in range(m)]
 
 
 # ---- roots ------------------------------------------------------------------------------------------------------------------
