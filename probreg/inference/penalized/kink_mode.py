@@ -179,8 +179,7 @@ def _solution(
 
     mode = result(b, certificate)
     low, high = problem.loss.ends(a)
-    weighted = problem.loss.up + problem.loss.down > 0
-    N = face(problem, (low == high) & weighted)
+    N = face(problem, (low == high) & problem.weighted)
     if not N.shape[1]:
         return mode
     if N.shape[1] > 1:

@@ -57,11 +57,8 @@ class ByColumns:
         and the correlation of columns."""
         X = self.problem.X
         P = self.problem.P
-        weighted = (
-            self.problem.loss.up + self.problem.loss.down > 0
-        )  # rows with a nonzero loss
-        if not weighted.all():
-            X = X[weighted]
+        if not self.problem.weighted.all():
+            X = X[self.problem.weighted]
         F = triangular(X).astype(float) * np.sqrt(self.weight)
         if P.any():
             F = merge(F, root_of_square(P).T)
@@ -206,7 +203,7 @@ class ByRows:
         """Multipliers of the flat columns that give them the size of K in any units."""
         X = self.problem.X[:, self.flat]
         if X.shape[1]:
-            weighted = self.problem.loss.up + self.problem.loss.down > 0
+            weighted = self.problem.weighted
             if not weighted.any():
                 raise Incompatible(
                     "no row has a weight, and some column has a flat prior: there is nothing to fit"
@@ -314,7 +311,7 @@ def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     state = np.where(tube & (eps > 0), 0, state)
     state = np.where((up - a) * unit < (r - eps) * width, 2, state)
     state = np.where((down + a) * unit < (-r - eps) * width, -2, state)
-    return np.where(width > 0, state, 0).astype(np.int8)
+    return np.where(problem.weighted, state, 0).astype(np.int8)
 
 
 def polish(
@@ -384,8 +381,8 @@ def polish(
         before_start = on_kink & (a < low - slight)
         new[past_end] = np.where(single | (state == 1), 2, 0)[past_end]
         new[before_start] = np.where(single | (state == -1), -2, 0)[before_start]
-        new[(state == 2) & (r < eps - tolerance) & (up + down > 0)] = 1
-        new[(state == -2) & (r > tolerance - eps) & (up + down > 0)] = -1
+        new[(state == 2) & (r < eps - tolerance) & problem.weighted] = 1
+        new[(state == -2) & (r > tolerance - eps) & problem.weighted] = -1
         new[(state == 0) & (r > eps + tolerance) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - tolerance) & (down > 0)] = -1
         if np.array_equal(new, state):

@@ -170,6 +170,11 @@ class KinkProblem:
         )
 
     @cached_property
+    def weighted(self) -> Mask:
+        """Rows with a loss."""
+        return self.loss.up + self.loss.down > 0
+
+    @cached_property
     def size(self) -> float:
         """max |y| + max epsilon, or 1 where both are zero: the unit of residuals."""
         return (
