@@ -22,6 +22,7 @@ from probreg.inference.covariance import (
     DenseCovariance,
     ParameterCovariance,
 )
+from probreg.kernels.row_values import RowValues
 from probreg.kernels.spectral import SineBasis
 from probreg.linalg import inverse_upper
 from probreg.model.model import Model
@@ -367,6 +368,8 @@ def on_columns(beta: Array, before: Design, after: Design) -> Array:
             )
             unit = np.divide(size_before, size, where=size > 0, out=np.ones_like(size))
             moved[new] = unit[:, None] * beta[old]
+        elif isinstance(term.basis, RowValues):
+            moved[new] = old_term.basis.phi(term.basis.anchors) @ beta[old]
         else:
             values = before.X[:, old] @ beta[old]
             moved[new] = process_coefficients(after.X[:, new], values)

@@ -27,6 +27,7 @@ from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     LatentGroup,
     log_prior_of_logs,
+    on_columns,
 )
 from probreg.inference.exact.nodes import NodeNormal, Nodes
 from probreg.inference.notes import Note, Topic, important_note, routine_note
@@ -41,7 +42,6 @@ from probreg.inference.sampling.importance import (
 from probreg.inference.sampling.proposal import student_points
 from probreg.inference.varying import hyper_at_logs
 from probreg.model.model import Model
-from probreg.priors.gaussian_process import FunctionValues
 
 _JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales
 
@@ -213,34 +213,12 @@ def _normals(model: Model, problem: EvidenceProblem, theta: Array) -> list[NodeN
     normals = []
     for surface, at in map(problem.surface.inner_at, theta):
         assert isinstance(surface, LaplaceSurface)  # the likelihood is not Gaussian
-        columns = _columns_of_values(model, problem, surface.model)
+        columns = None
+        if problem.moving:  # the values of processes at the distinct rows
+            unit = np.eye(surface.model.shape[0])
+            columns = on_columns(unit, surface.model.design, model.design)
         normals.append(NodeNormal(surface, surface.mode(at), columns))
     return normals
-
-
-def _columns_of_values(
-    model: Model, problem: EvidenceProblem, inner: Model
-) -> Array | None:
-    """Return the map (p, q) of the coefficients of processes with columns at a node to
-    their values at the distinct rows; None without such processes."""
-    if not problem.moving:
-        return None
-    place = {c: j for j, c in enumerate(inner.design.columns)}
-    columns = np.zeros((model.shape[0], inner.shape[0]))
-    process_columns = set[int]()
-    for g, prior in problem.moving:
-        term = model.design.process_of(g.columns)
-        assert term is not None  # its prior is bound to one
-        assert isinstance(prior, FunctionValues)
-        process = inner.design.recipe.processes[term.key]
-        columns[np.ix_(g.columns, [place[c] for c in process.columns])] = (
-            process.basis.phi(prior.basis.anchors)
-        )
-        process_columns |= set(g.columns)
-    for j, name in enumerate(model.design.columns):
-        if j not in process_columns:
-            columns[j, place[name]] = 1.0
-    return columns
 
 
 def _draw_approximately(
