@@ -28,7 +28,7 @@ from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.latent_groups import (
     LikelihoodCriterion,
     NoMode,
-    on_columns,
+    transfer_coefficients,
 )
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.modes.newton_method import Newton
@@ -258,7 +258,7 @@ class Evidence(Method):
         # flat coefficients maximise the likelihood of scales
         beta, scale = problem.surface.estimate(theta)
         one = np.ones((len(beta), 1))
-        unit = on_columns(one, problem.model.design, model.design)[:, 0]
+        unit = transfer_coefficients(one, problem.model.design, model.design)[:, 0]
         beta = unit[:, None] * beta
         if inner.method == Newton():
             # from another start it may find another mode than that of the evidence

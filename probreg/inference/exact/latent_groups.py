@@ -323,7 +323,7 @@ class EvidenceSurface(ABC):
         def mode(at: Array) -> Array:
             surface, others = self.inner_at(at)
             beta = surface.coefficients(others)
-            return on_columns(beta, surface.model.design, design)
+            return transfer_coefficients(beta, surface.model.design, design)
 
         return (mode(theta + move) - mode(theta - move)) / (2.0 * step)
 
@@ -347,7 +347,7 @@ class EvidenceSurface(ABC):
         return points
 
 
-def on_columns(beta: Array, before: Design, after: Design) -> Array:
+def transfer_coefficients(beta: Array, before: Design, after: Design) -> Array:
     """Return coefficients (p, m) of the columns of one design on those of another, which
     has other columns of processes."""
     place = {c: j for j, c in enumerate(before.columns)}

@@ -27,7 +27,7 @@ from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     LatentGroup,
     log_prior_of_logs,
-    on_columns,
+    transfer_coefficients,
 )
 from probreg.inference.exact.nodes import NodeNormal, Nodes
 from probreg.inference.notes import Note, Topic, important_note, routine_note
@@ -216,7 +216,7 @@ def _normals(model: Model, problem: EvidenceProblem, theta: Array) -> list[NodeN
         columns = None
         if problem.moving:  # the values of processes at the distinct rows
             unit = np.eye(surface.model.shape[0])
-            columns = on_columns(unit, surface.model.design, model.design)
+            columns = transfer_coefficients(unit, surface.model.design, model.design)
         normals.append(NodeNormal(surface, surface.mode(at), columns))
     return normals
 
