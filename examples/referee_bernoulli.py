@@ -8,8 +8,6 @@ import numpy as np
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.effects import comparisons, predictions, slopes
-from probreg.comparison.hypotheses import hypothesis
 from probreg.diagnostics.after import diagnose
 
 launches = pr.load_dataset("challenger")
@@ -34,9 +32,9 @@ for name, ends in (("Wald", wald), ("profile", profile)):
     )
 
 print("\n4. Does temperature matter? Three tests of one null\n")
-test = hypothesis(ml, "temperature = 0")
+test = pr.hypothesis(ml, "temperature = 0")
 print(test)
-print(f"\nOne-sided: {hypothesis(ml, 'temperature < 0')}")
+print(f"\nOne-sided: {pr.hypothesis(ml, 'temperature < 0')}")
 
 print("\n5. What is wrong with it?\n")
 found = diagnose(ml)
@@ -48,14 +46,14 @@ mode, posterior = pr.fit(weak), pr.fit(weak, "nuts", seed=1)
 fits = {"ML": ml, "mode": mode, "posterior": posterior}
 answers = pr.compare(fits)
 print(answers)
-belief = hypothesis(posterior, "temperature < 0")
+belief = pr.hypothesis(posterior, "temperature < 0")
 print("\n", belief, sep="")
 
 print("\n7. In probabilities: per degree, for ten degrees, and on that morning\n")
-print(slopes(ml))
-print(comparisons(ml, {"temperature": (75.0, 65.0)}))
+print(pr.slopes(ml))
+print(pr.comparisons(ml, {"temperature": (75.0, 65.0)}))
 cold = {
-    name: predictions(fit, at={"temperature": [31.0, 53.0, 66.0]})
+    name: pr.predictions(fit, at={"temperature": [31.0, 53.0, 66.0]})
     for name, fit in fits.items()
 }
 for name, said in cold.items():
@@ -104,4 +102,6 @@ assert morning["lower"] < 0.6
 weights = ranking.table["weight"]
 assert weights["constant"] < 0.2
 assert ranking.table["elpd_loo"]["line"] > ranking.table["elpd_loo"]["constant"]
-np.testing.assert_allclose(predictions(ml).table["estimate"], launches["damage"].mean())
+np.testing.assert_allclose(
+    pr.predictions(ml).table["estimate"], launches["damage"].mean()
+)

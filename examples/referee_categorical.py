@@ -9,8 +9,6 @@ import numpy as np
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.effects import comparisons, predictions, slopes
-from probreg.comparison.hypotheses import hypothesis
 from probreg.diagnostics.after import diagnose
 
 poll = pr.load_dataset("anes96")
@@ -40,14 +38,14 @@ print(ml)
 
 print("\n3. One variable over all outcomes, and one across outcomes\n")
 tests = {
-    text: hypothesis(ml, text) for text in ("age = 0", "education = 0", "income = 0")
+    text: pr.hypothesis(ml, text) for text in ("age = 0", "education = 0", "income = 0")
 }
 for text, test in tests.items():
     wald, lr = test["Wald"], test["LR"]
     print(
         f"  {text + ' for both outcomes:':<32} Wald {wald.statistic:6.2f}, LR {lr.statistic:6.2f} on {lr.df[0]}, p = {lr.p:.2g}"
     )
-apart = hypothesis(ml, "Democrat: income = Republican: income")
+apart = pr.hypothesis(ml, "Democrat: income = Republican: income")
 print("\n", apart, sep="")
 
 print("\n4. What is wrong with it, and do the errors need the model?\n")
@@ -58,15 +56,17 @@ ratio = np.sqrt(np.diagonal(robust) / np.diagonal(own))
 print(
     f"\nThe sandwich's standard errors are {ratio.min():.2f} to {ratio.max():.2f} times the model's."
 )
-print(hypothesis(ml, "Democrat: income = Republican: income", covariance=robust)["z"])
+print(
+    pr.hypothesis(ml, "Democrat: income = Republican: income", covariance=robust)["z"]
+)
 
 print(
     "\n5. Effects on probabilities: they sum to zero over the camps, and need no reference\n"
 )
-steps = comparisons(ml, {"income": "iqr", "education": (3.0, 5.0)})
+steps = pr.comparisons(ml, {"income": "iqr", "education": (3.0, 5.0)})
 print(steps)
-print(slopes(ml, "income"))
-print(predictions(ml, at={"income": [5.0, 20.0]}))
+print(pr.slopes(ml, "income"))
+print(pr.predictions(ml, at={"income": [5.0, 20.0]}))
 
 print("\n6. Would a prior have changed anything?\n")
 weak = model.with_prior(pr.Normal(1.0))
@@ -75,7 +75,7 @@ posterior = pr.fit(
 )  # 944 rows for 8 coefficients: the posterior is nearly normal
 answers = pr.compare({"ML": ml, "posterior": posterior})
 print(answers)
-belief = hypothesis(posterior, "Republican: income > 0, Democrat: income < 0")
+belief = pr.hypothesis(posterior, "Republican: income > 0, Democrat: income < 0")
 print("\n", belief, sep="")
 
 print("\n7. What is each variable worth for a voter not yet asked?\n")
@@ -105,7 +105,7 @@ table = steps.table
 np.testing.assert_allclose(
     table.groupby(["variable", "contrast"])["estimate"].sum(), 0.0, atol=1e-12
 )
-np.testing.assert_allclose(predictions(ml).table["estimate"], [(poll["camp"] == v).mean() for v in ("Democrat", "Republican", "independent")], rtol=1e-8)  # fmt: skip
+np.testing.assert_allclose(pr.predictions(ml).table["estimate"], [(poll["camp"] == v).mean() for v in ("Democrat", "Republican", "independent")], rtol=1e-8)  # fmt: skip
 symmetric = pr.fit(
     pr.Model.from_formula(
         "camp ~ age + education + income",
@@ -113,7 +113,7 @@ symmetric = pr.fit(
         likelihood=pr.Categorical(symmetric=True),
     )
 )
-again = comparisons(symmetric, {"income": "iqr", "education": (3.0, 5.0)}).table
+again = pr.comparisons(symmetric, {"income": "iqr", "education": (3.0, 5.0)}).table
 np.testing.assert_allclose(
     again[["estimate", "std_error"]], table[["estimate", "std_error"]], rtol=1e-6
 )

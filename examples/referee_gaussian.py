@@ -9,8 +9,6 @@ import numpy as np
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.effects import comparisons, predictions
-from probreg.comparison.hypotheses import hypothesis
 from probreg.diagnostics.after import diagnose
 
 plant = pr.load_dataset("stackloss")
@@ -40,9 +38,9 @@ found = diagnose(least)
 print(found)
 
 print("\n5. Does the acid matter?\n")
-acid = hypothesis(least, "acid_concentration = 0")
+acid = pr.hypothesis(least, "acid_concentration = 0")
 print(acid)
-both = hypothesis(least, "air_flow = 0, water_temperature = 0")
+both = pr.hypothesis(least, "air_flow = 0, water_temperature = 0")
 print("\n", both, sep="")
 
 print("\n6. Without the day that the diagnostics name, and with tails that bear it\n")
@@ -70,9 +68,9 @@ ranking = compare_models(
 print(ranking)
 
 print("\n8. The answer, in the units of the plant\n")
-slower = comparisons(least, {"air_flow": -10.0})
+slower = pr.comparisons(least, {"air_flow": -10.0})
 print(slower)
-print(predictions(least, at={"air_flow": [60.0, 70.0]}))
+print(pr.predictions(least, at={"air_flow": [60.0, 70.0]}))
 new = least.predict(
     {"air_flow": [60.0], "water_temperature": [20.0], "acid_concentration": [86.0]}
 )
@@ -80,7 +78,7 @@ print(
     f"\nA day at 60, 20, 86 loses {new['mean'].item():.1f} on average ({new['mean_lower'].item():.1f} to "
     f"{new['mean_upper'].item():.1f}), and one such day between {new['new_lower'].item():.1f} and {new['new_upper'].item():.1f}."
 )
-claim = hypothesis(exact, "air_flow > 0.5").beliefs[0]
+claim = pr.hypothesis(exact, "air_flow > 0.5").beliefs[0]
 print(f"Under a flat prior P(air_flow > 0.5) = {claim.value:.3f}.")
 
 # Checks of the statements above.

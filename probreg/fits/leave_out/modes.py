@@ -125,7 +125,7 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
     n = len(X)
-    q = len(free)
+    q = beta.size
     width = model.likelihood.width
     J = row_gradients(np.broadcast_to(np.eye(width), (n, width, width)), X)
     J = J.reshape(n, width, q)
