@@ -1,5 +1,5 @@
-"""Hypotheses on a fit: `dispatch` parses the text, and each kind of test has its own module.
+"""Hypotheses on a fit: `dispatch` parses the text and chooses the test.
 
-`point_estimate` (by `restricted`) and `posterior` test coefficients, `posterior` also standard deviations and correlations of
-effects by group, and `point_estimate` each term of a formula.
+`point_estimate` has the tests of coefficients and of each term of a formula, with `restricted` for fits under the hypothesis;
+`posterior` has probabilities of hypotheses, and the tests of standard deviations and correlations of effects by group.
 """
