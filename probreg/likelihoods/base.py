@@ -792,7 +792,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """
 
     canonical: ClassVar[bool] = False
-    # compiled densities of links that have more digits than `density_by_link`
+    # compiled densities by other links, where they have more digits than those of `density_by_link`
     densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
     # the ends of the means
     mean_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)

@@ -54,21 +54,25 @@ def _reciprocal(eta: float) -> tuple[float, float]:
     return mu, -mu * mu
 
 
-def _change_of_link(default: Link, link: Link) -> Callable[..., Any]:
-    """Return the function from eta by a link to eta by the default one, with its slope."""
-    if default is LOGIT:
-        return with_functions(_logit, {"tails": TAILS[link].compiled})
-    if default is IDENTITY:
-        return {LOG: _exponential, INVERSE: _reciprocal}[link]
+def _predictor_by_default(default: Link, link: Link) -> Callable[..., Any] | None:
+    """Return the function from eta by a link to eta by the default one, with its slope, or None."""
     powers = {IDENTITY: 1.0, SQRT: 2.0, INVERSE: -1.0, INVERSE_SQUARED: -0.5}
-    return with_functions(_log_of_power, {"power": powers[link]})
+    if default is LOGIT and link in TAILS:
+        return with_functions(_logit, {"tails": TAILS[link].compiled})
+    if default is LOG and link in powers:
+        return with_functions(_log_of_power, {"power": powers[link]})
+    if default is IDENTITY:
+        return {LOG: _exponential, INVERSE: _reciprocal}.get(link)
+    return None
 
 
 @cache
 def density_by_link(
     density: CompiledDensity, default: Link, link: Link
-) -> CompiledDensity:
+) -> CompiledDensity | None:
     """Return the compiled density of a family by a link from its density by the default link.
+
+    None if the density has no `row` with one nuisance parameter at most, or there is no compiled function between the two links.
 
     Examples
     --------
@@ -80,10 +84,10 @@ def density_by_link(
     """
     if link is default:
         return density
-    parts = {
-        "row": density.row,
-        "default_predictor": _change_of_link(default, link),
-    }
+    change = _predictor_by_default(default, link)
+    if change is None or density.row is None or density.fills_slopes:
+        return None
+    parts = {"row": density.row, "default_predictor": change}
     return CompiledDensity(
         with_functions(_row_by_link, parts), settings=density.settings
     )

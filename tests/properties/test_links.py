@@ -10,7 +10,8 @@ import pytest
 import probreg as pr
 from probreg.arguments.scalars import declared_fields
 from probreg.errors import DataError
-from probreg.likelihoods.links import INVERSE, LINKS
+from probreg.likelihoods.link_densities import density_by_link
+from probreg.likelihoods.links import CLOGLOG, IDENTITY, INVERSE, LINKS, LOG, LOGIT
 
 LIKELIHOODS: list[Any] = [
     dataclasses.replace(likelihood, link=link)
@@ -85,6 +86,15 @@ def test_the_compiled_density_of_a_link_is_that_of_its_default(likelihood):
     for end, side in zip(getattr(likelihood, "domain", ()), (-1.0, 1.0)):
         if abs(end) < 1e10:  # tan(pi / 2) is 1.6e16 by the cauchit
             assert row(y[0], end + 0.1 * side, t)[0] == -np.inf
+
+
+def test_a_link_without_a_compiled_function_has_no_compiled_density():
+    density = pr.Poisson.compiled_density
+    assert density_by_link(density, LOG, LOG) is density
+    assert density_by_link(density, LOG, LOGIT) is None
+    assert density_by_link(density, CLOGLOG, LOG) is None
+    with_slopes = density._replace(row=lambda y, eta, t, slopes: (0.0, 0.0))
+    assert density_by_link(with_slopes, LOG, IDENTITY) is None
 
 
 @pytest.mark.slow
