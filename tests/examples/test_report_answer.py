@@ -76,6 +76,22 @@ def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
     )  # three Monte Carlo errors of 4,000 draws are 0.024
 
 
+@pytest.mark.parametrize("effects", [{"x": 1.0}, {"g": ("b", "c")}])
+def test_a_posterior_by_formula_has_the_interval_and_probability_of_hypothesis(effects):
+    fit = fitted("y ~ g + x", "quadrature", prior=pr.Normal(1.0))
+    (found,) = answer(fit, effects, data=None, prob=0.95).effects
+    combination = "x" if "x" in effects else "g[T.c] - g[T.b]"
+    exact = pr.hypothesis(fit, f"{combination} > 0")
+    row = exact.estimates.iloc[0]
+    # bounds of rounding; shares of 4,000 draws have errors of 0.008
+    np.testing.assert_allclose(
+        found[3:6], row[["estimate", "lower", "upper"]].astype(float), rtol=1e-8
+    )
+    assert found.above == pytest.approx(exact.beliefs[0].value, rel=1e-12)
+    if "x" in effects:
+        assert found.above == pytest.approx(fit.summary().loc["x", "p_positive"])
+
+
 @pytest.mark.parametrize(
     "formula", ["y ~ x * z", "y ~ x + I(x ** 2)", "b ~ x * z", "k ~ x * z"]
 )

@@ -18,15 +18,15 @@ from probreg.comparison.effects.scenarios import (
     trials_of,
 )
 from probreg.comparison.effects.verbs import changing_variables, comparisons
+from probreg.comparison.hypotheses.posterior import (
+    described_combinations,
+    of_inequalities,
+)
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import rows_without_estimate
-from probreg.inference.uncertainty.intervals.arithmetic import (
-    equal_tail,
-    quantile,
-    student_cdf,
-)
+from probreg.inference.uncertainty.intervals.arithmetic import quantile, student_cdf
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import IDENTITY, LOG, LOGIT
@@ -259,7 +259,7 @@ def no_estimate(fit: Fit) -> str:
 def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, Array]:
     """c' beta for each outcome with the ends of its interval, (3, K), the kind of interval, and of a posterior P(c' beta > 0), (K,).
 
-    A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval from the draws.
+    A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval of the posterior.
     """
     s = fit.solution
     T = fit.model.likelihood.contrast_matrix
@@ -272,22 +272,22 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, A
     if not is_estimable:
         return nothing, "", above
     z = T @ (c @ s.beta)
-    G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
-    V, df, _ = fit.spread()
-    se = np.linalg.norm(V.half(G), axis=1)
-    half = quantile(prob, df) * se
-    lower = z - half
-    upper = z + half
-    kind = "wald" if df is None else "t"
-    if s.draws is not None:
+    if s.draws is None:
+        G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
+        V, df, _ = fit.spread()
+        half = quantile(prob, df) * np.linalg.norm(V.half(G), axis=1)
+        lower, upper = z - half, z + half
+        kind = "wald" if df is None else "t"
+    else:
+        L = np.kron(c[fit.model.design.ungrouped], np.eye(len(T)))  # (K, reported)
+        with np.errstate(all="ignore"):  # a standard deviation may be 0
+            described = described_combinations(fit, L, prob)
+            lower, upper = described["lower"], described["upper"]
+            beliefs = [
+                of_inequalities(fit, row[None], np.zeros(1), np.ones(1)) for row in L
+            ]
+        above = np.array([belief.value for belief in beliefs])
         kind = "eti"
-        if s.draws.elliptical:
-            with np.errstate(all="ignore"):
-                above = student_cdf(z / se, s.df)
-        else:
-            drawn = np.einsum("j,sjm,km->sk", c, s.draws.flat["beta"], T)
-            above = (drawn > 0).mean(0)
-            lower, upper = equal_tail(drawn, prob)
     changed = np.flatnonzero(c)
     if len(changed) == 1 and s.null_space is None:
         j = changed[0]
