@@ -67,11 +67,12 @@ def test_chances_by_laplace(chance):
 def test_what_has_no_such_test_is_refused(posterior):
     whole = fit("Reaction ~ Days + (Days || Subject)")
     with pytest.raises(
-        DataError, match=r"there are: sd\(Intercept \| Subject\), sd\(Days \| Subject\)"
+        DataError,
+        match=r"scales are: sd\(Intercept \| Subject\), sd\(Days \| Subject\)",
     ):
         pr.hypothesis(whole, "sd(x | Subject) = 0")
     with pytest.raises(Incompatible, match="posterior probability zero"):
         pr.hypothesis(posterior, "sd(Intercept | g) = 0")
     plain = pr.fit(pr.Model.from_formula("Reaction ~ Days", SLEEP))
-    with pytest.raises(DataError, match="no scale that was estimated"):
+    with pytest.raises(DataError, match=r"this fit has no sd\("):
         pr.hypothesis(plain, DAYS)

@@ -4,11 +4,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Natural, Probability, Word, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
-from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
+from probreg.comparison.hypotheses.point_estimate import (
+    limit_hypothesis,
+    mode_hypothesis,
+)
 from probreg.comparison.hypotheses.posterior import (
-    of_posterior,
-    of_scale,
     parse_scale_test,
+    posterior_hypothesis,
+    scale_hypothesis,
 )
 from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, Test, over_own
@@ -149,7 +152,7 @@ def hypothesis(
             )
         if scale is None:
             return of_function(fit, text)
-        return of_scale(fit, text, scale, prob)
+        return scale_hypothesis(fit, text, scale, prob)
     read = _parse_restrictions(fit, text)
     if fit.target == "posterior":
         if covariance is not None:
@@ -158,15 +161,15 @@ def hypothesis(
             )
         if adjust is not None:
             raise Incompatible(NO_TESTS)
-        return of_posterior(fit, text, read, prob=prob)
+        return posterior_hypothesis(fit, text, read, prob=prob)
     if unbounded and _touches_limit(fit, read):
         if covariance is not None or adjust is not None:
             require_predictive(fit.solution, fit.method)
-        return of_limit(fit, text, read)
+        return limit_hypothesis(fit, text, read)
     given = None
     if covariance is not None:
         given = fit.spread(covariance, groups=groups, data=data, lags=lags)
-    return of_mode(fit, text, read, prob=prob, covariance=given, adjust=adjust)
+    return mode_hypothesis(fit, text, read, prob=prob, covariance=given, adjust=adjust)
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:

@@ -141,7 +141,7 @@ class Combinations:
         return restriction_table(self.fit, self.read, columns)
 
 
-def of_mode(
+def mode_hypothesis(
     fit: Fit,
     text: str,
     read: list[Restriction],
@@ -271,7 +271,7 @@ def _adjust_family(
     return replace(result, estimates=estimates, notes=(*result.notes, note))
 
 
-def of_limit(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
+def limit_hypothesis(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
     """Return the likelihood tests of coefficients that run to infinity, which have no estimate and no Wald test."""
     if read[0].relation != "=":
         raise Incompatible(
@@ -378,9 +378,9 @@ def anova(
     rows = {}
     for term, (L, left_out) in _combinations_of_terms(fit, type).items():
         if test == "wald":
-            result = _wald(fit, term, L, left_out, spread)
+            result = _wald_test_of_term(fit, term, L, left_out, spread)
         else:
-            result = _likelihood_ratio(fit, L, left_out)
+            result = _likelihood_ratio_of_term(fit, L, left_out)
         df, *residual = result.df
         rows[term] = {
             "df": int(df),
@@ -431,7 +431,7 @@ def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]
     }
 
 
-def _wald(
+def _wald_test_of_term(
     fit: Fit, term: str, L: Array, left_out: Array, spread: Spread | None
 ) -> Test:
     """Test L beta = 0 given that the coefficients of the terms left out are 0: (L - V_12 V_22^-1 L_2) beta = 0."""
@@ -447,7 +447,7 @@ def _wald(
     return tests.get("F", tests["Wald"])
 
 
-def _likelihood_ratio(fit: Fit, L: Array, left_out: Array) -> Test:
+def _likelihood_ratio_of_term(fit: Fit, L: Array, left_out: Array) -> Test:
     """Compare two models without the terms left out: with the term and without it."""
     absent = why_no_likelihood_tests(fit)
     if absent is not None:

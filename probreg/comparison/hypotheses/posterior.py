@@ -1,4 +1,7 @@
-"""Hypotheses under a posterior: linear restrictions, and comparisons of a scale with a number, also by likelihood ratios."""
+"""Hypotheses under a posterior, and hypotheses on a scale: a standard deviation, a correlation or a nuisance parameter against a number.
+
+A posterior gives the probability of an inequality. At scales found by evidence an equality has a likelihood ratio test.
+"""
 
 import re
 from typing import Any, NamedTuple
@@ -123,7 +126,7 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
     return coefficient_draws(fit) @ L.T
 
 
-def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
+def probability_of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
     closed = _above(fit, L, r, float(sign[0])) if len(r) == 1 else None
     if closed is not None:
@@ -137,7 +140,7 @@ def share_of_draws(holds: Array) -> Belief:
     return Belief("P(hypothesis)", float(holds.mean()), error_of_draws(holds), how)
 
 
-def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
+def level_of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     """The level of the smallest credible region, of the usual shape, that reaches L beta = r.
 
     One restriction: the equal-tailed interval that ends there. Several: the ellipse of the posterior covariance through it,
@@ -261,7 +264,7 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
     return top - root - 0.5 * (df + q) * np.log1p(W / df)
 
 
-def of_posterior(
+def posterior_hypothesis(
     fit: Fit, text: str, read: list[Restriction], *, prob: float
 ) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
@@ -270,13 +273,13 @@ def of_posterior(
         sign = np.array(
             [1.0 if restriction.relation == ">" else -1.0 for restriction in read]
         )
-        beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
+        beliefs: tuple[Belief, ...] = (probability_of_inequalities(fit, L, r, sign),)
         return Hypothesis(text, describe_null(fit, read), estimates, {}, beliefs)
     D = over_own(fit, np.eye(L.shape[1]))
     internal = independent(L @ D, r)
     mapped = internal.L @ np.linalg.pinv(D)
     note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"
-    belief = of_equalities(fit, mapped, internal.r)
+    belief = level_of_equalities(fit, mapped, internal.r)
     return Hypothesis(
         text,
         describe_null(fit, read),
@@ -297,7 +300,7 @@ _SCALE_TEST = re.compile(
 
 
 class ScaleTest(NamedTuple):
-    """A name of a scalar of the fit, "=", ">" or "<", and a number."""
+    """A hypothesis on a scalar of the fit: its name, "=", ">" or "<", and a number."""
 
     name: str
     relation: str
@@ -328,7 +331,7 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     if name is None:
         if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", scale_name):
             raise DataError(
-                f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(scale_names.values()) or 'none'}"
+                f"the hypothesis {shown_formula(text)}: this fit has no {scale_name}; its scales are: {', '.join(scale_names.values()) or 'none'}"
             )
         return None
     return ScaleTest(
@@ -336,23 +339,24 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     )
 
 
-def of_scale(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
-    """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
+def scale_hypothesis(fit: Fit, text: str, null: ScaleTest, prob: float) -> Hypothesis:
+    """Return the probability of an inequality under a posterior, or the likelihood ratio of an equality at scales found by evidence."""
     if fit.target == "posterior":
-        return _of_draws(fit, text, question, prob)
-    return _of_ratio(fit, text, question, prob)
+        return _scale_probability(fit, text, null, prob)
+    return _scale_likelihood_ratio(fit, text, null, prob)
 
 
-def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
-    if question.relation == "=":
+def _scale_probability(fit: Fit, text: str, null: ScaleTest, prob: float) -> Hypothesis:
+    """Return the share of draws in which the inequality holds."""
+    if null.relation == "=":
         raise Incompatible(
-            f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
+            f"{text!r}: every equality of a scale has posterior probability zero; test an inequality, or fit by evidence"
         )
-    draws = fit.once(reported_parameters).draws_of(question.name)
-    if question.relation == ">":
-        holds = draws > question.value
+    draws = fit.once(reported_parameters).draws_of(null.name)
+    if null.relation == ">":
+        holds = draws > null.value
     else:
-        holds = draws < question.value
+        holds = draws < null.value
     lower, upper = equal_tail(draws.ravel(), prob)
     mean, sd = mean_and_sd(draws.ravel())
     columns = {
@@ -361,12 +365,15 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         "lower": lower,
         "upper": upper,
     }
-    table = question.table(columns)
-    return Hypothesis(text, question.words, table, {}, (share_of_draws(holds),))
+    table = null.table(columns)
+    return Hypothesis(text, null.words, table, {}, (share_of_draws(holds),))
 
 
 def mixture_p(statistic: float, correlations: int) -> float:
-    """P(T >= t) of the mixture of chi2(c) and chi2(c + 1), half each; chi2(0) is zero.
+    """Return P(T >= t) of the mixture of chi2(c) and chi2(c + 1), half each; chi2(0) is zero.
+
+    It is the null distribution of the likelihood ratio of a standard deviation of zero, which is on the boundary, with c
+    correlations (Self & Liang 1987; Stram & Lee 1994); it is conservative in small samples.
 
     >>> round(mixture_p(2.705543, 0), 6)
     0.05
@@ -378,47 +385,52 @@ def mixture_p(statistic: float, correlations: int) -> float:
     return 0.5 * upper + (0.5 * float(scipy.stats.chi2.sf(statistic, c)) if c else 0.0)
 
 
-def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
+def _scale_likelihood_ratio(
+    fit: Fit, text: str, null: ScaleTest, prob: float
+) -> Hypothesis:
+    """Return the test by 2 (f(top) - max f given the value), f the criterion over theta: chi2(1) inside the parameter space."""
     scales = fit.solution.effect_scales
-    if scales is None or question.name not in scales.values:
+    if scales is None or null.name not in scales.values:
         raise Incompatible(
-            f"there is no test of {text!r}: it is of effects by group at scales found by evidence; see interval and aux_interval"
+            f"there is no test of {text!r}: a likelihood ratio of a scale needs effects by group with scales found by evidence; "
+            "see interval and aux_interval"
         )
-    if question.relation != "=":
+    if null.relation != "=":
         raise Incompatible(
-            f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
+            f"there is no test of {text!r}: a likelihood ratio tests an equality; fit a posterior for the probability of an inequality"
         )
     name = "RLRT" if scales.criterion == "REML" else "LR"
-    estimate = scales.values[question.name]
+    estimate = scales.values[null.name]
     columns = {"estimate": estimate}
     notes = []
     smallest_share = 1e-10  # of the estimated standard deviation
-    if question.value == 0.0 and question.name.startswith("sd("):
+    if null.value == 0.0 and null.name.startswith("sd("):
         statistic = 0.0
         if estimate > 0:
-            statistic = ratio_at(scales, question.name, smallest_share * estimate)
+            statistic = ratio_at(scales, null.name, smallest_share * estimate)
             statistic = max(statistic, 0.0)
-        c = _correlations_of(fit, question.name)
+        c = _correlations_of(fit, null.name)
         p = mixture_p(statistic, c)
         df = (float(c), c + 1.0)
         test = Test(name, statistic, f"chi2 mixture {c}:{c + 1}", df, p)
         notes.append(
-            f"the p-value is of half chi-square({c}) and half chi-square({c + 1}): a standard deviation of zero is on the boundary"
+            f"the p-value is from a mixture of half chi-square({c}) and half chi-square({c + 1}), because a standard deviation of zero is "
+            "on the boundary"
         )
     else:
-        statistic = ratio_at(scales, question.name, question.value)
+        statistic = ratio_at(scales, null.name, null.value)
         p = float(scipy.stats.chi2.sf(statistic, 1))
         test = Test(name, statistic, "chi2", (1.0,), p)
-        lower, upper = fit.aux_interval(question.name, prob)
+        lower, upper = fit.aux_interval(null.name, prob)
         columns |= {"lower": float(lower), "upper": float(upper)}
     if scales.points > 1:
         notes.append(
-            f"the likelihoods are by {scales.points} points of adaptive quadrature"
+            f"the likelihoods are computed by adaptive quadrature with {scales.points} points"
         )
     elif not scales.stated.likelihood.least_squares:
-        notes.append("the likelihoods are by Laplace's method")
-    table = question.table(columns)
-    return Hypothesis(text, question.words, table, {name: test}, notes=tuple(notes))
+        notes.append("the likelihoods are computed by Laplace's method")
+    table = null.table(columns)
+    return Hypothesis(text, null.words, table, {name: test}, notes=tuple(notes))
 
 
 def _correlations_of(fit: Fit, name: str) -> int:

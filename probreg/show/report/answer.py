@@ -20,7 +20,7 @@ from probreg.comparison.effects.scenarios import (
 from probreg.comparison.effects.verbs import changing_variables, comparisons
 from probreg.comparison.hypotheses.posterior import (
     described_combinations,
-    of_inequalities,
+    probability_of_inequalities,
 )
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -284,7 +284,8 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, A
             described = described_combinations(fit, L, prob)
             lower, upper = described["lower"], described["upper"]
             beliefs = [
-                of_inequalities(fit, row[None], np.zeros(1), np.ones(1)) for row in L
+                probability_of_inequalities(fit, row[None], np.zeros(1), np.ones(1))
+                for row in L
             ]
         above = np.array([belief.value for belief in beliefs])
         kind = "eti"
