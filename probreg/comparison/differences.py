@@ -18,6 +18,8 @@ from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
 from probreg.system.terminal import shorten_names
 
+Array = np.ndarray
+
 
 class Cause(Enum):
     """A cause of a difference between the estimates or standard errors of two fits."""
@@ -72,9 +74,6 @@ class SpecificCause(NamedTuple):
         if self.subject and self.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
             return f"prior of {self.subject}"
         return self.cause.value
-
-
-Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

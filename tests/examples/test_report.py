@@ -12,7 +12,7 @@ import pytest
 import probreg as pr
 from probreg.comparison import compare
 from probreg.show.report import SECTIONS, report
-from probreg.show.report.sections import embed_figure
+from probreg.show.report.sections import figure_address
 
 VOID = {"meta", "img", "br", "link", "hr"}
 
@@ -256,8 +256,8 @@ def test_the_same_figure_is_the_same_text(orings):
 
     from probreg.show import plot
 
-    found = embed_figure(plot.coefficients(orings))
-    assert found == embed_figure(plot.coefficients(orings))
+    found = figure_address(plot.coefficients(orings))
+    assert found == figure_address(plot.coefficients(orings))
     # what savefig draws at its second time, byte for byte
     out = BytesIO()
     bare = dict.fromkeys(("Date", "Creator", "Format", "Type"))

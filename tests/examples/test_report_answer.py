@@ -120,7 +120,7 @@ def test_what_has_no_estimate_or_no_interval_says_so():
     lost = told(fitted("apart ~ x + z", likelihood="bernoulli"))
     assert (
         lost[0]
-        == "x 1 higher: no estimate exists; the likelihood rises for ever (separation)."
+        == "x 1 higher: no estimate exists; the likelihood has no maximum (separation)."
     )
     both = fitted("y ~ x + I(2 * x) + z")
     assert [s.partition(":")[0] for s in told(both)] == [
@@ -134,7 +134,7 @@ def test_what_has_no_estimate_or_no_interval_says_so():
     )
     assert (
         told(pr.fit(twice))[0]
-        == "p 1 higher: no estimate exists; the rows do not tell it from other columns."
+        == "p 1 higher: no estimate exists; its columns are collinear with others."
     )
     assert "(no interval)" in told(fitted("y ~ x", prior=pr.Laplace(0.05)))[0]
     (kept,) = answer(

@@ -16,7 +16,7 @@ from probreg.show.plot.style import Size
 
 
 @check_arguments
-def trace(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+def trace(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """Draw the density of each parameter by chain and its draws in order, with divergent steps marked.
 
     Parameters
@@ -40,7 +40,7 @@ def trace(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 @check_arguments
-def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+def rank(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """Draw the ranks of each chain's draws among all draws, as the difference of their distribution from uniform.
 
     Parameters
@@ -69,7 +69,7 @@ def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 @check_arguments
-def energy(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+def energy(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """Draw the energies of the sampler, their changes from draw to draw, and E-BFMI of each chain.
 
     Parameters
@@ -96,7 +96,7 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> "Figure":
 
 
 @check_arguments
-def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> "Figure":
+def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
     """Draw the response and data replicated from the posterior, or of a model from its priors: distributions, or a rootogram for counts.
 
     Parameters
@@ -195,7 +195,7 @@ def _single_parameters(posterior: Any) -> Iterator[tuple[str, Any]]:
             yield title, entry.drop_vars(dims)
 
 
-def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure":
+def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> Figure:
     """Return the figure of an arviz-plots function, closed in pyplot so that a notebook shows it once."""
     import arviz_plots
     import matplotlib.pyplot as plt

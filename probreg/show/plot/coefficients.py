@@ -14,7 +14,11 @@ from probreg.comparison.same_question import fits_by_name
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimate_name
-from probreg.fits.inference_data import index_labels, reported_coefficients
+from probreg.fits.inference_data import (
+    coefficient_draws,
+    index_labels,
+    reported_coefficients,
+)
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.show.plot.style import (
@@ -42,7 +46,7 @@ def coefficients(
     prob: Probability = 0.95,
     *,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw estimates with intervals of probability `prob`, of one fit or of several.
 
     Each coefficient has a panel with its own axis, because their units differ. A line marks zero if it is near. At most 40
@@ -176,7 +180,7 @@ _SCORES = ndtri((np.arange(_DRAWS) + 0.5) / _DRAWS)  # a sample of a normal dist
 
 
 @check_arguments
-def prior_weight(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+def prior_weight(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """Draw the densities of prior, likelihood and posterior of each coefficient that has a prior, each with height 1.
 
     The likelihood is a normal around maximum likelihood with its standard error. The posterior is estimated from the draws, or
@@ -256,8 +260,7 @@ def _posterior_draws(fit: Fit) -> Array:
     s = fit.solution
     if s.draws is None or s.draws.elliptical:
         return fit.coef.values.ravel() + np.outer(_SCORES, fit.std_error.values.ravel())
-    beta = s.draws.flat["beta"]
-    return reported_coefficients(fit.model, beta).reshape(len(beta), -1)
+    return coefficient_draws(fit).reshape(s.draws.count, -1)
 
 
 def _draw_densities(ax: Any, prior: Array, likelihood: Array, posterior: Array) -> None:

@@ -48,7 +48,7 @@ BAND = 0.95
 
 
 @check_arguments
-def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """Draw the diagnostics that apply: residuals, quantiles, spread, agreement with the data, leverage.
 
     A measured response has the pictures that R draws for a linear model, and the response against its fitted mean. Counts have
@@ -295,7 +295,7 @@ def draw_expected(ax: Any, fit: Fit, counts: Frequencies) -> None:
 @check_arguments
 def rootogram(
     fit: Fit, *, prob: Probability = 0.95, figsize: Size | None = None
-) -> "Figure":
+) -> Figure:
     """Draw a hanging rootogram of counts: bars of the observed frequencies hang from the line of the expected ones.
 
     Heights are square roots, so that large and small frequencies have the same spread. A bar that ends above 0 is a count that

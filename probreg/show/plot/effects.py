@@ -42,6 +42,8 @@ from probreg.show.plot.style import (
     top_legend,
 )
 
+Array = np.ndarray
+
 
 @check_arguments
 def effects(
@@ -53,7 +55,7 @@ def effects(
     what: Word = "mean",
     data: Any = None,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw the predictions over the variables in `condition`, or without it the effects of each group, as in `fit.effects`.
 
     The first variable of `condition` is on the x axis: a number has curves with bands, a category points with bars. The second
@@ -160,9 +162,6 @@ def effects(
 # ---- predictions over one to three variables: along the first, in colours of the second, in panels of the third -----
 
 
-Array = np.ndarray
-
-
 def draw_predictions(
     fit: Fit,
     condition: str | Sequence[str] | Mapping[str, Any],
@@ -170,7 +169,7 @@ def draw_predictions(
     what: str,
     data: Any,
     figsize: Size | None,
-) -> "Figure":
+) -> Figure:
     """Draw the predictions at every combination of the values of the variables in `condition`; see `effects`."""
     grid = ReferenceGrid.of(fit, data)
     values = _choose_values(grid, condition)

@@ -1,4 +1,4 @@
-"""The fitted curve over the data, with bands of the mean and of a new observation, and survival curves.
+"""Curves over the data: the fitted curve with bands of the mean and of a new observation, and survival curves.
 
 `sweep` chooses the rows of the curve: one variable varies, and the others are at typical values.
 """
@@ -104,7 +104,7 @@ def fitted(
     prob: Probability = 0.95,
     span: tuple[float, float] | None = None,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw the mean E[y | x], or another quantity, along one numeric variable with the others at typical values, one panel for each fit.
 
     Rows of other levels than the curve's are faint. Measured and counted responses have data, mean, band of the mean and band of
@@ -356,7 +356,7 @@ def survival(
     data: Any = None,
     prob: Probability = 0.95,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw the Kaplan-Meier estimate of P(Y > t) as steps with its interval, and the mean of the model's P(Y > t) over the same rows.
 
     A curve far outside the interval shows that the distribution of the model does not fit.

@@ -58,7 +58,7 @@ def reliability(
     weights: Any = None,
     event: str = "the event",
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw observed shares against forecasts by group, and a histogram of the forecasts.
 
     There is one panel for each forecaster or class. A grey bar contains the share of a group with probability `prob` if its

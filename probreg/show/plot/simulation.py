@@ -32,7 +32,7 @@ _LINES = (
 
 
 @check_arguments
-def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
+def sbc(found: SBC, *, figsize: Size | None = None) -> Figure:
     """Draw the distribution function of the ranks minus the uniform one for each quantity, with the simultaneous band.
 
     For a correct posterior all curves stay inside the band with the stated probability. A curve above the band at the left
@@ -100,7 +100,7 @@ def _draw_ranks(ax: Any, result: SBC, name: str) -> None:
 
 
 @check_arguments
-def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figure":
+def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> Figure:
     """Draw average bias^2, variance and their sum over the scale of the prior, and the noise of a single response.
 
     Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the smallest error; whiskers

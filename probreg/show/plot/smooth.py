@@ -39,7 +39,7 @@ def smooth(
     derivative: Flag = False,
     prob: Probability = 0.95,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
     A smooth function is centred: its mean over the rows is zero. The dark band contains each value with probability `prob`, the

@@ -81,7 +81,7 @@ def paper(
     size: Size,
     figsize: Size | None,
     **shared: Any,
-) -> tuple["Figure", Any]:
+) -> tuple[Figure, Any]:
     """Return an empty figure of `figsize` inches, by default of `size`, and its axes (rows, cols)."""
     from probreg.show.plot.picture import Picture
 
@@ -100,7 +100,7 @@ def panels(
     height: float,
     figsize: Size | None,
     **shared: Any,
-) -> tuple["Figure", list[Any]]:
+) -> tuple[Figure, list[Any]]:
     """Return a figure with `count` axes, at most `across` in a row of this height, and the axes."""
     cols = min(count, across)
     rows = -(-count // cols)
@@ -180,7 +180,7 @@ def points(ax: Any, x: Any, y: Any, **settings: Any) -> None:
     ax.scatter(x, y, 16 if n < 300 else 7, rasterized=n > MANY, **rings | settings)
 
 
-def top_legend(fig: "Figure", source: Any) -> None:
+def top_legend(fig: Figure, source: Any) -> None:
     """Draw one legend for all panels above them; `source` is the axes with the labels, each label once."""
     handles: dict[str, Any] = {}
     for ax in np.ravel(np.array(source, dtype=object)):
@@ -205,7 +205,7 @@ def top_legend(fig: "Figure", source: Any) -> None:
         legend.remove()
 
 
-def footnote(fig: "Figure", *notes: str, between: str = ". ") -> None:
+def footnote(fig: Figure, *notes: str, between: str = ". ") -> None:
     """Write a few small words under the picture: the notes that are not empty."""
     letters_per_inch = 14.5
     text = between.join(filter(None, notes))

@@ -34,7 +34,7 @@ def path(
     chosen: "TuningResult | float | None" = None,
     *,
     figsize: Size | None = None,
-) -> "Figure":
+) -> Figure:
     """Draw coefficients along the scales of a prior, on a log axis, with the effective degrees of freedom at the top.
 
     The prior's centre is at the left end, maximum likelihood at the right (marks, if it exists); a vertical line is the chosen
@@ -166,7 +166,7 @@ def _draw_degrees(ax: Any, scales: Array, df: Array) -> None:
 
 
 @check_arguments
-def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
+def tune(found: TuningResult, *, figsize: Size | None = None) -> Figure:
     """Draw the score of every scale with one standard error each way, and lines at the smallest score and the chosen scale.
 
     A dotted line is one standard error above the smallest score; effective degrees of freedom are at the top.

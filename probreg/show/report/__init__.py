@@ -33,7 +33,7 @@ from probreg.show.report.sections import (
     findings,
     fit_texts,
     influence_picture,
-    judged_fit,
+    main_fit,
     model_texts,
     predictions_table,
     versions,
@@ -131,13 +131,13 @@ def report(
     several = fits_by_name(fits, "report")
     chosen = _parse_sections(sections, predict, len(several))
     first = next(iter(several.values())).model
-    home = Environment(
+    templates = Environment(
         loader=PackageLoader("probreg.show.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     with progress_bar("report", show=progress):
         comparison = compare(several, prob)
         # only the chosen sections are computed
-        content: dict[str, Any] = {
+        make_content: dict[str, Any] = {
             "answer": lambda: _answer(several, comparison, effects, data),
             "predictions": lambda: predictions_table(several, predict, prob),
             "model": lambda: {
@@ -157,7 +157,7 @@ def report(
             "versions": versions,
         }
         now = datetime.datetime.now().astimezone()
-        page = home.get_template("page.html").render(
+        page = templates.get_template("page.html").render(
             title=title or f"Regression of {first.design.response}",
             rows_absent=first.design.rows_absent,
             models=first.likelihood.describe(first.design.response),
@@ -165,7 +165,7 @@ def report(
             prob=f"{100 * prob:g}",
             names=list(several),
             sections=[(name, SECTIONS[name]) for name in chosen],
-            made={name: content[name]() for name in chosen},
+            contents={name: make_content[name]() for name in chosen},
             date=now.strftime("%Y-%m-%d %H:%M %Z").strip(),
         )
         return write_whole(path, page.encode("utf-8"))
@@ -195,7 +195,7 @@ def _answer(
 ) -> dict[str, Any]:
     # effects described in sentences by default; the others are only in the table
     max_sentences = 8
-    name, fit = judged_fit(fits)
+    name, fit = main_fit(fits)
     result = answer(fit, effects, data=data, prob=comparison.prob)
     if effects is not None:
         sentences = result.effects

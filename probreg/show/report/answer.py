@@ -123,7 +123,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     sentences: list[EffectSentence] = []
     for name, step in steps.items():
         try:
-            sentences += _of_variable(fit, rows, name, step, data, prob)
+            sentences += _effects_of_variable(fit, rows, name, step, data, prob)
         except (DataError, Incompatible) as error:
             if effects is not None:
                 raise
@@ -131,7 +131,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     return Answer(sentences, remarks)
 
 
-def _of_variable(
+def _effects_of_variable(
     fit: Fit, rows: Population, name: str, step: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
     """The effects of a variable: for one move everywhere if the move changes the columns equally in all rows, otherwise on average.
@@ -249,15 +249,15 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
 
 
 def no_estimate(fit: Fit) -> str:
-    """Return in a few words why a number of this fit does not exist."""
+    """Return why an effect of this fit has no estimate."""
     s = fit.solution
     if fit.model.likelihood.may_diverge and not s.status.good and s.null_space is None:
-        return "the likelihood rises for ever (separation)"
-    return "the rows do not tell it from other columns"
+        return "the likelihood has no maximum (separation)"
+    return "its columns are collinear with others"
 
 
 def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, Array]:
-    """c' beta for each outcome with the ends of its interval, (3, K), the kind of interval, and of a posterior P(c' beta > 0), (K,).
+    """Return c' beta for each outcome with the ends of its interval, (3, K), the kind of interval, and P(c' beta > 0) of a posterior, (K,).
 
     A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval of the posterior.
     """

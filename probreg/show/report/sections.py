@@ -1,4 +1,4 @@
-"""Sections of a report: texts of models and fits, findings of checks, the table of predictions, and pictures."""
+"""Sections of a report: texts of models and fits, findings of checks, the table of predictions, pictures, and versions of libraries."""
 
 import base64
 import platform
@@ -194,12 +194,12 @@ _LIBRARIES = (
 
 
 def versions() -> list[tuple[str, str]]:
-    """Library and version."""
+    """Return each library with its version."""
     numbers = [("Python", platform.python_version())]
     return numbers + [(name, version(name)) for name in _LIBRARIES]
 
 
-class Shown(NamedTuple):
+class ReportPicture(NamedTuple):
     """A picture, or the reason why there is none; title and caption are the alternative text."""
 
     title: str
@@ -210,60 +210,60 @@ class Shown(NamedTuple):
 
 def curve_picture(
     fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None
-) -> Shown:
-    """The fitted curve over the data, along `variable` or the first numeric one."""
+) -> ReportPicture:
+    """Draw the fitted curve over the data, along `variable` or the first numeric one."""
     likelihood = next(iter(fits.values())).model.likelihood
     quantity = likelihood.centre.capitalize()
     if isinstance(likelihood, OfClasses):
         quantity = "Probability"
     caption = f"{quantity} with its {100 * prob:g} % interval, over the data."
     draw = partial(fitted, fits, variable, data=data, prob=prob)
-    return picture_of("Fitted curve", caption, draw)
+    return draw_picture("Fitted curve", caption, draw)
 
 
-def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
-    """Estimates of all fits with their intervals."""
+def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> ReportPicture:
+    """Draw the estimates of all fits with their intervals."""
     caption = f"Estimates with {100 * prob:g} % intervals, one panel per parameter, each with its own axis."
-    return picture_of("Coefficients", caption, partial(coefficients, fits, prob))
+    return draw_picture("Coefficients", caption, partial(coefficients, fits, prob))
 
 
-def effects_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
+def effects_pictures(fits: Mapping[str, Fit], prob: float) -> list[ReportPicture]:
     """Draw the effects of each grouping factor of the main fit among those with effects by group."""
     grouped = {name: fit for name, fit in fits.items() if has_effects(fit.model)}
     if not grouped:
         return []
-    name, fit = judged_fit(grouped)
+    name, fit = main_fit(grouped)
     caption = f"{name}: deviations from the coefficient that all groups share, with {100 * prob:g} % intervals."
     return [
-        picture_of(f"Effects of {group}", caption, partial(effects, fit, group, prob))
+        draw_picture(f"Effects of {group}", caption, partial(effects, fit, group, prob))
         for group in effects_of_groups(fit.model)
     ]
 
 
-def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
+def influence_picture(fits: Mapping[str, Fit]) -> list[ReportPicture]:
     """Draw prior, likelihood and posterior of the main fit, if some prior is informative and no effect varies by a group."""
-    name, fit = judged_fit(fits)
+    name, fit = main_fit(fits)
     if not columns_to_draw(fit.model).any() or has_effects(fit.model):
         return []
     caption = f"{name}: prior, likelihood and posterior density of each coefficient."
     title = "Prior, likelihood, posterior"
-    return [picture_of(title, caption, partial(prior_weight, fit))]
+    return [draw_picture(title, caption, partial(prior_weight, fit))]
 
 
-def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[Shown]:
+def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[ReportPicture]:
     """Draw the diagnostics of the main fit, and the chains of each fit that has them."""
-    name, fit = judged_fit(fits)
+    name, fit = main_fit(fits)
     caption = f"{name}, at the rows of the fit: residuals are level at zero when the mean is right, quantiles and calibration on the line when the distribution is right."
-    pictures = [picture_of("Diagnostics", caption, partial(diagnose, fit))]
+    pictures = [draw_picture("Diagnostics", caption, partial(diagnose, fit))]
     for name, each_fit in fits.items():
         if each_fit.method.makes_chains:
             pictures += [
-                picture_of(
+                draw_picture(
                     f"Chains of {name}",
                     "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
                     partial(trace, each_fit),
                 ),
-                picture_of(
+                draw_picture(
                     f"Ranks of {name}",
                     "Ranks of the draws of each chain among all draws, as differences from uniform: inside the band when the chains mix.",
                     partial(rank, each_fit),
@@ -272,27 +272,25 @@ def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[Shown]:
     return pictures
 
 
-def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
-    """Return the fit of the answer and of the predictive check: the last posterior, else the last fit with an estimate."""
-    good = [
-        (name, fit) for name, fit in fits.items() if fit.solution.status.good
-    ] or list(fits.items())
-    return next(
-        (pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1]
-    )
+def main_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
+    """Return the fit that the answer and the diagnostic pictures are about: the last posterior, else the last fit with an estimate."""
+    candidates = list(fits.items())
+    candidates = [c for c in candidates if c[1].solution.status.good] or candidates
+    posteriors = [c for c in candidates if c[1].target == "posterior"]
+    return (posteriors or candidates)[-1]
 
 
-def picture_of(title: str, caption: str, draw: Callable[[], "Figure"]) -> Shown:
+def draw_picture(title: str, caption: str, draw: Callable[[], Figure]) -> ReportPicture:
     """Return the picture from `draw`, or the reason why there is none."""
     try:
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:
-        return Shown(title, f"No picture: {error}")
-    return Shown(title, caption, embed_figure(figure), figure.get_figwidth())
+        return ReportPicture(title, f"No picture: {error}")
+    return ReportPicture(title, caption, figure_address(figure), figure.get_figwidth())
 
 
-def embed_figure(figure: "Figure") -> str:
-    """The figure as an SVG data address; the same figure gives the same text."""
+def figure_address(figure: Figure) -> str:
+    """Return the figure as an SVG data address; the same figure gives the same text."""
     import matplotlib
 
     dpi = 120.0  # of rasterized parts
