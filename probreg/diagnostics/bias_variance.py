@@ -158,9 +158,9 @@ def bias_variance(
     if scales is None:
         models = [model]
     else:
-        models = [times(model, s) for s in checked_scales(scales)]
+        models = [scale_prior(model, s) for s in parse_scales(scales)]
     f = model.likelihood.mean(eta_x, **known_truth.aux)
-    if method == "auto" and all(linear(m) for m in models):
+    if method == "auto" and all(is_linear_in_response(m) for m in models):
         parts = [
             decompose_linear(m, eta, target, f, model.noise(known_truth.aux))
             for m in models
@@ -177,7 +177,7 @@ def bias_variance(
             seed,
             progress,
         )
-        parts = [moments(g, f, shares(target)) for g in draws]
+        parts = [moments(g, f, row_shares(target)) for g in draws]
         how = "simulation"
     noise = noise_variance(
         model.likelihood,
@@ -190,7 +190,8 @@ def bias_variance(
     return BiasVariance(data, average, how, reps, design.response)
 
 
-def checked_scales(scales: Any) -> list[float]:
+def parse_scales(scales: Any) -> list[float]:
+    """Return the scales as a list; DataError unless they are positive finite numbers."""
     values = np.asarray(scales)
     if (
         values.dtype.kind not in "fiu"
@@ -202,7 +203,7 @@ def checked_scales(scales: Any) -> list[float]:
     return [float(s) for s in values]
 
 
-def times(model: Model, factor: float) -> Model:
+def scale_prior(model: Model, factor: float) -> Model:
     """Return the model with every scale of its prior multiplied; Normal(factor) in place of a flat prior."""
     if not model.joint.informative.any():
         return model.with_prior(Normal(factor))
@@ -217,7 +218,7 @@ class DecompositionParts:
     numbers: Mapping[str, float]
 
 
-def linear(model: Model) -> bool:
+def is_linear_in_response(model: Model) -> bool:
     """Return whether the fitted mean is S y + c: Gaussian, normal priors that do not depend on y or on an unknown sigma."""
     is_normal = model.likelihood.least_squares and model.joint.gaussian
     if not (is_normal and model.mode_free_of_sigma):
@@ -302,7 +303,7 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
     return DecompositionParts(rows, numbers)
 
 
-def shares(target: Design) -> Array:
+def row_shares(target: Design) -> Array:
     """Return the share of each row in an average, by frequency."""
     w = target.row_weights
     return w / w.sum()
@@ -396,7 +397,7 @@ def _tables(
         coords["level"] = likelihood.level_names
     tables = []
     averages = []
-    share = xr.DataArray(shares(target), dims="obs")
+    share = xr.DataArray(row_shares(target), dims="obs")
     for part in parts:
         rows = {k: (dims, v) for k, v in part.rows.items()}
         table = xr.Dataset(rows, coords)

@@ -10,7 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import erf
 
 import probreg as pr
-from probreg.diagnostics.simulation.sbc import sbc, simultaneous, uniformity, within
+from probreg.diagnostics.simulation.sbc import (
+    probability_in_band,
+    sbc,
+    simultaneous_band,
+    uniformity_p_value,
+)
 from probreg.diagnostics.simulation.simulate import simulate
 from probreg.inference import METHODS, Conjugate, Draws
 from probreg.show.plot.simulation import sbc as picture
@@ -51,7 +56,7 @@ def test_within_equals_the_sum_over_all_counts():
             ways = factorial(n) / np.prod([factorial(c) for c in cell])
             total += ways * np.prod(np.diff(np.r_[0.0, at, 1.0]) ** cell)
     assert_allclose(
-        within(low, high, at, n), total, rtol=1e-12
+        probability_in_band(low, high, at, n), total, rtol=1e-12
     )  # both are sums of a few hundred terms
 
 
@@ -59,14 +64,14 @@ def test_within_equals_the_sum_over_all_counts():
 def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
     at, reps = np.arange(1, 20) / 20, 300
     counts = (rng.random((reps, n))[:, None, :] < at[:, None]).sum(-1)
-    p = np.array([uniformity(c, at, n) for c in counts])
+    p = np.array([uniformity_p_value(c, at, n) for c in counts])
     grid = np.linspace(0.02, 1, 50)
     share = (p[:, None] <= grid).mean(0)
     assert (share <= grid + dkw(reps)).all()
     assert (
         share >= grid - dkw(reps) - 4.0 / n
     ).all()  # a discrete p-value lies above its level by an atom
-    low, high = simultaneous(at, n, 0.9)
+    low, high = simultaneous_band(at, n, 0.9)
     outside = ((counts < low) | (counts > high)).any(1)
     assert_array_equal(outside, p < 0.1)
 

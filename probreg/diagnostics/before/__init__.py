@@ -13,12 +13,12 @@ from probreg.diagnostics.before.collinearity import (
     condition_indices as condition_indices,
     vif as vif,
 )
-from probreg.diagnostics.before.sample import separation as separation
 from probreg.diagnostics.findings import (
     Finding as Finding,
     Findings as Findings,
     Verdict as Verdict,
 )
+from probreg.inference.modes.separation import separation as separation
 from probreg.model.model import Model
 
 

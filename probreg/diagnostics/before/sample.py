@@ -9,7 +9,7 @@ from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
-from probreg.inference.modes.separation import Separation, separation as separation
+from probreg.inference.modes.separation import Separation, separation
 from probreg.inference.varying import explain_unidentified, has_improper_sd
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.model.model import Model
@@ -191,7 +191,7 @@ class EventCheck(Check):
 # ---- groups and Gaussian processes: their standard deviations and priors --------------------------------------------
 
 
-_SAME = 1e-12  # of the largest value: less is no variation
+_ROUNDING = 1e-12  # of the largest value: a smaller range is no variation
 
 
 @CHECKS.register
@@ -242,7 +242,7 @@ class GroupsCheck(Check):
 
 
 def _is_constant(z: Array) -> bool:
-    return bool(np.ptp(z) <= _SAME * np.abs(z).max(initial=0.0))
+    return bool(np.ptp(z) <= _ROUNDING * np.abs(z).max(initial=0.0))
 
 
 def _varies_within(codes: Array, z: Array) -> bool:
@@ -251,10 +251,12 @@ def _varies_within(codes: Array, z: Array) -> bool:
 
     by_group = pd.Series(z).groupby(codes)
     ranges = by_group.max() - by_group.min()
-    return bool((ranges > _SAME * np.abs(z).max()).any())
+    return bool((ranges > _ROUNDING * np.abs(z).max()).any())
 
 
-_REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(1.0)"
+_FLAT_PROCESS_REMEDY = (
+    "leave the prior out to estimate its scale, or use one such as Normal(1.0)"
+)
 
 
 @CHECKS.register
@@ -274,13 +276,13 @@ class ProcessCheck(Check):
     def find(self, model: Model) -> list[Finding]:
         sentence = interpolation(model.design, model.joint)
         if sentence is not None:
-            return self.report(sentence, Verdict.PROBLEM, _REMEDY)
+            return self.report(sentence, Verdict.PROBLEM, _FLAT_PROCESS_REMEDY)
         flat = flat_processes(model.design, model.joint)
         if flat:
             keys = " and ".join(term.key for term in flat)
             q = sum(len(term.columns) for term in flat)
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
-            return self.report(sentence, Verdict.WARNING, _REMEDY)
+            return self.report(sentence, Verdict.WARNING, _FLAT_PROCESS_REMEDY)
         if not model.design.recipe.processes:
             raise NotApplicable("no term is a Gaussian process")
         return self.report("every Gaussian process has a prior")
@@ -322,7 +324,7 @@ class SeparationCheck(Check):
             names = few_names(result.labels)
             if result.kind == "complete":
                 names = "any coefficient"
-            sentence = f"{_describe(result)}: the likelihood has no maximum and no finite estimate of {names}"
+            sentence = f"{_describe_separation(result)}: the likelihood has no maximum and no finite estimate of {names}"
             remedy = f"give {few_names(result.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
             return self.report(sentence, Verdict.PROBLEM, remedy, result.columns)
         if model.joint.informative.any():
@@ -335,7 +337,7 @@ class SeparationCheck(Check):
         pairs = zip(result.labels, np.argwhere(result.not_estimable))
         names = [name for name, (j, _) in pairs if j != result.intercept]
         names = names or list(result.labels)
-        sentence = f"{_describe(result)} by {shorten_names(names, 5)}: estimates are finite only because of the prior"
+        sentence = f"{_describe_separation(result)} by {shorten_names(names, 5)}: estimates are finite only because of the prior"
         remedy = "report the prior, and how the estimates change under another one"
         return self.report(sentence, Verdict.WARNING, remedy, result.columns)
 
@@ -348,5 +350,5 @@ def _without_priors(model: Model) -> Model:
     return replace(model, prior=groups or Flat())
 
 
-def _describe(result: Separation) -> str:
+def _describe_separation(result: Separation) -> str:
     return f"{result.kind} separation of {result.rows} row{'s' * (result.rows > 1)}"

@@ -31,13 +31,13 @@ from probreg.tables.render import format_p_value
 Array = np.ndarray
 
 
-def within(low: Array, high: Array, positions: Array, n: int) -> float:
+def probability_in_band(low: Array, high: Array, positions: Array, n: int) -> float:
     """P(low_i <= #{u <= at_i} <= high_i for every i) for n independent uniform u and increasing points `positions` in (0, 1).
 
     Exact: the counts are a Markov chain, N_i+1 - N_i ~ Binomial(n - N_i, (at_i+1 - at_i) / (1 - at_i)). Source:
     Säilynoja, Bürkner & Vehtari 2022, algorithm 2.
 
-    >>> round(within(np.array([0]), np.array([1]), np.array([0.5]), 2), 12)  # not both below one half
+    >>> round(probability_in_band(np.array([0]), np.array([1]), np.array([0.5]), 2), 12)  # not both below one half
     0.75
     """
     from scipy.stats import binom
@@ -77,11 +77,11 @@ def _acceptance_region(tails: Array, gamma: float) -> tuple[Array, Array]:
     )
 
 
-def simultaneous(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
+def simultaneous_band(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
     """Return counts (low, high) at each point that contain all counts of n uniforms with probability at least `prob`: the
     narrowest such band with equal tail probabilities at all points.
 
-    >>> low, high = simultaneous(np.array([0.25, 0.5, 0.75]), 100, 0.95)
+    >>> low, high = simultaneous_band(np.array([0.25, 0.5, 0.75]), 100, 0.95)
     >>> low.tolist(), high.tolist()
     ([15, 39, 65], [35, 61, 85])
     """
@@ -92,26 +92,29 @@ def simultaneous(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
     # Bisection for the largest gamma such that the band {k: tail(k) >= gamma} contains all counts with probability prob.
     for _ in range(40):
         middle = (lower_level + upper_level) / 2
-        if within(*_acceptance_region(tails, middle), positions, n) >= prob:
+        if (
+            probability_in_band(*_acceptance_region(tails, middle), positions, n)
+            >= prob
+        ):
             lower_level = middle
         else:
             upper_level = middle
     return _acceptance_region(tails, lower_level)
 
 
-def uniformity(counts: Array, positions: Array, n: int) -> float:
+def uniformity_p_value(counts: Array, positions: Array, n: int) -> float:
     """Return the exact p-value of H0: n values are independent and uniform, from counts[i] = #{u <= at_i}.
 
     It is the probability that some point has a tail probability as small as the smallest observed one.
 
-    >>> round(uniformity(np.array([1]), np.array([0.5]), 2), 6), round(uniformity(np.array([0]), np.array([0.5]), 2), 6)
+    >>> round(uniformity_p_value(np.array([1]), np.array([0.5]), 2), 6), round(uniformity_p_value(np.array([0]), np.array([0.5]), 2), 6)
     (1.0, 0.5)
     """
     tails = _tails(positions, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
     smallest = tails[np.arange(len(positions)), np.asarray(counts, int)].min()
     band = _acceptance_region(tails, smallest * (1.0 + 1e-9))
-    return max(0.0, 1.0 - within(*band, positions, n))
+    return max(0.0, 1.0 - probability_in_band(*band, positions, n))
 
 
 def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
@@ -179,7 +182,7 @@ class SBC(PrintsTable):
         import xarray as xr
 
         n = self.ranks.sizes["replicate"]
-        p = [uniformity(c, self.points, n) for c in self._counts]
+        p = [uniformity_p_value(c, self.points, n) for c in self._counts]
         return xr.DataArray(
             p,
             {"quantity": self.ranks["quantity"].values},
@@ -196,7 +199,8 @@ class SBC(PrintsTable):
         n = self.ranks.sizes["replicate"]
         # F_n(z) - z with F_n(z) = #{rank < z (L + 1)} / n.
         low, high = (
-            v / n - self.points for v in simultaneous(self.points, n, 1.0 - self.level)
+            v / n - self.points
+            for v in simultaneous_band(self.points, n, 1.0 - self.level)
         )
         coords = {"quantity": self.ranks["quantity"].values, "point": self.points}
         difference = self._counts / n - self.points

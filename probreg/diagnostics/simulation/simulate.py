@@ -1,4 +1,4 @@
-"""Simulation of parameters and data from a model, and the truth of a simulation."""
+"""Simulation of parameters and data from a model, and the known truth of a simulation: its linear predictors and noise variance."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -121,7 +121,7 @@ def draw(model: Model, rng: np.random.Generator) -> Simulation:
     )
 
 
-# ---- the truth of a simulation: the true linear predictors at any rows, and the noise variance ----------------------
+# ---- the known truth: the true linear predictors at any rows, and the noise variance --------------------------------
 
 
 Mean = Callable[[Mapping[str, Any]], Any]
@@ -159,7 +159,7 @@ class Truth:
 
 
 def with_known_aux(truth: Any, model: Model) -> Truth:
-    """The truth with every nuisance parameter as a number."""
+    """Return the truth with every nuisance parameter as a number."""
     if not isinstance(truth, Truth):
         truth = Truth(truth)
     has_values = isinstance(truth.mean, Fit) or callable(truth.mean)
@@ -188,29 +188,30 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
 def linear_predictors(
     truth: Truth, model: Model, target: Design, x: Any
 ) -> tuple[Array, Array]:
-    """The true eta (n, m) at the training rows and at `x`."""
+    """Return the true eta (n, m) at the training rows and at `x`."""
     design = model.design
     likelihood = model.likelihood
     if isinstance(truth.mean, Fit):
-        return _of_fit(truth.mean, model, x)
+        return _predictors_of_fit(truth.mean, model, x)
     if callable(truth.mean):
         values = variables(design, truth.data)
-        at_rows = _of_mean(truth.mean, values, likelihood, design.n)
+        at_rows = _predictors_of_mean(truth.mean, values, likelihood, design.n)
         if x is None:
             return at_rows, at_rows
         values = variables(target, x)
-        return at_rows, _of_mean(truth.mean, values, likelihood, target.n)
+        return at_rows, _predictors_of_mean(truth.mean, values, likelihood, target.n)
     beta = as_coefficients(truth.mean, model)
     return design.eta(beta), target.eta(beta)
 
 
-def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
+def _predictors_of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
+    """Return eta of a fit at the training rows and at `x`, with the reference class of the model."""
     design = fit.model.design
-    theirs = fit.model.likelihood
-    ours = model.likelihood
-    if type(theirs) is not type(ours) or theirs.levels != ours.levels:
+    other = fit.model.likelihood
+    likelihood = model.likelihood
+    if type(other) is not type(likelihood) or other.levels != likelihood.levels:
         raise Incompatible(
-            f"the truth is a fit of {theirs.named} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
+            f"the truth is a fit of {other.named} likelihood with levels {other.levels}, the model has {likelihood.name} with {likelihood.levels}"
         )
     if design.n != model.design.n:
         raise DataError(
@@ -223,17 +224,17 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     beta = fit.solution.beta
     at_rows = fit.model.eta(beta)
     at_target = target.eta(beta)
-    if ours == theirs or not ours.outcomes:
+    if likelihood == other or not likelihood.outcomes:
         return at_rows, at_target
     # another reference class
     return (
-        _inverse_mean(ours, theirs.mean(at_rows)),
-        _inverse_mean(ours, theirs.mean(at_target)),
+        _inverse_mean(likelihood, other.mean(at_rows)),
+        _inverse_mean(likelihood, other.mean(at_target)),
     )
 
 
 def as_coefficients(values: Any, model: Model) -> Array:
-    """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
+    """Return beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
     beta = as_array(values, "the truth")
     beta = (beta[:, None] if beta.ndim == 1 else beta).astype(float)
     p, m = model.shape
@@ -248,9 +249,10 @@ def as_coefficients(values: Any, model: Model) -> Array:
     return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
 
 
-def _of_mean(
+def _predictors_of_mean(
     function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int
 ) -> Array:
+    """Return eta where E[y] is the function of the variables."""
     mean = floats(function(values), "the function of the true mean")
     expected: tuple[int, ...] = (n, len(likelihood.levels))
     if likelihood.has_scalar_mean:
@@ -265,7 +267,7 @@ def _of_mean(
 
 
 def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
-    """eta (n, m) with this mean. DataError names the row with a mean out of range."""
+    """Return eta (n, m) with this mean. DataError names the row with a mean out of range."""
     with np.errstate(all="ignore"):
         if isinstance(likelihood, SoftmaxLikelihood):
             # log p_k = (C eta)_k + c with an unknown constant c: K linear equations in (eta, c).
@@ -290,7 +292,10 @@ def noise_variance(
     seed: int,
     row_data: Mapping[str, Array],
 ) -> Array:
-    """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
+    """Return the variance of a new response on the scale of its mean, per row, or per row and class.
+
+    `aux` has one number or one per row (n,). A class has p (1 - p), a share of n trials p (1 - p) / n.
+    """
     n_draws = 20_000  # behind Var(y) of a likelihood that does not state it
     mean = likelihood.mean(eta, **aux)
     variance = likelihood.response_variance(eta, **aux, **row_data)
