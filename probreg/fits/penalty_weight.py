@@ -209,8 +209,8 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
     `df` is one number, or a mapping by term.
     """
     max_fits = 50
-    functions = _functions(model, "df")
-    targets = _by_function(model, functions, df, "df")
+    functions = _smooth_functions(model, "df")
+    targets = _values_by_function(model, functions, df, "df")
     m = model.shape[1]
     for f in functions:
         low = len(f.of.flat) * m
@@ -219,17 +219,17 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
             raise DataError(
                 f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {targets[f.label]:g}"
             )
-    description = _format_wanted("df", targets)
+    description = _format_values("df", targets)
     if model.likelihood.least_squares:
         # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
         J = information_of(
             model, np.zeros(model.shape), None, **{model.noise_scale: 1.0}
         )
         tau = _solve_scales(model, functions, targets, J)
-        return _at_scales(model, functions, tau, description)
+        return _fit_at_scales(model, functions, tau, description)
     tau = dict.fromkeys(targets, 1.0)
     for _ in range(max_fits):
-        result = _at_scales(model, functions, tau, description)
+        result = _fit_at_scales(model, functions, tau, description)
         s = result.solution
         degrees = degrees_by_coefficient(result.model, s.beta, **s.aux)
         if all(
@@ -249,8 +249,8 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
 
     The criterion is RSS + sp J(f), with J(f) = unit |u|^2 from `SmoothBasis.penalty`: tau^2 = sigma^2 / (sp unit).
     """
-    functions = _functions(model, "sp")
-    targets = _by_function(model, functions, sp, "sp")
+    functions = _smooth_functions(model, "sp")
+    targets = _values_by_function(model, functions, sp, "sp")
     tau = {}
     for f in functions:
         penalty = f.penalty
@@ -259,16 +259,16 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
             )
         tau[f.label] = float((targets[f.label] * penalty.unit) ** -0.5)
-    return _at_scales(model, functions, tau, _format_wanted("sp", targets))
+    return _fit_at_scales(model, functions, tau, _format_values("sp", targets))
 
 
-def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
+def _format_values(option: str, targets: Mapping[str, float]) -> str:
     return f"{option} = " + ", ".join(
         f"{v:g} for {name}" for name, v in targets.items()
     )
 
 
-def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
+def _smooth_functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     """Return the smooth functions of a model with scales that can be set."""
     design = model.design
     functions = term_functions(design)
@@ -302,7 +302,7 @@ def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     return functions
 
 
-def _by_function(
+def _values_by_function(
     model: Model,
     functions: Sequence[TermFunction],
     targets: float | Mapping[str, float],
@@ -329,8 +329,15 @@ def _solve_scales(
     targets: Mapping[str, float],
     J: Array,
 ) -> dict[str, float]:
-    """Return the scales at which the functions have the wanted degrees of freedom, given the
-    information J (p m, p m); for least squares the scales are in units of sigma."""
+    """Return the scales at which the functions have the requested degrees of freedom, given the
+    information J (p m, p m); for least squares the scales are in units of sigma.
+
+    A function with F unpenalised columns has, at the scale tau of its penalised ones and with P the precision of the prior,
+
+        edf(tau) = F + sum_s mu_s / (mu_s + tau^-2),    mu the eigenvalues of B = J_bb - J_bo (J_oo + P_oo)^-1 J_ob,
+
+    which rises with tau from F to the number of its columns. Several functions give one system of equations in log tau.
+    """
     from scipy.optimize import root
 
     tolerance = 1e-9  # of log odds of degrees of freedom
@@ -349,7 +356,7 @@ def _solve_scales(
         return np.asarray(logit(np.clip((degrees - low) / width, 1e-14, 1.0 - 1e-14)))
 
     def excess(log_tau: Array) -> Array:
-        at_scales = _model_at(model, functions, scales(log_tau))
+        at_scales = _model_at_scales(model, functions, scales(log_tau))
         P = at_scales.joint.precision_of_entries(m, sigma) * sigma**2
         degrees = diagonal_of_shrinkage(J, P).reshape(model.shape)
         return log_odds(np.array([degrees[f.at].sum() for f in functions])) - wanted
@@ -363,12 +370,12 @@ def _solve_scales(
     found = root(excess, start, tol=1e-13)
     if np.abs(found.fun).max() > tolerance:
         raise NotConverged(
-            f"df: no scales spend {_format_wanted('df', targets)}; the functions overlap, so ask for fewer"
+            f"df: no scales spend {_format_values('df', targets)}; the functions overlap, so ask for fewer"
         )
     return scales(found.x)
 
 
-def _model_at(
+def _model_at_scales(
     model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float]
 ) -> Model:
     """Return the model with normal priors of these scales on the ranges of the functions, for least squares in units of sigma."""
@@ -388,14 +395,14 @@ def _model_at(
     return model.with_prior({**mapping_of(others, columns), **blocks})
 
 
-def _at_scales(
+def _fit_at_scales(
     model: Model,
     functions: Sequence[TermFunction],
     tau: Mapping[str, float],
     description: str,
 ) -> Fit:
     """Fit at given scales of the ranges; for least squares sigma is fixed, or its restricted estimate."""
-    at_scales = _model_at(model, functions, tau)
+    at_scales = _model_at_scales(model, functions, tau)
     if not (model.likelihood.least_squares and model.noise_unknown):
         fitted = fit(at_scales)
     elif not isinstance(model.noise_prior, Reference):
@@ -412,7 +419,7 @@ def _at_scales(
     else:
         sigma = fit(at_scales, "evidence").aux[model.noise_scale]
         known = model.with_aux(**{model.noise_scale: sigma})
-        fitted = fit(_model_at(known, functions, tau))
+        fitted = fit(_model_at_scales(known, functions, tau))
         description += f"; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest"
     note = important_note(
         Topic.SCALES, "smooth functions at {values}", values=description

@@ -1,4 +1,4 @@
-"""Fits of recipes: several quantiles of one response, and the linear probability model."""
+"""Fits that a recipe completes: several quantiles of one response, and the linear probability model."""
 
 import itertools
 from collections.abc import Sequence
@@ -40,11 +40,11 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
         fits[float(likelihood.tau)] = fit(
             replace(model, likelihood=likelihood), "interior_point"
         )
-    notes = _crossings(fits)
+    notes = _notes_on_crossings(fits)
     return {tau: replace(f, notes=(*f.notes, *notes[tau])) for tau, f in fits.items()}
 
 
-def _crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
+def _notes_on_crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
     """Return notes on rows where a quantile lies above a higher one, for both of them."""
     notes: dict[float, list[Note]] = {tau: [] for tau in fits}
     taus = list(fits)
