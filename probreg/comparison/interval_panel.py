@@ -112,7 +112,7 @@ def interval_panel(
             f"interval_panel: coef is the name of a coefficient, not {with_article(type(coef).__name__)}"
         )
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "interval_panel")
-    names_of_kinds = check_kinds(kinds)
+    names_of_kinds = _check_kinds(kinds)
     rows = {}
     for name, fit in several.items():
         names = fit.parameter_names
@@ -126,7 +126,7 @@ def interval_panel(
             lower = upper = np.nan
             reason = ""
             try:
-                lower, upper = interval_ends(fit, kind, prob)[:, j]
+                lower, upper = _interval_ends(fit, kind, prob)[:, j]
             except ProbregError as error:
                 reason = str(error)
             if not reason and np.isnan(lower + upper):
@@ -142,7 +142,7 @@ def interval_panel(
 # ---- the kinds of intervals ------------------------------------------------------------------------------------------
 
 
-def check_kinds(kinds: Iterable[str]) -> list[str]:
+def _check_kinds(kinds: Iterable[str]) -> list[str]:
     """Return the names as a list, each once. DataError for an unknown name."""
     if isinstance(kinds, str) or not isinstance(kinds, Iterable):
         raise DataError(
@@ -156,7 +156,7 @@ def check_kinds(kinds: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def interval_ends(fit: Fit, kind: str, prob: float) -> Array:
+def _interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     """Return the lower and the upper ends of all coefficients, (2, k); errors as in `Fit.interval`."""
     if kind == "HC3":
         interval = fit.interval(prob, covariance=kind)
@@ -165,7 +165,7 @@ def interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     return np.array([interval[end].values.ravel() for end in ("lower", "upper")])
 
 
-def method_of(kind: str, model: Model) -> str | Method:
+def _method_for_interval(kind: str, model: Model) -> str | Method:
     """Return the method of the fits in a simulation of this interval."""
     if kind == "bootstrap":
         return Bootstrap(reps=199)
@@ -286,9 +286,9 @@ def coverage(
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
         kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]
-    names_of_kinds = check_kinds(kinds)
+    names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
-        reason = METHODS.resolve(method_of(kind, model)).obstacle(model)
+        reason = METHODS.resolve(_method_for_interval(kind, model)).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
     if callable(truth.mean if isinstance(truth, Truth) else truth):
@@ -352,7 +352,7 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     seed = int(rng.integers(2**31))
     ends: dict[str, Array | str] = {}
     for kind in job.kinds:
-        method = method_of(kind, data)
+        method = _method_for_interval(kind, data)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
         estimate = fits[method]
@@ -361,7 +361,7 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
             continue
         status = estimate.solution.status
         try:
-            interval = interval_ends(estimate, kind, job.prob)
+            interval = _interval_ends(estimate, kind, job.prob)
         except Incompatible:
             raise  # true of every data set: the question is wrong
         except ProbregError as error:

@@ -239,8 +239,9 @@ class Change(StrEnum):
 def prior_sensitivity(fit: Fit) -> DataFrame:
     """Return the scale of its prior at which the conclusion on each coefficient changes.
 
-    The scales of all priors are multiplied by one factor between 1/1024 and 1024. For a posterior too, the conclusion is based on the
-    mode and its 95 % interval.
+    The scales of all priors are multiplied by one factor between 1/1024 and 1024; a small factor fixes the coefficients at the centre of
+    the prior, a large one gives maximum likelihood. The result is the factor nearest to 1 at which a coefficient changes sign or its
+    95 % interval starts or stops to include zero. For a posterior too, the conclusion is based on the mode and its interval.
 
     Parameters
     ----------
@@ -299,7 +300,9 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     doublings = 10  # of the scale, and halvings, that are searched
     for j in map(int, np.flatnonzero(np.isfinite(scales))):
         for step in range(1, doublings + 1):
-            hits = [hit for sign in (-1, 1) for hit in _crossings(at, j, sign, step)]
+            hits = [
+                hit for sign in (-1, 1) for hit in _changes_between(at, j, sign, step)
+            ]
             if hits:
                 log_c[j], change[j] = min(hits, key=lambda hit: abs(hit[0]))
                 break
@@ -312,7 +315,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
 
 
 def _stated_scales(model: Model, k: int) -> Array:
-    """(k,) scales of the priors of reported coefficients, nan for flat priors and for smooth functions."""
+    """Return the scales of the priors of reported coefficients (k,), nan for flat priors and for smooth functions."""
     scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
     for b in model.joint.blocks:
         own = _stated_scale(model, b)
@@ -330,7 +333,7 @@ def _stated_scale(model: Model, block: BlockPrior) -> Any:
 
 
 def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
-    """The mode and the ends of its interval (3, k) where every stated scale is c times as large; nan where there is none."""
+    """Return the mode and the ends of its interval (3, k) where every stated scale is c times as large; nan where there is none."""
     blocks = list(model.joint.blocks)
     for i, b in enumerate(blocks):
         if _stated_scale(model, b) is not None:
@@ -353,7 +356,7 @@ def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
     return values
 
 
-def _crossings(
+def _changes_between(
     at: Callable[[float], Array], j: int, sign: int, step: int
 ) -> Iterator[tuple[float, Change]]:
     """Yield the changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""

@@ -231,7 +231,7 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
 
 
 def _totals(fit: Fit) -> dict[str, float]:
-    """The weight of each level, or sums of powers of the response, in words."""
+    """Return the weight of each level, or sums of powers of the response, by description."""
     likelihood = fit.model.likelihood
     (sums,) = fit.model.design.sum_over_rows(
         partial(_block_totals, likelihood=likelihood)

@@ -1,6 +1,8 @@
-"""Shares of the difference of two fits: of the priors, by an integral along a path, then of the methods, by steps from the mode.
+"""Shares of the difference of two fits by cause: priors, methods, and the criterion of the standard deviations of group effects.
 
-Gauss-Legendre rules of 4, 8, 16, ... nodes on each half are applied until the shares sum to the distance between the modes at the ends.
+The share of each prior is an integral along a path of priors that connects the modes of the two fits, by Gauss-Legendre rules of
+4, 8, 16, ... nodes on each half, until the shares sum to the distance between the modes. The share of a method is the step from the mode
+to its estimate.
 """
 
 import re
@@ -77,15 +79,15 @@ def path_obstacle(a: Fit, b: Fit) -> str:
     reachable = design.has_rows or b.model.design.has_rows
     if not (likelihood.least_squares or reachable):
         return design.rows_absent
-    most_coefficients = 300  # coefficients of a path: of more the systems take seconds
+    most_coefficients = 300  # with more, the linear systems of a path take seconds
     if a.solution.beta.size > most_coefficients:
         return f"more than {most_coefficients} coefficients"
     return ""
 
 
 def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
-    """The sets of columns with different priors in the two fits, by name: columns that a prior ties together are one set,
-    and with very many columns each term of the formula is one set."""
+    """Return the sets of columns with different priors in the two fits, by name: columns with a joint prior are one set,
+    and with many columns each term of the formula is one set."""
     model = a.model
     p, m = model.shape
     changed = np.zeros(p, bool)
@@ -105,7 +107,7 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     columns = model.design.columns
     # without the levels of factors
     terms = [smooth.get(c) or re.sub(r"\[[^\]]*\]", "", c) for c in columns]
-    most_alone = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
+    most_alone = 12  # changed columns up to which each is a cause; of more, each term of a formula is one cause
     many = changed.sum() > most_alone
     for i, j in zip(*np.triu_indices(p, 1)):
         if terms[i] == terms[j] and (many or columns[i] in smooth):
@@ -150,9 +152,9 @@ def integrate_path(
     unit = np.array([np.exp(first.log_se), np.ones(len(first.log_se))])
     total = np.array([last.value - first.value, last.log_se - first.log_se])
     shares = np.zeros((2, len(path.causes), total.shape[1]))
-    largest_remainder = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
+    largest_remainder = 1e-6  # in SE: a smaller remainder of the sum is accepted, and the largest share gets it
     if path.causes:
-        # what is held at one end is held with the precision that the other end has: half of it in the middle
+        # a parameter fixed at one end gets a precision along the path: that of the other end, half of it in the middle
         units = {}
         for name in path.held:
             free = last if name in path.a.fixed else first
@@ -168,7 +170,7 @@ def integrate_path(
                 return None
             shares = rule
             error = float(np.abs((total - shares.sum(1)) / unit).max())
-            # done, or what is left is rounding
+            # converged, or the remainder is rounding
             if error < tol or 0.7 * before < error < largest_remainder:
                 break
             if n > 8 and error > 0.5 * before:
@@ -247,19 +249,19 @@ def method_steps(
     count = step.shape[1]
     coefficient = np.arange(count) < count - len(aux)
     if fit.target == "mode":
-        return _of_a_mode(fit, step, coefficient)
+        return _steps_of_mode(fit, step, coefficient)
     integrated = model.noise_unknown and summary(fit) == "posterior"  # over sigma
-    widened = coefficient & integrated
+    is_widened = coefficient & integrated
     small = np.zeros(step.shape)
     least_squares = model.likelihood.least_squares
     if integrated and least_squares and model.noise_scale in aux:
         index = count - len(aux) + aux.index(model.noise_scale)
         small[:, index] = _degrees_of_freedom(model, mode, index)
     if not has_monte_carlo_error(fit):
-        return _by_shape(step, widened, small)
-    troubled = has_bad_chains(fit, aux)
+        return _steps_by_shape(step, is_widened, small)
+    is_bad = has_bad_chains(fit, aux)
     if exact is not None:
-        shape = _by_shape(mode.step_to(exact), widened, small)
+        shape = _steps_by_shape(mode.step_to(exact), is_widened, small)
         remainder = exact.step_to(estimates)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
@@ -267,19 +269,19 @@ def method_steps(
         of_mean, of_sd = monte_carlo_error(fit, aux)
         chance = z * np.array([of_mean * estimates.error, of_sd])
         by_chance = np.abs(step - small) <= chance
-        remainder = np.where(troubled | by_chance, step - small, 0.0)
-        shape = _by_shape(step - remainder, widened, small)
-    unreliable = np.where(troubled, remainder, 0.0)
+        remainder = np.where(is_bad | by_chance, step - small, 0.0)
+        shape = _steps_by_shape(step - remainder, is_widened, small)
+    unreliable = np.where(is_bad, remainder, 0.0)
     return shape | {
         Cause.MONTE_CARLO: remainder - unreliable,
         Cause.SAMPLER: unreliable,
     }
 
 
-def _by_shape(step: Step, widened: Array, small: Step) -> dict[Cause, Step]:
+def _steps_by_shape(step: Step, is_widened: Array, small: Step) -> dict[Cause, Step]:
     """Return the steps from mode to mean and from curvature to standard deviation: by degrees of freedom and the tails of
     coefficients under them, otherwise by skewness."""
-    by_df = np.stack([small[0], np.where(widened, step[1], small[1])])
+    by_df = np.stack([small[0], np.where(is_widened, step[1], small[1])])
     return {Cause.SKEWNESS: step - by_df, Cause.SMALL_SAMPLE: by_df}
 
 
@@ -329,8 +331,8 @@ def _degrees_of_freedom(
     return float(sigma * np.expm1(x)), float(widening)
 
 
-def _of_a_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step]:
-    """Return the steps of a mode: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
+def _steps_of_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step]:
+    """Return the steps of a point estimate: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
     s = fit.solution
     gap, spread = step
     none = np.zeros(len(gap))
@@ -404,14 +406,14 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
 
 
 def exact_posterior(
-    fit: Fit, other_fit: Fit, alike: bool, aux: tuple[str, ...]
+    fit: Fit, other_fit: Fit, same_posterior: bool, aux: tuple[str, ...]
 ) -> Estimates | None:
     """Return the exact mean and standard deviation if available: from the other fit, if it has the same posterior,
     otherwise by the conjugate formula or the integral over sigma."""
     if fit.target != "posterior":
         return None
     exact_summary = summary(other_fit) == "posterior"
-    if alike and exact_summary and not has_monte_carlo_error(other_fit):
+    if same_posterior and exact_summary and not has_monte_carlo_error(other_fit):
         return Estimates.of(other_fit, aux)
     if fit.model.design.weight_kind == "sampling":
         return None
@@ -425,7 +427,7 @@ def exact_posterior(
 
 
 _ORDER = (Cause.MEAN_DF, Cause.SCALE_PRIOR, Cause.SCALE_UNCERTAINTY)
-_OTHER = {Cause.LIKELIHOOD, Cause.PARAMETER_PRIOR, Cause.FIXED_PARAMETER}
+_OUTSIDE_ORDER = {Cause.LIKELIHOOD, Cause.PARAMETER_PRIOR, Cause.FIXED_PARAMETER}
 
 
 def scale_steps(
@@ -445,14 +447,14 @@ def scale_steps(
         return None
     if not (has_effects(a.model) and has_effects(b.model)):
         return None
-    if causes & _OTHER or not causes & {*_ORDER, Cause.PRIOR}:
+    if causes & _OUTSIDE_ORDER or not causes & {*_ORDER, Cause.PRIOR}:
         return None
     ranks = _rank(a), _rank(b)
     if ranks[0] == ranks[1] != 1:
         return None
     if ranks[0] <= ranks[1]:
-        return _steps(a, b, causes, aux)
-    reverse = _steps(b, a, causes, aux)
+        return _ordered_steps(a, b, causes, aux)
+    reverse = _ordered_steps(b, a, causes, aux)
     if reverse is None:
         return None
     return {cause: -step for cause, step in reversed(reverse.items())}
@@ -465,7 +467,7 @@ def _rank(fit: Fit) -> int:
     return int(fit.solution.effect_scales.criterion == "REML")
 
 
-def _steps(
+def _ordered_steps(
     a: Fit, b: Fit, differ: set[Cause], aux: tuple[str, ...]
 ) -> dict[SpecificCause, Step] | None:
     """Return the steps from a to b, which is later in the order: each is to a fit that changes one thing."""
