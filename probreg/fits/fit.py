@@ -892,16 +892,18 @@ class Fit(FitStatistics, NamesPeers):
         if prob is None:
             del attrs["prob"]  # netCDF attributes cannot be None
         if model.design.recipe.grouped:
-            said_of = describe_group_choice(groups, identity=quantity.link is IDENTITY)
+            description = describe_group_choice(
+                groups, identity=quantity.link is IDENTITY
+            )
             if (
                 groups not in (None, "known", "typical")
                 and data is not None
                 and (alone := groups_absent(model.design.recipe, data))
             ):
-                said_of += (
+                description += (
                     f"; without {', '.join(alone)} each row is of a group of its own"
                 )
-            attrs["groups"] = said_of
+            attrs["groups"] = description
         error = "mean_std_error" if self.target == "mode" else "mean_sd"
         arrays = {
             (error if k == "error" else k).replace("mean", what, 1): v
