@@ -94,7 +94,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         fixed = 0.0
     else:
         fixed = float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
-    return VarianceShares(fixed, _of_groups(fit, w), _residual_variance(fit, w))
+    return VarianceShares(fixed, _group_variance(fit, w), _residual_variance(fit, w))
 
 
 def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
@@ -148,7 +148,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     return degrees
 
 
-def _of_groups(fit: Fitted, w: Array) -> float:
+def _group_variance(fit: Fitted, w: Array) -> float:
     """Return the sum over terms of the mean over rows of z'S z."""
     design = fit.model.design
     total = 0.0

@@ -266,10 +266,10 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     mixture = replace(mixture, eta=mixture.eta + mean)
     if variance is None:
         return mixture
-    return _with_residual(model, mixture, variance, atoms.rng)
+    return _add_residual(model, mixture, variance, atoms.rng)
 
 
-def _with_residual(
+def _add_residual(
     model: Model, p: Predictive, variance: Array, rng: np.random.Generator
 ) -> Predictive:
     """Return p(y) with the residual of a process added to eta: N(0, v), v (S, n) or (1, n), at each row and linear predictor.
@@ -353,18 +353,20 @@ def _predict_by_blocks(
     predict_block: Any
     atoms = None
     if quantity is model.likelihood and _on_nodes(model, solution):
-        predict_block = _of_nodes
+        predict_block = _predict_from_nodes
         size = max(1, most_numbers // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
     elif is_point and (
         prob is None or not _has_new_distribution(model, solution, quantity)
     ):
-        predict_block = partial(_of_point, quantity=quantity)
+        predict_block = partial(_predict_from_point, quantity=quantity)
         size = block_rows
     else:
         spread = is_point and not _errorless(model, solution)
         atoms = _atoms(model, solution, spread=spread, seed=seed)
         predict_block = partial(
-            _of_point if is_point else _of_draws, quantity=quantity, atoms=atoms
+            _predict_from_point if is_point else _predict_from_draws,
+            quantity=quantity,
+            atoms=atoms,
         )
         size = max(
             1, most_numbers // (len(atoms.values["beta"]) * model.likelihood.width)
@@ -478,7 +480,7 @@ def _on_nodes(model: Model, solution: Solution) -> bool:
     )
 
 
-def _of_nodes(
+def _predict_from_nodes(
     model: Model, solution: Solution, design: Design, prob: float | None
 ) -> Prediction:
     """Return quantiles of sum_k w_k N(x'm_k, v_k) for the mean and sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
@@ -516,7 +518,7 @@ def _of_nodes(
     return Prediction.of(mean, error, ends[0], ends[1], kind)
 
 
-def _of_draws(
+def _predict_from_draws(
     model: Model,
     solution: Solution,
     design: Design,
@@ -586,7 +588,7 @@ def _point_mean(
     for part in row_slices(design.n, block_size):
         aux_part = {a: v[:, part] for a, v in values.items()}
         atom = Predictive(model.likelihood, eta[None, part], aux_part)
-        mean[part] = _with_residual(model, atom, variance[:, part], rng).mean(quantity)
+        mean[part] = _add_residual(model, atom, variance[:, part], rng).mean(quantity)
     return mean
 
 
@@ -599,7 +601,7 @@ def _has_new_distribution(model: Model, solution: Solution, quantity: Quantity) 
     return has_nonsmooth_terms(model) or not _errorless(model, solution)
 
 
-def _of_point(
+def _predict_from_point(
     model: Model,
     solution: Solution,
     design: Design,

@@ -437,7 +437,7 @@ class FitStatistics(Fitted):
                 model.design.intercept is not None
             )
         if has_effects(model):
-            row |= self._of_groups()
+            row |= self._group_statistics()
         scales = self.solution.effect_scales
         # for REML broom reports the restricted log-likelihood
         if scales is None:
@@ -461,7 +461,7 @@ class FitStatistics(Fitted):
         }
         return pd.DataFrame([row])
 
-    def _of_groups(self) -> dict[str, float]:
+    def _group_statistics(self) -> dict[str, float]:
         """Return R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan if a fit has none."""
         scales = self.solution.effect_scales
         reml = scales is not None and scales.criterion == "REML"

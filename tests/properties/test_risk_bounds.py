@@ -7,8 +7,8 @@ import pytest
 
 import probreg as pr
 from probreg import bounds
+from probreg.diagnostics.guarantee.bound_inputs import BoundInputs, losses_for
 from probreg.diagnostics.guarantee.guarantee import RiskBounds
-from probreg.diagnostics.guarantee.judged import Judged, losses_for
 from probreg.diagnostics.guarantee.theorems import ball_lines
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
@@ -439,7 +439,7 @@ def test_an_insensitive_likelihood_is_judged_beyond_its_epsilon(rows):
         pr.Model(model.design, Tube(), model.prior, model.aux), fit.method, fit.solution
     )
     losses = losses_for(tube.model.likelihood, model.design, (-2.0, 3.0), None)
-    judged = Judged(tube, model.design, losses, (-2.0, 3.0), 0.05, 1, 1.5, 100, 0)
+    judged = BoundInputs(tube, model.design, losses, (-2.0, 3.0), 0.05, 1, 1.5, 100, 0)
     lines = ball_lines(judged)
     risk = np.maximum(
         0.0, np.abs(np.clip(fit.predict()["mean"].values, -2, 3) - y) - 0.2

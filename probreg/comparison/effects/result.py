@@ -279,11 +279,13 @@ def evaluate_effects(
         fit, [t for q in quantities for t in q.targets], closed=not by_draws
     )
     if by_draws:
-        found = _of_draws(fit, quantities, scale, request, off_span)
+        found = _effects_from_draws(fit, quantities, scale, request, off_span)
     elif off_span is None or _is_linear(quantities, scale):
-        found = _of_delta(fit, quantities, scale, request, off_span)
+        found = _effects_by_delta_method(fit, quantities, scale, request, off_span)
     else:
-        found = _of_asymptotic(fit, quantities, scale, request, off_span)
+        found = _effects_from_asymptotic_draws(
+            fit, quantities, scale, request, off_span
+        )
     columns, kind, cov, draws, sampled, law = found
     if off_span is not None:
         kind += off_span.words
@@ -350,7 +352,7 @@ class EffectLaw(NamedTuple):
 Found = tuple[dict[str, Array], str, Array, Array | None, bool, EffectLaw | None]
 
 
-def _of_delta(
+def _effects_by_delta_method(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
@@ -418,7 +420,7 @@ def _covariance_of(
     """
     kind = request.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
-        return _by_influence(fit, G, rows, kind, request)
+        return _covariance_by_influence(fit, G, rows, kind, request)
     estimated = (
         fit.solution.replicates is None
         and fit.model.flat
@@ -427,7 +429,7 @@ def _covariance_of(
     why_not = ""
     if rows is not None and kind is None and estimated and not exact_fit(fit):
         try:
-            return _by_influence(fit, G, rows, "HC0", request)
+            return _covariance_by_influence(fit, G, rows, "HC0", request)
         except (Incompatible, NotConverged, DataError) as error:
             why_not = f", because {error}"
     V, df, words = request.spread(fit)
@@ -442,7 +444,7 @@ def _covariance_of(
     return cov, df, words
 
 
-def _by_influence(
+def _covariance_by_influence(
     fit: Fit, G: Array, rows: SampledRows, kind: str, request: EffectRequest
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     settings = Settings.of(
@@ -590,7 +592,7 @@ def _linearised_all(
     return value, gradient, rows
 
 
-def _of_draws(
+def _effects_from_draws(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
@@ -637,7 +639,7 @@ def _spread_of_draws(
     return columns, sample_covariance(z), shown
 
 
-def _of_asymptotic(
+def _effects_from_asymptotic_draws(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
@@ -650,7 +652,7 @@ def _of_asymptotic(
     rng = np.random.default_rng([fit.seed, 7])
     sampled = off_span.joint(fit, S, rng)
     if sampled.empty:
-        return _of_delta(fit, quantities, scale, request, None)
+        return _effects_by_delta_method(fit, quantities, scale, request, None)
     _, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _require_identified(fit, G)
     V, _, words = request.spread(fit)

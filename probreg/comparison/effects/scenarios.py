@@ -441,13 +441,15 @@ class Contrast:
     high: Array
 
 
-def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
+def _move_by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
     mean = np.average(x, weights=w)
     sd = float(np.sqrt((w * (x - mean) ** 2).sum() / (w.sum() - 1.0)))
     return x, x + sd, f"+{sd:.4g} (one sd)"
 
 
-def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
+def _move_between_quantiles(
+    *tails: float,
+) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
         low, high = weighted_quantiles(x, w, np.array(tails))
         return low, high, f"{low:g} to {high:g}"
@@ -456,7 +458,7 @@ def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str
 
 
 NUMERIC: dict[str, Callable[[Array, Array], tuple[Any, Any, str]]] = {
-    "sd": _by_sd, "iqr": _by_quantiles(0.25, 0.75), "minmax": _by_quantiles(0.0, 1.0)
+    "sd": _move_by_sd, "iqr": _move_between_quantiles(0.25, 0.75), "minmax": _move_between_quantiles(0.0, 1.0)
 }  # fmt: skip
 LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
     "reference": lambda levels: [(levels[0], v) for v in levels[1:]],

@@ -29,7 +29,7 @@ from probreg.inference.uncertainty.multiplicity import NO_TESTS, check_adjust
 _LINEAR = " is linear"
 
 
-def of_function(fit: Fit, text: str) -> Hypothesis:
+def linearity_hypothesis(fit: Fit, text: str) -> Hypothesis:
     """Test that a smooth function, or every function of a term, has no range."""
     functions = functions_called(
         fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
@@ -151,7 +151,7 @@ def hypothesis(
                 "adjust= and covariance= are for coefficients: a test of a scale, or of a smooth function, is one test"
             )
         if scale is None:
-            return of_function(fit, text)
+            return linearity_hypothesis(fit, text)
         return scale_hypothesis(fit, text, scale, prob)
     read = _parse_restrictions(fit, text)
     if fit.target == "posterior":

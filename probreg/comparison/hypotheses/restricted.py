@@ -116,7 +116,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
     """LR and score, by fitting the restricted model; least squares by its sums of squares."""
     if fit.model.likelihood.least_squares:
         score: float | None
-        lr, score = _of_least_squares(fit, restrictions)
+        lr, score = _least_squares_statistics(fit, restrictions)
     else:
         if not fit.model.design.has_rows:
             return []
@@ -149,7 +149,9 @@ def likelihood_limit(fit: Fit) -> float:
     return float(fit.model.log_lik(beta, **aux))
 
 
-def _of_least_squares(fit: Fit, restrictions: Restrictions) -> tuple[float, float]:
+def _least_squares_statistics(
+    fit: Fit, restrictions: Restrictions
+) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
     # whatever the method of the fit
     s = ClosedForm().solve(fit.model, np.random.default_rng(0))

@@ -150,7 +150,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: LossName) -> Array
     doubt = np.ones((len(losses), int(fold.max()) + 1), bool)
     parts = None if solution.closed else LeftOutParts.of(model, fold)
     if parts is not None:
-        doubt = _by_shared_curvature(solution, parts, loss, losses)
+        doubt = _fill_by_shared_curvature(solution, parts, loss, losses)
     frozen = model.with_prior_frozen
 
     def fit_fold(k: int) -> None:
@@ -165,7 +165,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: LossName) -> Array
     return losses
 
 
-def _by_shared_curvature(
+def _fill_by_shared_curvature(
     path: PathSolution, parts: LeftOutParts, loss: LossName, losses: Array
 ) -> Array:
     """Fill in the losses (S, n) and return the folds (S, K) in doubt."""

@@ -348,7 +348,7 @@ def surprise(fit: Fit) -> Array:
     if not likelihood.has_cdf:
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
-            return _of_counts(likelihood.tally(design.observed), p)
+            return _tail_probability_of_counts(likelihood.tally(design.observed), p)
         observed_probability = p[rows, design.observed.astype(int)]
         return np.where(p <= observed_probability[:, None] * (1 + 1e-12), p, 0.0).sum(1)
     if (
@@ -365,7 +365,7 @@ def surprise(fit: Fit) -> Array:
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 
 
-def _of_counts(y: Array, p: Array) -> Array:
+def _tail_probability_of_counts(y: Array, p: Array) -> Array:
     """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the classes, each of which is binomial (Bonferroni)."""
     from scipy.stats import binom
 

@@ -12,10 +12,10 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.diagnostics.conformal.conformal import unseen_rows
-from probreg.diagnostics.guarantee.judged import (
+from probreg.diagnostics.guarantee.bound_inputs import (
     BoundedLoss,
+    BoundInputs,
     BoundLine,
-    Judged,
     LossName,
     independent_rows,
     losses_for,
@@ -191,7 +191,7 @@ def guarantee(
         or (chosen_from or 0) < model.scales_compared
     ):
         chosen_from = None
-    judged = Judged(
+    inputs = BoundInputs(
         fit,
         independent_rows(fit),
         losses,
@@ -204,31 +204,31 @@ def guarantee(
     )
     if data is None:
         split = partial(split_lines, share=holdout)
-        lines = judged.lines_or_reason("hold-out", split)
+        lines = inputs.lines_or_reason("hold-out", split)
     else:
         new = unseen_rows(model, data, y)
         refuse_same_rows(model.design, new)
         read_range(y_range, new, lik)  # of the new rows too
         note = "it is for the fit itself, on unused rows"
-        lines = unseen_lines(judged, fit, new, note)
-    lines += judged.lines_or_reason("norm ball and stability", ball_lines)
-    lines += judged.lines_or_reason("pseudo-dimension", dimension_lines)
-    lines += judged.lines_or_reason(DRAWS, draw_lines)
-    return RiskBounds(fit, losses, tuple(lines), _common_assumptions(judged), delta)
+        lines = unseen_lines(inputs, fit, new, note)
+    lines += inputs.lines_or_reason("norm ball and stability", ball_lines)
+    lines += inputs.lines_or_reason("pseudo-dimension", dimension_lines)
+    lines += inputs.lines_or_reason(DRAWS, draw_lines)
+    return RiskBounds(fit, losses, tuple(lines), _common_assumptions(inputs), delta)
 
 
-def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
+def _common_assumptions(inputs: BoundInputs) -> tuple[Assumption, ...]:
     """Return the assumptions that all bounds share."""
     assumptions = []
-    if judged.y_range is not None:
-        lo, hi = judged.y_range
-        y = judged.design.observed
+    if inputs.y_range is not None:
+        lo, hi = inputs.y_range
+        y = inputs.design.observed
         range_note = ""
         if y.min() == lo and y.max() == hi:
             range_note = ", although these rows have its ends"
-        statement = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{range_note}"
+        statement = f"{inputs.design.response} lies in [{lo:g}, {hi:g}], known before the rows{range_note}"
         assumptions.append(Assumption(statement, None, None))
-    if judged.chosen_from is not None:
+    if inputs.chosen_from is not None:
         statement = (
             "the model was chosen before the rows, except for the scales in chosen_from"
         )

@@ -17,10 +17,10 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.diagnostics.conformal.methods import fit_again
 from probreg.diagnostics.findings import NotApplicable
-from probreg.diagnostics.guarantee.judged import (
+from probreg.diagnostics.guarantee.bound_inputs import (
     Array,
+    BoundInputs,
     BoundLine,
-    Judged,
     flat_columns,
     mean_at,
     scale_name,
@@ -53,10 +53,10 @@ _OF_DRAWS = "it is for predictions of draws and, for a convex loss, their mean; 
 # ---- rows that a fit has not used ----
 
 
-def require_refit(judged: Judged) -> None:
+def require_refit(inputs: BoundInputs) -> None:
     """Raise NotApplicable if a fit on a part of the rows depends on the others."""
-    learned = judged.design.recipe.learned_terms
-    if judged.chosen_from is None:
+    learned = inputs.design.recipe.learned_terms
+    if inputs.chosen_from is None:
         raise NotApplicable(
             "its prior scale was chosen on all rows, including the hold-out: pass unused rows as data="
         )
@@ -66,34 +66,34 @@ def require_refit(judged: Judged) -> None:
         )
 
 
-def split_lines(judged: Judged, share: float) -> list[BoundLine]:
+def split_lines(inputs: BoundInputs, share: float) -> list[BoundLine]:
     """Refit the model without a random share of the rows, and bound its risk on these."""
-    require_refit(judged)
-    order = np.random.default_rng(judged.seed).permutation(judged.n)
-    cut = round(share * judged.n)
-    if cut < 2 or cut == judged.n:
+    require_refit(inputs)
+    order = np.random.default_rng(inputs.seed).permutation(inputs.n)
+    cut = round(share * inputs.n)
+    if cut < 2 or cut == inputs.n:
         raise DataError(
-            f"holdout={share:g}: expected at least two and not all of the {judged.n} rows, got {cut}"
+            f"holdout={share:g}: expected at least two and not all of the {inputs.n} rows, got {cut}"
         )
-    part = fit_again(judged.fit, judged.design.take(np.sort(order[cut:])), _WHAT)
-    held_out = judged.design.take(np.sort(order[:cut]))
-    note = f"it is for the fit on the other {judged.n - cut} rows"
-    return unseen_lines(judged, part, held_out, note)
+    part = fit_again(inputs.fit, inputs.design.take(np.sort(order[cut:])), _WHAT)
+    held_out = inputs.design.take(np.sort(order[:cut]))
+    note = f"it is for the fit on the other {inputs.n - cut} rows"
+    return unseen_lines(inputs, part, held_out, note)
 
 
 def unseen_lines(
-    judged: Judged, fit: Fit, design: Design, note: str
+    inputs: BoundInputs, fit: Fit, design: Design, note: str
 ) -> list[BoundLine]:
     """Return the bounds of a fit on rows that it has not used, by both inequalities."""
     mean = mean_at(fit, design)
     y = fit.model.likelihood.response(design.observed)
     lines = []
-    for loss in judged.losses:
+    for loss in inputs.losses:
         for kind in _KINDS:
             bound = hold_out(
-                loss.function(mean, y), delta=judged.share, most=loss.most, kind=kind
+                loss.function(mean, y), delta=inputs.share, most=loss.most, kind=kind
             )
-            lines.append(judged.line(bound.theorem, loss, bound, note))
+            lines.append(inputs.line(bound.theorem, loss, bound, note))
     return lines
 
 
@@ -146,56 +146,56 @@ class L1Ball(Ball):
         return bounds
 
 
-def ball_lines(judged: Judged) -> list[BoundLine]:
+def ball_lines(inputs: BoundInputs) -> list[BoundLine]:
     """Return the bounds by stability, and by the ball with the rows and with r if it is known."""
-    require_ball(judged)
-    loss = judged.losses[0]
-    ball = _ball(judged)
+    require_ball(inputs)
+    loss = inputs.losses[0]
+    ball = _ball(inputs)
     Lam = ball.radius
-    delta = judged.share
+    delta = inputs.share
     formula = "B / sqrt(lam)"
     if ball.epsilon is not None:
         formula = "sqrt(max(0, B - epsilon) / lam)"
     elif ball.power == 1:
         formula = "B^2 / lam"
-    stated = judged.fit.solution.stats.get("radius")
+    stated = inputs.fit.solution.stats.get("radius")
     note = f"Lam = {Lam:.4g} = {formula}, lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
     if stated is not None:
         Lam = float(stated)
         note = f"Lam = {Lam:.4g}, the stated radius, assumed fixed before the rows"
-    elif judged.chosen_from is None:
+    elif inputs.chosen_from is None:
         # the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta
         first = ball.B / (ball.r or 1.0)
         k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
         Lam = first * 2.0 ** (k - 1)
-        delta = judged.delta / (k * (k + 1))
+        delta = inputs.delta / (k * (k + 1))
         note = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
     arguments: dict[str, Any] = {
-        "risk": judged.risk(loss),
-        "n": judged.n,
+        "risk": inputs.risk(loss),
+        "n": inputs.n,
         "norm": Lam,
         "width": loss.width,
         "epsilon": loss.epsilon,
         "delta": delta,
     }
-    lines = judged.lines_or_reason("stability", partial(_stability_lines, ball=ball))
+    lines = inputs.lines_or_reason("stability", partial(_stability_lines, ball=ball))
     for words, bound in ball.bounds(**arguments).items():
         title = f"{bound.theorem}, {words}"
         assumptions = (*bound.assumptions, inside)
         bound = replace(
-            bound, theorem=title, assumptions=assumptions, delta=judged.delta
+            bound, theorem=title, assumptions=assumptions, delta=inputs.delta
         )
-        lines.append(judged.line(title, loss, bound, note))
+        lines.append(inputs.line(title, loss, bound, note))
     return lines
 
 
-def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
-    fit = judged.fit
-    loss = judged.losses[0]
+def _stability_lines(inputs: BoundInputs, ball: Ball) -> list[BoundLine]:
+    fit = inputs.fit
+    loss = inputs.losses[0]
     if ball.power == 1:
         raise NotApplicable("the penalty of the lasso is not strictly convex")
-    if judged.chosen_from is None:
+    if inputs.chosen_from is None:
         raise NotApplicable(
             "lam was chosen on these rows, and the theorem needs one fixed before them"
         )
@@ -210,17 +210,17 @@ def _stability_lines(judged: Judged, ball: Ball) -> list[BoundLine]:
             "it needs the minimiser, and this fit is not a converged mode"
         )
     bound = stability(
-        risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
-        epsilon=loss.epsilon, delta=judged.share,
+        risk=inputs.risk(loss), n=inputs.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
+        epsilon=loss.epsilon, delta=inputs.share,
     )  # fmt: skip
     note = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
-    return [judged.line("stability", loss, bound, note)]
+    return [inputs.line("stability", loss, bound, note)]
 
 
-def require_ball(judged: Judged) -> None:
+def require_ball(inputs: BoundInputs) -> None:
     """Raise NotApplicable with the first assumption that fails, unless the fit is ridge with fixed lam or a lasso."""
-    model = judged.fit.model
-    design = judged.design
+    model = inputs.fit.model
+    design = inputs.design
     lik = model.likelihood
     joint = model.joint
     learned = ", ".join(design.recipe.learned_terms)
@@ -228,7 +228,7 @@ def require_ball(judged: Judged) -> None:
         raise NotApplicable(
             f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
         )
-    flat = flat_columns(judged.fit)
+    flat = flat_columns(inputs.fit)
     if flat:
         raise NotApplicable(
             f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
@@ -239,7 +239,7 @@ def require_ball(judged: Judged) -> None:
         raise NotApplicable(
             "the prior is not normal, or Laplace with squared errors, about zero on every column"
         )
-    if judged.fit.model.has_relative_prior:
+    if inputs.fit.model.has_relative_prior:
         raise NotApplicable(
             "the prior is relative to these rows: give it on the raw columns"
         )
@@ -252,11 +252,11 @@ def require_ball(judged: Judged) -> None:
         raise NotApplicable(
             f"{scale} is estimated, and some columns have their prior in its units: fix it"
         )
-    if estimated and judged.chosen_from is not None:
+    if estimated and inputs.chosen_from is not None:
         raise NotApplicable(
             f"{scale} is estimated, and so is lam: fix it, or use chosen_from=None"
         )
-    if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
+    if inputs.fit.solution.stats.get("ratios_found", 0.0) > 1:
         raise NotApplicable(
             "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
         )
@@ -270,18 +270,18 @@ def require_ball(judged: Judged) -> None:
         )
 
 
-def _ball(judged: Judged) -> Ball:
-    fit = judged.fit
-    design = judged.design
+def _ball(inputs: BoundInputs) -> Ball:
+    fit = inputs.fit
+    design = inputs.design
     model = fit.model
     lik = model.likelihood
     joint = model.joint
     beta = fit.solution.beta[:, 0]
-    assert judged.y_range is not None
+    assert inputs.y_range is not None
     offset = 0.0 if design.offset is None else float(design.offset.flat[0])
-    B = max(abs(end - offset) for end in judged.y_range)
+    B = max(abs(end - offset) for end in inputs.y_range)
     if not joint.gaussian:
-        return _l1_ball(judged, beta, B)
+        return _l1_ball(inputs, beta, B)
     if lik.least_squares and joint.sigma_units.all():
         s = 1.0
     else:
@@ -307,17 +307,17 @@ def _ball(judged: Judged) -> Ball:
         lam,
         norm=float(np.sqrt(v * beta @ P @ beta)),
         size=float(np.square(norms(design.X)).sum()),
-        r=_row_norm(judged, norms, np.diag(V / v)),
+        r=_row_norm(inputs, norms, np.diag(V / v)),
         B=B,
         epsilon=epsilon,
     )
 
 
-def _l1_ball(judged: Judged, beta: Array, B: float) -> L1Ball:
-    design = judged.design
-    s = float(judged.fit.aux[scale_name(judged.fit.model.likelihood)])
+def _l1_ball(inputs: BoundInputs, beta: Array, B: float) -> L1Ball:
+    design = inputs.design
+    s = float(inputs.fit.aux[scale_name(inputs.fit.model.likelihood)])
     scales = np.zeros(len(beta))
-    for b in judged.fit.model.joint.blocks:
+    for b in inputs.fit.model.joint.blocks:
         prior: Any = b.prior
         scales[list(b.columns)] = prior.scales * prior.unit(s)
     mean = float(scales.mean())
@@ -327,7 +327,7 @@ def _l1_ball(judged: Judged, beta: Array, B: float) -> L1Ball:
         2 * s**2 / (design.n * mean),
         norm=float(np.sum(np.abs(beta) / unit)),
         size=float(np.linalg.norm(design.X * unit, axis=0).max()),
-        r=_row_norm(judged, lambda X: np.abs(X * unit).max(1), unit),
+        r=_row_norm(inputs, lambda X: np.abs(X * unit).max(1), unit),
         B=B,
         epsilon=None,
         columns=len(beta),
@@ -335,14 +335,14 @@ def _l1_ball(judged: Judged, beta: Array, B: float) -> L1Ball:
 
 
 def _row_norm(
-    judged: Judged, norms_of: Callable[[Array], Array], variances: Array
+    inputs: BoundInputs, norms_of: Callable[[Array], Array], variances: Array
 ) -> float | None:
     """Return r: as given, or from the bounds of covariance functions. DataError for a row with a larger norm."""
-    design = judged.design
-    r = judged.row_norm
+    design = inputs.design
+    r = inputs.row_norm
     if r is not None:
         # rows as they were given, before frequencies
-        unrepeated = judged.fit.model.design
+        unrepeated = inputs.fit.model.design
         norms = norms_of(unrepeated.X)
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
         if len(bad):
@@ -362,15 +362,15 @@ def _row_norm(
 # ---- the number of columns, and PAC-Bayes ----
 
 
-def dimension_lines(judged: Judged) -> list[BoundLine]:
+def dimension_lines(inputs: BoundInputs) -> list[BoundLine]:
     """Return the bounds by pseudo-dimension: p for x'beta over p columns, and for any increasing function of it."""
-    design = judged.design
+    design = inputs.design
     recipe = design.recipe
-    likelihood = judged.fit.model.likelihood
+    likelihood = inputs.fit.model.likelihood
     p = len(design.columns)
     if likelihood.width > 1:
         raise NotApplicable("a row has several linear predictors")
-    if judged.fit.target != "mode" and likelihood.link is not IDENTITY:
+    if inputs.fit.target != "mode" and likelihood.link is not IDENTITY:
         raise NotApplicable(
             "a posterior mean under a nonlinear link is not a function of one linear predictor"
         )
@@ -380,16 +380,16 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
         raise NotApplicable(
             "columns of smooth functions and processes depend on these rows, and so does the class"
         )
-    if judged.n < p:
-        raise NotApplicable(f"fewer rows ({judged.n}) than columns ({p})")
+    if inputs.n < p:
+        raise NotApplicable(f"fewer rows ({inputs.n}) than columns ({p})")
     lines = []
-    for loss in judged.losses:
+    for loss in inputs.losses:
         # the call of a class by a threshold has the dimension of the predictor itself
         bound = pseudo_dimension(
-            risk=judged.risk(loss),
-            n=judged.n,
+            risk=inputs.risk(loss),
+            n=inputs.n,
             dimension=p,
-            delta=judged.delta,
+            delta=inputs.delta,
             most=loss.most,
             of="predictions" if loss.of_probabilities else "loss",
         )
@@ -399,13 +399,13 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
     return lines
 
 
-def draw_lines(judged: Judged) -> list[BoundLine]:
+def draw_lines(inputs: BoundInputs) -> list[BoundLine]:
     """PAC-Bayes for rho the normal distribution with the estimate and covariance of the fit, pi the prior."""
-    require_stated_prior(judged)
-    model = judged.fit.model
-    s = judged.fit.solution
+    require_stated_prior(inputs)
+    model = inputs.fit.model
+    s = inputs.fit.solution
     m = model.shape[1]
-    P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
+    P = model.joint.precision_of_entries(m, float(model.noise(inputs.fit.aux)))
     S = s.covariance
     shift = s.beta.ravel() - np.repeat(model.joint.center, m)
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
@@ -417,35 +417,35 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
         np.sum(P * S.matrix()) + shift @ P @ shift - len(shift) - log_det_P - log_det
     )
     divergence = max(0.0, 0.5 * float(twice))
-    note = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), which use half of delta"
+    note = f"KL = {divergence:.4g}; {inputs.draws} draws of N(estimate, covariance), which use half of delta"
     lines = []
-    for loss, risk in zip(judged.losses, _risks_of_draws(judged, S)):
+    for loss, risk in zip(inputs.losses, _risks_of_draws(inputs, S)):
         bound = pac_bayes(
             risk=risk,
-            n=judged.n,
+            n=inputs.n,
             divergence=divergence,
-            delta=judged.share,
+            delta=inputs.share,
             most=loss.most,
-            draws=judged.draws,
+            draws=inputs.draws,
         )
-        lines.append(judged.line(DRAWS, loss, bound, note, _OF_DRAWS))
+        lines.append(inputs.line(DRAWS, loss, bound, note, _OF_DRAWS))
     return lines
 
 
-def require_stated_prior(judged: Judged) -> None:
+def require_stated_prior(inputs: BoundInputs) -> None:
     """Raise NotApplicable without a finite divergence from a prior that was fixed before the rows."""
     most_coefficients = 2000  # of a normal distribution
-    fit = judged.fit
+    fit = inputs.fit
     model = fit.model
     joint = model.joint
     ratios = fit.solution.stats.get("ratios_found")
-    learned = ", ".join(judged.design.recipe.learned_terms)
+    learned = ", ".join(inputs.design.recipe.learned_terms)
     flat = flat_columns(fit)
     if flat:
         raise NotApplicable(f"the divergence from the flat prior of {flat} is infinite")
     if not (joint.gaussian and joint.proper) or fit.model.has_relative_prior:
         raise NotApplicable("the prior is not a normal one on the raw columns")
-    if ratios or judged.chosen_from is None:
+    if ratios or inputs.chosen_from is None:
         raise NotApplicable(
             "the scale of the prior was estimated on these rows: fix it, or give the size of a grid as chosen_from="
         )
@@ -467,26 +467,26 @@ def require_stated_prior(judged: Judged) -> None:
         )
 
 
-def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
+def _risks_of_draws(inputs: BoundInputs, S: ParameterCovariance) -> list[float]:
     """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
     most_numbers = 2_000_000  # predictions held at once
-    fit = judged.fit
-    design = judged.design
-    lik = judged.fit.model.likelihood
+    fit = inputs.fit
+    design = inputs.design
+    lik = inputs.fit.model.likelihood
     p, m = fit.model.shape
     # a lower triangular root, so that a seed gives the same draws in any coordinates
     L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
-    rng = np.random.default_rng([judged.seed, 1])
+    rng = np.random.default_rng([inputs.seed, 1])
     size = max(1, most_numbers // (design.n * m))
-    total = np.zeros(len(judged.losses))
-    for start in range(0, judged.draws, size):
-        count = min(size, judged.draws - start)
+    total = np.zeros(len(inputs.losses))
+    for start in range(0, inputs.draws, size):
+        count = min(size, inputs.draws - start)
         z = rng.standard_normal((count, p * m))
         beta = (fit.solution.beta.ravel() + z @ L.T).reshape(count, p, m)
         eta = np.einsum("np,spm->snm", design.X, beta, optimize=True)
         h = lik.mean(
             plus_offset(eta, design.offset), **fit.aux, **fit.model.given(design)
         )
-        losses = [loss.function(h, judged.response) for loss in judged.losses]
+        losses = [loss.function(h, inputs.response) for loss in inputs.losses]
         total += [float(values.mean(-1).sum()) for values in losses]
-    return list(total / judged.draws)
+    return list(total / inputs.draws)

@@ -124,7 +124,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
     held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
     method = "closed form at fixed scales" if held else "closed form"
     # densities of y_i sqrt(w_i) as densities of the observations
-    return _by_observation(fit, log_p + np.log(root), method)
+    return _one_per_observation(fit, log_p + np.log(root), method)
 
 
 def normal_given_scales(prior: object, *, drawn: bool) -> bool:
@@ -150,7 +150,7 @@ def _normal_at_known_scales(fit: Fit) -> bool:
     return plain and model.likelihood.least_squares and not model.unknown and normal
 
 
-def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
+def _one_per_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     """Return one entry per observation; a row with a frequency that is not repeated counts by its weight."""
     rows, weight = observation_rows(fit.model)
     elpd = times_weights(log_p[rows], weight)
@@ -214,7 +214,7 @@ def refit_rows(
     method = f"one Newton step, {len(rows)} of {n} rows refitted"
     if len(rows) == n:
         method = f"{n} refits"
-    return _by_observation(fit, log_p, method)
+    return _one_per_observation(fit, log_p, method)
 
 
 def _newton_step(

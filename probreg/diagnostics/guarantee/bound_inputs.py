@@ -70,11 +70,11 @@ def losses_for(
     """Return the bounded losses of a response in the range `ends`: one for a number, two for classes."""
     if ends is None:
         assert isinstance(likelihood, OfClasses)
-        losses = _of_classes(
+        losses = _losses_of_classes(
             likelihood, likelihood.response(design.observed[:1]).ndim == 1
         )
     else:
-        losses = _of_numbers(*ends, likelihood.insensitive)
+        losses = _losses_of_numbers(*ends, likelihood.insensitive)
     if name is None:
         return losses if ends is None else losses[:1]
     chosen = tuple(loss for loss in losses if loss.name == name)
@@ -86,7 +86,9 @@ def losses_for(
     return chosen
 
 
-def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLoss, ...]:
+def _losses_of_numbers(
+    lo: float, hi: float, epsilon: float | None
+) -> tuple[BoundedLoss, ...]:
     """Return squared and absolute errors of clipped predictions, preceded by errors beyond epsilon if the likelihood has one."""
     M = hi - lo
     clipped = f"of predictions clipped to [{lo:g}, {hi:g}]"
@@ -123,7 +125,7 @@ def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLos
     return beyond, squared, absolute
 
 
-def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
+def _losses_of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
     """Return the losses of the probability of an event (`pair`), or of the K class probabilities."""
 
     def brier(h: Array, y: Array) -> Array:
@@ -219,7 +221,7 @@ class BoundLine:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class BoundInputs:
     """A fit and the settings of its bounds; `chosen_from` scales were compared on these rows, None for any number of them."""
 
     fit: Fit
@@ -251,7 +253,7 @@ class Judged:
         return BoundLine(theorem, loss.name, bound, notes=notes)
 
     def lines_or_reason(
-        self, theorem: str, find: Callable[["Judged"], list[BoundLine]]
+        self, theorem: str, find: Callable[["BoundInputs"], list[BoundLine]]
     ) -> list[BoundLine]:
         """Return the lines of a theorem, or one line with the reason why it does not apply."""
         try:
