@@ -86,7 +86,8 @@ def cauchy_tails(r: float) -> Four:
 def exponential_tails(r: float) -> Four:
     """F = e^r, r < 0."""
     if r < 0.0:
-        return r, 1.0, log(-expm1(r)), 1.0 / expm1(-r)
+        log_above = log(-expm1(r)) if r > -0.7 else log1p(-exp(r))
+        return r, 1.0, log_above, 1.0 / expm1(-r)
     return -inf, nan, -inf, nan
 
 

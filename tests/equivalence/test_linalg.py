@@ -20,6 +20,7 @@ from probreg.linalg import (
     sum_over_blocks,
     tall as tall_rows,
     triangular,
+    unit_diagonal,
     weighted_gram,
 )
 
@@ -369,3 +370,15 @@ def test_an_error_in_a_block_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         map_blocks(bad, row_blocks(100_000, 20))
+
+
+def test_a_matrix_in_any_units_is_scaled_to_the_same_unit_diagonal():
+    rng = np.random.default_rng(0)
+    B = rng.normal(size=(2, 4, 4))
+    H = B @ B.swapaxes(1, 2)
+    scaled, d = unit_diagonal(H)
+    np.testing.assert_allclose(scaled * d[:, :, None] * d[:, None], H, rtol=1e-14)
+    units = 2.0 ** np.array([-300, -40, 0, 300])
+    again, by_units = unit_diagonal(units[:, None] * H * units)
+    np.testing.assert_array_equal(again, scaled)
+    np.testing.assert_array_equal(by_units, units * d)

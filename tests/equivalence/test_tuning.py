@@ -274,6 +274,39 @@ def test_one_newton_step_is_exact_where_the_posterior_is_quadratic():
 
 
 @pytest.mark.parametrize(
+    ("formula", "likelihood"),
+    [
+        ("k ~ x", pr.NegativeBinomial()),
+        ("c ~ x", pr.Categorical()),
+        ({"y": "y ~ x", "log sigma": "~ z"}, pr.StudentT(nu=None)),
+    ],
+    ids=["nuisance", "classes", "predictors"],
+)
+def test_one_newton_step_is_that_of_the_other_rows(formula, likelihood):
+    rng = np.random.default_rng(4)
+    x, z = rng.normal(size=(2, 40))
+    data = {"x": x, "z": z, "k": rng.poisson(np.exp(0.5 + x)), "c": rng.integers(3, size=40), "y": x + rng.standard_t(4, size=40)}  # fmt: skip
+    model = pr.Model.from_formula(
+        formula, data, likelihood=likelihood, prior=pr.Normal(1.0)
+    )
+    model = model.with_aux(**dict.fromkeys(model.unknown, pr.HalfNormal(3.0)))
+    solution = pr.fit(model, "newton").solution
+    beta, aux = solution.beta, dict(solution.aux)
+    found = newton_step_without_rows(model, beta, aux)
+    for i in (0, 17):
+        others = np.delete(np.arange(40), i)
+        local = replace(model, design=model.design.take(others)).value_grad_hessian(
+            beta, **aux
+        )
+        step = np.linalg.solve(local.curvature, local.gradient)
+        moved = beta + step[: beta.size].reshape(beta.shape)
+        np.testing.assert_allclose(found.eta[i], model.eta(moved)[i], rtol=1e-8)
+        for name, log_change in zip(model.unknown, step[beta.size :]):
+            change = found.aux[name][i] / aux[name]
+            assert np.log(change) == pytest.approx(log_change, rel=1e-7)
+
+
+@pytest.mark.parametrize(
     "likelihood", ["bernoulli", "poisson", "categorical", "gaussian", "student"]
 )
 def test_one_newton_step_is_near_the_refits(likelihood):

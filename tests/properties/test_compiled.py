@@ -527,6 +527,22 @@ def test_formulas_of_parameters_have_the_compiled_density_of_their_likelihood(
     check(model)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_another_order_keep_their_weights_and_offsets(weighted):
+    """Rows of a factor are ordered by its levels."""
+    rng = np.random.default_rng(2)
+    x, e = rng.normal(size=(2, 60))
+    data = {"x": x, "g": np.arange(60) % 4, "e": e, "y": rng.integers(2, size=60)}
+    model = pr.Model.from_formula(
+        "y ~ x + C(g) + offset(e)",
+        data,
+        likelihood="bernoulli",
+        prior=pr.Normal(1.3),
+        weights=np.arange(60) % 5 + 1.0 if weighted else None,
+    )
+    check(model)
+
+
 CENSORED_ROWS = [
     ("cens(low, high) ~ x", pr.LogLogistic()),
     ("trunc(t, lower=0.01, upper=9) ~ x", pr.likelihoods.Exponential()),

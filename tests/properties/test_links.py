@@ -11,7 +11,16 @@ import probreg as pr
 from probreg.arguments.scalars import declared_fields
 from probreg.errors import DataError
 from probreg.likelihoods.link_densities import density_by_link
-from probreg.likelihoods.links import CLOGLOG, IDENTITY, INVERSE, LINKS, LOG, LOGIT
+from probreg.likelihoods.links import (
+    CAUCHIT,
+    CLOGLOG,
+    IDENTITY,
+    INVERSE,
+    LINKS,
+    LOG,
+    LOGIT,
+)
+from probreg.likelihoods.tails import TAILS
 
 LIKELIHOODS: list[Any] = [
     dataclasses.replace(likelihood, link=link)
@@ -86,6 +95,15 @@ def test_the_compiled_density_of_a_link_is_that_of_its_default(likelihood):
     for end, side in zip(getattr(likelihood, "domain", ()), (-1.0, 1.0)):
         if abs(end) < 1e10:  # tan(pi / 2) is 1.6e16 by the cauchit
             assert row(y[0], end + 0.1 * side, t)[0] == -np.inf
+
+
+@pytest.mark.parametrize("link", [CAUCHIT, LOG, IDENTITY])
+def test_compiled_tails_keep_their_digits_near_both_ends(link):
+    tails = TAILS[link]
+    ends = {CAUCHIT: [-1e12, -3.0, 0.0, 1e12], LOG: [-500.0, -0.7, -1e-12], IDENTITY: [1e-12, 1.0 - 1e-12]}  # fmt: skip
+    for e in ends[link]:
+        exact = [float(f(np.array(e))) for f in (tails.log_p, tails.rate_p, tails.log_q, tails.rate_q)]  # fmt: skip
+        assert tails.compiled(e) == pytest.approx(exact, rel=1e-13, abs=0.0)
 
 
 def test_a_link_without_a_compiled_function_has_no_compiled_density():

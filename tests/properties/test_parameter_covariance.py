@@ -10,6 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.data import Frame
+from probreg.data.implicit_columns import PredictorColumns
 from probreg.inference.base import log_names
 from probreg.inference.covariance import (
     ArrowCovariance,
@@ -159,6 +160,71 @@ def test_combinations_of_missing_parameters_alone_are_nan() -> None:
     none = NoCovariance.of(P, M)
     assert not none.has_errors
     assert np.isnan(none.half(np.eye(12))).all()
+
+
+def test_rows_and_quantities_of_several_missing_parameters_are_nan() -> None:
+    missing = np.zeros(14, dtype=bool)
+    missing[[2, 9, 12, 13]] = True
+    further = ("log sigma", "log nu")
+    V = DenseCovariance(FRAME, M, further, missing, root=RNG.normal(size=(14, 14)))
+    X = np.eye(P)
+    assert np.isnan(V.of_rows(X)).any((1, 2)).nonzero()[0].tolist() == [1, 4]
+    J, A = np.zeros((3, 1, M)), np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.0]]])
+    variances = V.variances_of_rows(X[[0, 2, 3]], J, A)
+    assert np.isnan(variances)[:, 0].tolist() == [True, True, False]
+    V = replace(V, missing=np.arange(14) > 11)
+    assert np.isfinite(V.of_rows(X)).all()
+
+
+@pytest.mark.parametrize("name", ["dense", "arrow"])
+def test_given_coefficients_leave_the_schur_complement(name: str) -> None:
+    V = STRUCTURES[name]
+    whole = V.half(np.eye(V.size))
+    whole = whole @ whole.T
+    for given in ([0], [1, 4]):  # of the intercept, and of shifted columns
+        cross = whole[:, given]
+        rest = whole - cross @ np.linalg.solve(whole[np.ix_(given, given)], cross.T)
+        B = V.condition_on(np.array(given)).half(np.eye(V.size))
+        np.testing.assert_allclose(B @ B.T, rest, atol=1e-9 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("name", ["dense", "arrow"])
+def test_further_parameters_come_last_and_vary_by_their_spread(name: str) -> None:
+    V = STRUCTURES[name]
+    more = V.with_further(("log nu",))
+    assert more.further == ("log sigma", "log nu")
+    G = RNG.normal(size=(3, V.size + 1))
+    found, known = more.half(G), V.half(G[:, :-1])
+    np.testing.assert_allclose(found @ found.T, known @ known.T, rtol=1e-12)
+    spread = np.zeros((V.size + 1, 1))
+    spread[-1] = 0.3
+    errors = more.with_spread(spread).errors()
+    np.testing.assert_allclose(errors, [*V.errors(), 0.3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dense", "factored", "arrow"])
+def test_columns_of_one_predictor_each_have_the_variances_of_written_rows(
+    name: str,
+) -> None:
+    further, frame, places = ("log sigma",), Frame.of_raw(P), np.array([[1, 4], [2, 5]])
+    root, S = RNG.normal(size=(P + 1, P + 1)), RNG.normal(size=(4, 4))
+    axes = np.linalg.qr(RNG.normal(size=(P, 3)))[0]
+    V = {
+        "dense": DenseCovariance(frame, 1, further, root=root),
+        "factored": FactoredCovariance.of(np.ones(P), axes, S @ S.T, 1, further),
+        "arrow": ArrowCovariance(frame, 1, further, places=places, blocks=RNG.normal(size=(2, 2, 2)), root=root),
+    }[name]  # fmt: skip
+    whole = V.half(np.eye(V.size))
+    whole = whole @ whole.T
+    X, owner = RNG.normal(size=(4, P)), np.array([0, 0, 0, 1, 1, 1])
+    rows = X[:, None] * (owner == np.arange(2)[:, None])
+    of_rows = rows @ whole[:P, :P] @ rows.swapaxes(1, 2)
+    columns = PredictorColumns(X, owner, 2)
+    np.testing.assert_allclose(V.of_rows(columns), of_rows, rtol=1e-9, atol=1e-9)
+    J, A = RNG.normal(size=(4, 3, 2)), RNG.normal(size=(4, 3, 1))
+    over = np.concatenate([J @ rows, A], axis=2)
+    variances = np.einsum("ndk,kl,ndl->nd", over, whole, over)
+    np.testing.assert_allclose(V.variances_of_rows(columns, J, A), variances, rtol=1e-9)
 
 
 def test_a_root_of_a_matrix_has_its_square() -> None:
