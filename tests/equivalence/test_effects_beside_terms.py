@@ -186,6 +186,16 @@ def test_a_gaussian_evidence_is_that_of_dense_matrices(criterion, beside, effect
     )
 
 
+def test_parameters_determined_by_the_data_are_those_of_both_criteria():
+    surfaces = [
+        EvidenceProblem(model("y", "process", "1"), False, criterion=criterion).surface
+        for criterion in ("REML", "ML")
+    ]
+    theta = np.random.default_rng(0).normal(-0.3, 0.3, len(surfaces[0].priors))
+    by_reml, by_ml = (surface(theta).effective for surface in surfaces)
+    np.testing.assert_allclose(by_ml, by_reml, rtol=1e-10)
+
+
 @pytest.mark.parametrize("effects", EFFECTS)
 @pytest.mark.parametrize("beside", BESIDE)
 def test_an_approximate_evidence_is_that_of_dense_matrices(beside, effects):

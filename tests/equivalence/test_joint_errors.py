@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.exact.joint_covariance import joint_covariance
 
 RNG = np.random.default_rng(8)
@@ -211,6 +211,31 @@ def test_joint_errors_between_the_rows_are_those_of_the_delta_method(basis):
     np.testing.assert_allclose(
         joint - conditional, added, rtol=0.01, atol=1e-3 * added.max()
     )
+
+
+def test_slopes_beside_an_exact_process_are_differences_of_the_conditional_mean():
+    """With a correlated effect, whose root is no multiple of its slopes, and a scale in units of sigma."""
+    scale = pr.Normal(pr.priors.Reference(), sigma_units=True)
+    formula = "y ~ x + gp(x, basis='exact') + (z | g)"
+    model = with_values(pr.Model.from_formula(formula, TABLE, prior={"x": scale}))
+    surface = EvidenceProblem(model, False).surface
+    theta = 0.3 * np.sin(1.0 + np.arange(len(surface.priors)))
+    for k, step in enumerate(1e-4 * np.eye(len(theta))):
+        low, high = (surface.conditional(theta + s * step)[0] for s in (-1.0, 1.0))
+        slope = surface.slope_of_mode(theta, k, model.design)[:, 0]
+        np.testing.assert_allclose(slope, (high - low) / 2e-4, atol=1e-7)
+
+
+def test_a_nuisance_parameter_has_the_error_of_its_coordinate():
+    model = pr.Model.from_formula(
+        "count ~ x", TABLE, likelihood="negative_binomial", prior={"x": RIDGE["x"]}
+    )
+    fit = pr.fit(model, "evidence")
+    joint, scales = fit.spread("joint").matrix, fit.solution.scales
+    assert joint.further == ("log alpha",)
+    error = np.sqrt(scales.covariance[-1, -1])
+    assert error > 0.1
+    assert joint.errors()[-1] == pytest.approx(error, rel=1e-10)
 
 
 def test_joint_errors_of_many_columns_are_those_of_few():

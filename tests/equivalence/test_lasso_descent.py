@@ -6,6 +6,7 @@ import pytest
 import probreg as pr
 from probreg.inference import CoordinateDescent, mode_path
 from probreg.inference.modes import reduced_squares
+from probreg.inference.penalized.coordinate_descent import _fixed_point
 
 Array = np.ndarray
 
@@ -85,3 +86,22 @@ def test_products_of_wide_rows_are_those_of_their_moments(shift, monkeypatch):
     np.testing.assert_allclose(rows.c, moments.c, atol=1e-12 * np.sqrt(moments.yy))
     b = np.linspace(-1.0, 1.0, 40) / moments.norm
     np.testing.assert_allclose(rows.beta(b), moments.beta(b), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("step", "start"),
+    [(lambda u: np.arctan(1.0 - u), 30.0), (lambda u: 3.0 * (1.0 - u) ** 3, 4.0)],
+    ids=["secants overshoot", "plain steps diverge"],
+)
+def test_a_fixed_point_is_found_from_far_and_not_beyond_its_other_side(step, start):
+    points: list[float] = []
+
+    def at(u: float) -> float:
+        points.append(u)
+        return float(step(u))
+
+    u = _fixed_point(at, start, lambda: bool(abs(step(points[-1])) < 1e-12))
+    assert u == pytest.approx(1.0, abs=1e-4)
+    # one plain step from the start is the farthest point
+    assert min(points) >= min(0.0, start + step(start)) - 2.0
+    assert len(points) < 55

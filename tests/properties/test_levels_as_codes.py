@@ -7,11 +7,13 @@ import pytest
 
 import probreg as pr
 from probreg.data.formula import coded
+from probreg.data.grouped_columns import ArrowGram
 from probreg.data.implicit_columns import LazyColumns
 from probreg.diagnostics.before import separation
 from probreg.errors import ProbregWarning
 from probreg.inference.base import Status
 from probreg.inference.covariance import ArrowCovariance
+from probreg.inference.modes.level_newton import arrow_step
 from probreg.inference.modes.level_rows import level_rows
 from probreg.inference.modes.newton_method import Newton
 
@@ -464,3 +466,25 @@ def test_a_search_comes_back_from_where_probabilities_are_flat():
         np.testing.assert_allclose(
             X.T @ (y - p), [beta["x"] / 4, beta["z"] / 4], atol=1e-7
         )
+
+
+@pytest.mark.parametrize("definite", [True, False])
+def test_a_step_is_the_same_in_any_units(definite):
+    rng = np.random.default_rng(0)
+    B = rng.normal(size=(6, 6))
+    H = np.diag([3.0, 4.0, 5.0, 0.0, 0.0, 0.0])
+    H[3:], H[:, 3:] = (B @ B.T + np.eye(6))[3:], (B @ B.T + np.eye(6))[:, 3:]
+    H += np.diag([9.0, 9.0, 9.0, 9.0, 9.0, 9.0 if definite else -20.0])
+    g = rng.normal(size=6)
+    units = 2.0 ** np.array([-20, 5, 0, 18, 0, -9])
+
+    def step(H, g):
+        gram = ArrowGram(np.diagonal(H)[:3, None, None], H[:3, None, 3:], H[3:, 3:])
+        return arrow_step(g, gram)
+
+    found, is_definite = step(H, g)
+    assert is_definite == definite == (np.linalg.eigvalsh(H)[0] > 0.0)
+    again, _ = step(units[:, None] * H * units, units * g)
+    np.testing.assert_allclose(units * again, found, rtol=1e-10)
+    if definite:
+        np.testing.assert_allclose(found, np.linalg.solve(H, g), rtol=1e-10)

@@ -264,14 +264,13 @@ def _fixed_point(
         if good():
             return u
         if f < 0:
-            high = min(high, u)
+            high = u
         else:
-            low = max(low, u)
+            low = u
         new = u + f
         if before is not None and f != before[1]:
             new = u - f * (u - before[0]) / (f - before[1])
-        is_ahead = (new - u) * f > 0 and abs(new - u) <= 2.0
-        if not (is_ahead and low < new < high):
+        if not (low < new < high and abs(new - u) <= 2.0):
             new = 0.5 * (low + high) if np.isfinite(high - low) else u + f
         before = (u, f)
         u = float(new)
