@@ -97,6 +97,8 @@ def test_a_fixed_point_is_found_from_far_and_not_beyond_its_other_side(step, sta
     points: list[float] = []
 
     def at(u: float) -> float:
+        below, above = [v for v in points if step(v) > 0], [v for v in points if step(v) < 0]  # fmt: skip
+        assert max(below, default=-np.inf) < u < min(above, default=np.inf)
         points.append(u)
         return float(step(u))
 

@@ -301,6 +301,15 @@ def test_sigma_is_the_maximum_at_the_coefficients(name, prior, sigma, start):
         assert found == pytest.approx(np.sqrt(np.mean(residuals**2)), rel=1e-10)
 
 
+@pytest.mark.parametrize("size", [1e200, np.inf])
+def test_coefficients_that_diverge_leave_the_scale_where_it_is(size):
+    """At 1e200 the curvature over the scale is not finite."""
+    model = model_of("student", "flat", aux={})
+    with np.errstate(all="ignore"):
+        found = aux_mode_at(model, np.full((3, 1), size), np.array([0.4]))
+    np.testing.assert_array_equal(found, 0.4)
+
+
 def test_what_is_kept_of_the_passes():
     fit = pr.fit(model_of("poisson"), "sgd")
     trace, n = fit.solution.trace, int(fit.solution.stats["passes"])

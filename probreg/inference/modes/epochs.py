@@ -208,8 +208,8 @@ def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
         return np.clip(step, -1.0, 1.0), is_definite
 
     start = evaluate(log_aux)
-    if not np.isfinite(start.gradient).all():  # the steps of the coefficients diverge
-        return log_aux
+    if not (np.isfinite(start.gradient).all() and np.isfinite(start.curvature).all()):
+        return log_aux  # the steps of the coefficients diverge
     # in standard errors; the last step squares it
     tol = 1e-6
     return maximise(
