@@ -90,8 +90,12 @@ def test_products_of_wide_rows_are_those_of_their_moments(shift, monkeypatch):
 
 @pytest.mark.parametrize(
     ("step", "start"),
-    [(lambda u: np.arctan(1.0 - u), 30.0), (lambda u: 3.0 * (1.0 - u) ** 3, 4.0)],
-    ids=["secants overshoot", "plain steps diverge"],
+    [
+        (lambda u: np.arctan(1.0 - u), 30.0),
+        (lambda u: 3.0 * (1.0 - u) ** 3, 4.0),
+        (lambda u: 0.1 + 0.2 * (1.0 - u) - 10.0 * max(u - 0.99, 0.0), 1.1),
+    ],
+    ids=["secants overshoot", "plain steps diverge", "a kink"],
 )
 def test_a_fixed_point_is_found_from_far_and_not_beyond_its_other_side(step, start):
     points: list[float] = []
