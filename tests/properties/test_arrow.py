@@ -577,3 +577,53 @@ def test_a_fit_of_many_rows_takes_few_gradients(monkeypatch):
         np.isfinite(error) for error in fit.solution.effect_scales.errors.values()
     )
     assert len(calls) > 12
+
+
+def slopes_of(f: Any, theta: np.ndarray) -> np.ndarray:
+    h = 1e-4
+    return np.stack(
+        [(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(len(theta))],
+        axis=-1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "prior"),
+    [
+        ("y ~ x + (x || g)", {"x || g": Covariance(sd={"Intercept": 0.4})}),
+        ("y ~ x + (x || g)", {"x || g": Covariance(sd={"x": 0.4})}),
+        ("y ~ gp(z, basis='hsgp')", {}),
+        ("y ~ x", {"x": Normal(pr.HalfNormal(1.0))}),
+    ],
+)
+def test_log_scales_of_a_prior_have_the_slopes_of_differences(formula, prior):
+    model = Model.from_formula(formula, DATA, prior=prior)
+    (g,) = EvidenceProblem(model, False).groups.groups
+    q, theta = len(g.columns), 0.2 * np.cos(1.0 + np.arange(len(g.hyper)))
+    assert g.prior is not None
+    slopes = slopes_of(lambda t: g.prior.log_scales(t[None], q)[0], theta)
+    large = g.prior.log_scales(theta[None], q)[0] > -15.0  # else rounding dominates
+    found = g.prior.log_scale_slopes(theta, q)
+    np.testing.assert_allclose(found[large], slopes[large], atol=1e-6)
+    bends = slopes_of(lambda t: g.prior.log_scale_slopes(t, q), theta)
+    found = g.prior.log_scale_curvature(theta, q)
+    np.testing.assert_allclose(found[large], bends[large], atol=1e-5)
+
+
+def test_log_scales_of_several_classes_are_those_of_their_roots():
+    """Sines, whose scales differ, with one process for all classes."""
+    formula, likelihood = "c ~ gp(z, basis='hsgp')", pr.Categorical(symmetric=True)
+    model = Model.from_formula(formula, DATA, likelihood=likelihood)
+    layout = EvidenceProblem(model, False).surface.layout
+    (block,) = layout.blocks
+    assert block.repeats == 2 * len(block.group.columns)
+    theta = 0.2 * np.cos(1.0 + np.arange(len(layout.groups.priors)))
+
+    def log_scales(t: np.ndarray) -> np.ndarray:
+        return np.log(layout.roots(t[None]).roots[0].value[0][:, 0, 0])
+
+    large = log_scales(theta) > -15.0  # rounding of smaller ones dominates
+    slopes, curvature = layout.log_scale_derivatives(theta)
+    np.testing.assert_allclose(slopes[block.place][large], slopes_of(log_scales, theta)[large], atol=1e-6)  # fmt: skip
+    bends = slopes_of(lambda t: layout.log_scale_derivatives(t)[0], theta)
+    np.testing.assert_allclose(curvature[block.place][large], bends[block.place][large], atol=1e-5)  # fmt: skip
