@@ -82,9 +82,19 @@ def test_path_has_the_bound_over_an_unknown_sigma():
         assert value == pytest.approx(total - 0.5 * (4 * s**2 - np.trace(Q)), abs=1e-6)
 
 
+@pytest.mark.parametrize("units", [False, True])
 @pytest.mark.parametrize("stated", [1.0, 3.0])
-def test_a_stated_scale_counts_in_the_bound(stated):
+def test_a_stated_scale_counts_in_the_bound(stated, units):
     """Of a process whose scale is known, beside an unknown sigma."""
-    problem = EvidenceProblem(model_of(pr.Normal(stated), None), False)
-    at = problem.surface(np.log([0.7]))
-    assert at.evidence == pytest.approx(bound(problem.model, stated, 0.49), rel=1e-10)
+    problem = EvidenceProblem(model_of(pr.Normal(stated, sigma_units=units), None), False)  # fmt: skip
+
+    def exact(log_sigma: float) -> float:
+        tau = stated * (np.exp(log_sigma) if units else 1.0)
+        return bound(problem.model, tau, np.exp(2.0 * log_sigma))
+
+    at, u, h = problem.surface(np.log([0.7])), np.log(0.7), 1e-3
+    assert at.evidence == pytest.approx(exact(u), rel=1e-10)
+    slope = (exact(u + h) - exact(u - h)) / (2.0 * h)
+    assert at.gradient[-1] == pytest.approx(slope, rel=1e-4)
+    bend = (exact(u + h) - 2.0 * exact(u) + exact(u - h)) / h**2
+    assert at.hessian[-1, -1] == pytest.approx(bend, rel=1e-4)

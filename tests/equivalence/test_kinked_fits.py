@@ -66,6 +66,24 @@ def test_support_vector_regression_has_its_known_answers(
     np.testing.assert_allclose(fit.support["residual"], Y - f, atol=1e-8)
 
 
+def test_a_located_prior_is_one_at_zero_of_a_moved_response() -> None:
+    """Of columns far from zero, which are solved in other coordinates."""
+    x, y = rows()
+    x += np.array([5.0, -30.0])
+    location = np.array([2.0, 0.6, -0.3])
+    found = []
+    for response, at in ((y - location[0] - x @ location[1:], np.zeros(3)), (y, location)):  # fmt: skip
+        prior = {
+            name: pr.Normal(0.5, location=float(v))
+            for name, v in zip(("Intercept", "x1", "x2"), at)
+        }
+        model = pr.Model.from_arrays(
+            x, response, likelihood=Quantile(0.3), prior=prior, aux={"sigma": 0.4}
+        )
+        found.append(pr.fit(model, "interior_point").coef)
+    np.testing.assert_allclose(found[1], found[0] + location, atol=1e-9)
+
+
 def test_an_offset_that_is_not_unique_is_an_interval() -> None:
     notes = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=0.1).solution.notes
     assert any("from 0.628469160896 to 1.02456174933" in str(note) for note in notes)
