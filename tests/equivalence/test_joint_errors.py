@@ -238,6 +238,22 @@ def test_a_nuisance_parameter_has_the_error_of_its_coordinate():
     assert joint.errors()[-1] == pytest.approx(error, rel=1e-10)
 
 
+def test_a_separated_column_leaves_the_joint_errors_of_the_others():
+    rows = {**TABLE, "s": GROUP % 5 == 0, "h": np.arange(N) % 10}
+    rows["count"] = np.where(rows["s"], 0, TABLE["count"])
+    model = pr.Model.from_formula("count ~ s + (1 | h)", rows, likelihood="poisson")
+    with pytest.warns(pr.errors.ProbregWarning):
+        fit = pr.fit(model, "evidence")
+    scales = fit.solution.scales
+    surface, theta = EvidenceProblem(scales.stated, False).surface, scales.theta
+    slope = surface.coefficients(theta + 1e-3) - surface.coefficients(theta - 1e-3)
+    joint, conditional = (fit.spread(k).matrix.errors() for k in ("joint", "conditional"))  # fmt: skip
+    added = np.square(slope[:, 0] / 2e-3) * scales.covariance[0, 0]
+    assert np.isnan(joint).tolist() == np.isnan(conditional).tolist() == [False, True, *[False] * 10]  # fmt: skip
+    found = np.square(joint) - np.square(conditional)
+    np.testing.assert_allclose(np.delete(found, 1), np.delete(added, 1), rtol=1e-3, atol=1e-12)  # fmt: skip
+
+
 def test_joint_errors_of_many_columns_are_those_of_few():
     """More columns than rows: the covariance in factors."""
     wide = np.random.default_rng(2).normal(size=(30, 50))
