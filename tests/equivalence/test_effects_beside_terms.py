@@ -13,6 +13,7 @@ import probreg as pr
 from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.varying import hyper_at_logs
+from probreg.kernels import RationalQuadratic
 from probreg.model.model import Model
 from probreg.priors import (
     R2,
@@ -205,6 +206,19 @@ def test_an_approximate_evidence_is_that_of_dense_matrices(beside, effects):
     np.testing.assert_allclose(
         f(theta).evidence, laplace(*by_hand(problem, theta, effects)), atol=2e-5
     )
+
+
+def test_kernels_of_several_processes_have_their_own_values():
+    prior = GaussianProcess(kernel=RationalQuadratic(), others={"alpha": HalfNormal(2.0)})  # fmt: skip
+    formula = "k ~ gp(x) + gp(z)"
+    made = Model.from_formula(formula, DATA, likelihood="poisson", prior={"gp(x)": prior})  # fmt: skip
+    theta = 0.1 * np.arange(5)  # amplitude, length and alpha, and amplitude and length
+    inner, others = EvidenceProblem(made, False).surface.inner_at(theta)
+    np.testing.assert_allclose(others, [0.0, 0.3])
+    terms = inner.model.design.recipe.processes.values()
+    first, second = (term.basis.kernel for term in terms)
+    found = [first.length, first.alpha, second.length]
+    np.testing.assert_allclose(np.log(found), [0.1, 0.2, 0.4], atol=1e-12)
 
 
 def test_coefficients_beside_a_process_are_those_of_dense_matrices():

@@ -12,6 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
 import probreg as pr
+from probreg.inference.penalized.degrees import diagonal_of_shrinkage
 
 RNG = np.random.default_rng(3)
 N = 90
@@ -184,3 +185,13 @@ def test_kernel_ridge_in_a_ball(weighted: bool) -> None:
 def test_errors(call: Callable[[], object], message: str) -> None:
     with pytest.raises(pr.Incompatible, match=message):
         call()
+
+
+def test_equal_columns_without_a_prior_share_one_degree_of_freedom():
+    H = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
+    P = np.diag([0.0, 0.0, 1e-3])
+    found = diagonal_of_shrinkage(H, P)
+    one = diagonal_of_shrinkage(H[1:, 1:], P[1:, 1:])  # without the second column
+    assert_allclose(found, [0.5 * one[0], 0.5 * one[0], one[1]], rtol=1e-9)
+    direct = np.diagonal(np.linalg.solve(H[1:, 1:] + P[1:, 1:], H[1:, 1:]))
+    assert_allclose(one, direct, rtol=1e-12)
