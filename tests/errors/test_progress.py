@@ -298,12 +298,12 @@ def _large() -> pr.Fit:
 def test_profile_intervals_have_a_bar_within_that_of_who_asks(
     terminal: Any, monkeypatch: Any
 ) -> None:
-    met: list[tuple[str, int | None]] = []
+    totals: list[int | None] = []
     opened = progress._Display.open
     monkeypatch.setattr(
         progress._Display,
         "open",
-        lambda d, task: (met.append((task.name, task.total)), opened(d, task))[1],
+        lambda d, task: (totals.append(task.total), opened(d, task))[1],
     )
     g = np.char.mod("g%d", np.arange(24) % 6)
     y = np.random.default_rng(0).normal(size=24) + np.arange(24) % 6
@@ -314,7 +314,7 @@ def test_profile_intervals_have_a_bar_within_that_of_who_asks(
         by_evidence.interval(kind="profile")
         with progress_bar("silent", show=False):
             FITTED.interval(kind="score")
-    assert met == [("profile intervals", 3), ("profile intervals", 2)]
+    assert totals == [3, 2]
 
 
 def test_pymc_has_a_bar_while_it_compiles(terminal: Any, monkeypatch: Any) -> None:
