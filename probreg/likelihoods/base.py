@@ -511,6 +511,18 @@ class DifferentiableLikelihood(Likelihood):
 
     # For compiled code; a test compares it with log_prob and score. Without it NumPy is used, and samplers use PyMC's graph.
     compiled_density: ClassVar[CompiledDensity | None] = None
+    # compiled densities by other links than the default one, where they have more digits than those of `density_by_link`
+    densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        default = type(self).link
+        link = vars(self).get("link", default)
+        if link is not default and self.compiled_density is not None:
+            density = self.densities_of_links.get(link) or density_by_link(
+                self.compiled_density, default, link
+            )
+            object.__setattr__(self, "compiled_density", density)
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -792,18 +804,8 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """
 
     canonical: ClassVar[bool] = False
-    # compiled densities by other links, where they have more digits than those of `density_by_link`
-    densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
     # the ends of the means
     mean_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.link is not type(self).link and self.compiled_density is not None:
-            density = self.densities_of_links.get(self.link) or density_by_link(
-                self.compiled_density, type(self).link, self.link
-            )
-            object.__setattr__(self, "compiled_density", density)
 
     @cached_property
     def domain(self) -> tuple[float, float]:

@@ -20,7 +20,6 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     symmetric_pairs,
 )
-from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.log_gamma import log_gamma_terms, shifted_log_gamma
 from probreg.likelihoods.response import check_variation, finite_response
@@ -116,11 +115,6 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
     may_diverge = False
     compiled_density = CompiledDensity(_evaluate_row, settings=_terms_of_phi)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        density = density_by_link(self.compiled_density, LOGIT, self.link)
-        object.__setattr__(self, "compiled_density", density)
-
     def encode(self, values: Array) -> Array:
         y = finite_response(values, "Beta")
         bad = np.flatnonzero((y <= 0) | (y >= 1))
@@ -173,28 +167,16 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         slope = aux["phi"] * self.link_function.slope(eta[..., 0])
         return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
 
-    def _log_shape_slopes(
-        self, y: Array, a: Array, b: Array, phi: Any
-    ) -> tuple[Array, Array]:
-        """Return the derivatives of log p over log a and log b, with those of phi = a + b shared between them."""
-        u = np.log(y) - digamma(a) + digamma(phi)
-        v = np.log1p(-y) - digamma(b) + digamma(phi)
-        return a * u, b * v
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, b = self._shapes(eta, aux)
-        A, B = self._log_shape_slopes(y, a, b, aux["phi"])
-        h, g, _ = self.tails.rates(eta[..., 0])
-        return (h * A - g * B)[..., None]
-
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         a, b = self._shapes(eta, aux)
         phi = aux["phi"]
-        A, B = self._log_shape_slopes(y, a, b, phi)
+        # the slopes over log a and log b, with those of phi = a + b shared between them
+        u = np.log(y) - digamma(a) + digamma(phi)
+        v = np.log1p(-y) - digamma(b) + digamma(phi)
         gradient, H = expand_shapes(
             self.tails.rates(eta[..., 0]),
-            (A, a**2 * polygamma(1, a)),
-            (B, b**2 * polygamma(1, b)),
+            (a * u, a**2 * polygamma(1, a)),
+            (b * v, b**2 * polygamma(1, b)),
             (0.0, -(phi**2) * polygamma(1, phi)),
         )
         return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)

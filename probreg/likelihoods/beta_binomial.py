@@ -22,6 +22,7 @@ from probreg.likelihoods.base import (
     Level,
     Levels,
     PymcVariable,
+    SmoothLikelihood,
     Start,
     ValueGradHessian,
 )
@@ -121,11 +122,9 @@ class BetaBinomial(Binomial):
         binomial = super().response_variance(eta, **known)
         return binomial * (1.0 + (n - 1.0) / (1.0 + known["phi"]))
 
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, b = self._shapes(eta, aux)
-        k, failures = self._events_and_failures(y)
-        h, g, _ = self._rates(eta)
-        return (h * rising_sums(k, a)[1] - g * rising_sums(failures, b)[1])[..., None]
+    # of dependent trials
+    score = SmoothLikelihood.score
+    information_slope = DifferentiableLikelihood.information_slope
 
     def information(self, eta: Array, **known: Any) -> Array:
         # h^2 E[S2(K, a)] + g^2 E[S2(n - K, b)], S2(k, a) the sum over j < k of (a / (a + j))^2
@@ -134,9 +133,6 @@ class BetaBinomial(Binomial):
         n = np.asarray(self.size(**known), dtype=float)
         total = h**2 * _expected_squares(n, a, b) + g**2 * _expected_squares(n, b, a)
         return total[..., None, None]
-
-    def information_slope(self, eta: Array, **known: Any) -> Array:
-        return DifferentiableLikelihood.information_slope(self, eta, **known)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2

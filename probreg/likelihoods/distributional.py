@@ -26,7 +26,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     from_base,
 )
-from probreg.likelihoods.ordinal import Ordinal
+from probreg.likelihoods.ordinal import SCALED_DENSITIES, Ordinal
 
 # facts of the response, which are those of the likelihood without further predictors
 _FACTS = (
@@ -271,7 +271,7 @@ class OrdinalOfScale(Distributional, OfClasses):
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        return self.base.scaled_density
+        return SCALED_DENSITIES[self.base.link] if self.base.anchor == 0 else None
 
     @property
     def density_rows(self) -> list[int]:

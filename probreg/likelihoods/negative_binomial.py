@@ -13,6 +13,7 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
+    AuxValues,
     DifferentiableLikelihood,
     PymcVariable,
     SmoothLikelihood,
@@ -20,7 +21,6 @@ from probreg.likelihoods.base import (
     symmetric_pairs,
 )
 from probreg.likelihoods.counts import CountLikelihood, CountLinkName
-from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
@@ -61,7 +61,7 @@ def _evaluate_linear_row(y: float, eta: float, t: Array) -> Row:
 
 
 def _terms_of_alpha(values: Any, constants: Any) -> tuple[Any, Any]:
-    alpha = values[0] + 1e-150  # as `_inverse_dispersion`
+    alpha = values[0] + 1e-150  # as `_shape`
     return 1.0 / alpha, log(alpha)
 
 
@@ -109,13 +109,15 @@ class NegativeBinomial(CountLikelihood):
         _evaluate_row, hessian=_row_hessian, settings=_terms_of_alpha
     )
 
+    # at a known alpha too the slopes are those over both parameters
+    score = SmoothLikelihood.score
+
     def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
         if self.is_linear:
             density = CompiledDensity(_evaluate_linear_row, settings=_terms_of_alpha)
-            by_link = density_by_link(density, LOG, self.link)
-            object.__setattr__(self, "compiled_density", by_link)
+            object.__setattr__(self, "compiled_density", density)
+        super().__post_init__()
+        object.__setattr__(self, "variance", NegativeBinomialVariance(self.variance))
 
     @property
     def is_linear(self) -> bool:
@@ -139,15 +141,16 @@ class NegativeBinomial(CountLikelihood):
             slope = self.link_function.slope(e) / mu
             return slope, self.link_function.hessian(e) / mu - slope**2
 
-    def _quadratic(self, mu: Array, aux: Any) -> Any:
-        """Return the nuisance parameters of NB2 with this mean and variance."""
+    def _shape(self, mu: Array, aux: AuxValues) -> Any:
+        """r of the gamma distribution of the means, at most 1e150: the Poisson to all digits."""
+        alpha = aux["alpha"]
         if self.is_linear:
             with np.errstate(over="ignore", divide="ignore"):
-                return {"alpha": aux["alpha"] / mu}
-        return aux
+                alpha = alpha / mu
+        return 1.0 / np.clip(alpha, 1e-150, 1e300)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        r = self._shape(self.mean(eta), aux)
         # log(1 + mu / r), of which r is bounded
         soft = np.log1p(aux["alpha"])
         if not self.is_linear:
@@ -167,7 +170,7 @@ class NegativeBinomial(CountLikelihood):
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit
-        r = _inverse_dispersion(self._quadratic(mu, aux))
+        r = self._shape(mu, aux)
         return np.where(
             r > 1e10,
             pdtr(k, mu),
@@ -181,15 +184,7 @@ class NegativeBinomial(CountLikelihood):
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
         # kappa_4 / V^2 = 6 / r + 1 / V.
         V = self.variance(mu, **aux)  # type: ignore[operator]
-        return 6.0 * self._quadratic(mu, aux)["alpha"] + 1.0 / V
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        if self.is_linear:
-            return SmoothLikelihood.score(self, y, eta, **aux)
-        r = _inverse_dispersion(aux)
-        _, q = _softplus_and_share(self.log_mean(eta), r)
-        over_log_mu = y * (1.0 - q) - r * q
-        return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
+        return 6.0 / self._shape(mu, aux) + 1.0 / V
 
     def information(self, eta: Array, **aux: Any) -> Array:
         if not self.is_linear:
@@ -198,7 +193,7 @@ class NegativeBinomial(CountLikelihood):
         # t e^(-(r + j) t), s = r t and the generating function G(z) = (1 + alpha (1 - z))^-r it is the integral of
         # s e^-s (1 - G(z)) / (1 - z), z = e^(-s / r): by the trapezoidal rule over log s, to 1e-12
         alpha = aux["alpha"]
-        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        r = self._shape(self.mean(eta), aux)
         step = 0.25
         total = np.zeros(np.broadcast_shapes(eta.shape[:-1], np.shape(r)))
         for s in np.exp(np.arange(-25.0, 4.0, step)):
@@ -216,7 +211,7 @@ class NegativeBinomial(CountLikelihood):
         # with S1, S2 of `rising_sums`, L = log(1 + mu / r) and q = mu / (r + mu), the slopes over l = log mu and v = -log r are
         # y (1 - q) - r q and y - S1 + r L - (y + r) q; minus the second derivatives are (y + r) q (1 - q) over l,
         # (y + r) q (1 - q) - r q over l and v, and r L - 2 r q + (y + r) q (1 - q) - S1 + S2 over v
-        r = _inverse_dispersion(self._quadratic(self.mean(eta), aux))
+        r = self._shape(self.mean(eta), aux)
         log_mu = self.log_mean(eta)
         soft, q = _softplus_and_share(log_mu, r)
         ones = rising_sums(y, r)[1]
@@ -238,8 +233,7 @@ class NegativeBinomial(CountLikelihood):
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         mu = self.mean(eta)
-        r = _inverse_dispersion(self._quadratic(mu, aux))
-        r, mu = np.broadcast_arrays(r, mu)
+        r, mu = np.broadcast_arrays(self._shape(mu, aux), mu)
         # y | m ~ Poisson(m), m ~ Gamma(r) mu / r: mean mu, variance mu + alpha mu^2.
         return rng.poisson(rng.gamma(r, mu / r)).astype(float)
 
@@ -249,11 +243,6 @@ class NegativeBinomial(CountLikelihood):
         mu = self.link_function.symbolic_inverse(eta[:, 0])
         r = mu if self.is_linear else 1.0
         return pm.NegativeBinomial, {"mu": mu, "alpha": r / aux["alpha"]}
-
-
-def _inverse_dispersion(aux: Any) -> Any:
-    """r = 1 / alpha, at most 1e150: the Poisson to all digits."""
-    return 1.0 / np.clip(aux["alpha"], 1e-150, 1e300)
 
 
 def _softplus_and_share(log_mu: Array, r: Any) -> tuple[Array, Array]:

@@ -26,7 +26,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
 )
 from probreg.likelihoods.binary import OrderedLinkName
-from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT, Link
+from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT
 from probreg.likelihoods.response import codes, refuse_fractions, response_levels
 from probreg.likelihoods.tails import TAILS, Tails, interval, symbolic_log_q
 
@@ -107,20 +107,22 @@ def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -
         upper[i] = t[0] * (above - below)
 
 
-def _densities_of(link: Link) -> tuple[CompiledDensity, CompiledDensity]:
-    """Return the density without a scale, and the one whose first nuisance parameter is the scale."""
-    interval = {"interval": TAILS[link].compiled_interval}
-    parts = {"_row_at_scale": with_functions(_row_at_scale, interval)}
-    row = with_functions(_evaluate_row, parts)
-    tile = with_functions(_evaluate_tile, interval)
-    scaled = with_functions(_evaluate_scaled_row, parts)
-    return (
-        CompiledDensity(row, tile, settings=keep_values),
-        CompiledDensity(scaled, settings=keep_values, by_predictors=True),
+# densities without a scale, and with the scale as the first nuisance parameter
+_DENSITIES: dict[str, CompiledDensity] = {}
+SCALED_DENSITIES: dict[str, CompiledDensity] = {}
+for _link in (LOGIT, PROBIT, CLOGLOG):
+    _interval = {"interval": TAILS[_link].compiled_interval}
+    _parts = {"_row_at_scale": with_functions(_row_at_scale, _interval)}
+    _DENSITIES[_link] = CompiledDensity(
+        with_functions(_evaluate_row, _parts),
+        with_functions(_evaluate_tile, _interval),
+        settings=keep_values,
     )
-
-
-_DENSITIES = {link: _densities_of(link) for link in (LOGIT, PROBIT, CLOGLOG)}
+    SCALED_DENSITIES[_link] = CompiledDensity(
+        with_functions(_evaluate_scaled_row, _parts),
+        settings=keep_values,
+        by_predictors=True,
+    )
 
 
 @LIKELIHOODS.register
@@ -158,6 +160,8 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     width, outcomes = 1, ()
     contrast_matrix = np.ones((1, 1))
     has_cdf = concave = True
+    compiled_density = _DENSITIES[LOGIT]
+    densities_of_links = _DENSITIES
     # the threshold that is minus the intercept, counted from 0
     anchor: ClassVar[int] = 0
 
@@ -170,15 +174,6 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
         """The gap below each threshold from the second on."""
         return tuple(f"gap_{k}" for k in range(2, len(self.levels)))
-
-    @property
-    def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
-        return _DENSITIES[self.link_function][0] if self.anchor == 0 else None
-
-    @property
-    def scaled_density(self) -> CompiledDensity | None:
-        """The compiled density of responses whose thresholds and predictor are divided by a scale."""
-        return _DENSITIES[self.link_function][1] if self.anchor == 0 else None
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         refuse_fractions(
@@ -261,6 +256,8 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         likelihood = replace(self)
         names = [f"{a}|{b}" for a, b in zip(self.levels, self.levels[1:])]
         object.__setattr__(likelihood, "anchor", names.index(name))
+        if likelihood.anchor:
+            object.__setattr__(likelihood, "compiled_density", None)
         return likelihood
 
     def recession(self, y: Array) -> Recession:
@@ -302,12 +299,16 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             e = np.maximum(e, self.thresholds(aux)[-1] - 300.0)
         return upper - e, lower - e
 
+    def _ends_of_classes(self, eta: Array, aux: Any) -> tuple[Array, Array]:
+        """The ends (K, ..., n) of all classes."""
+        return self._ends(self.support.reshape(-1, *[1] * (eta.ndim - 1)), eta, aux)
+
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.tails.log_change(*self._ends(y, eta, aux))
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        log_p = [self.log_prob(np.full(1, k), eta, **aux) for k in self.support]
-        return np.exp(np.stack(log_p, -1))
+        log_p = self.tails.log_change(*self._ends_of_classes(eta, aux))
+        return np.exp(np.moveaxis(log_p, 0, -1))
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         k = np.clip(np.floor(y), -1, len(self.levels) - 1)
@@ -324,59 +325,42 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         u = rng.random((*p.shape[:-1], 1))
         return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
-    def _log_slopes(self, u: Array, v: Array) -> tuple[Array, Array]:
-        """Return d log(F(u) - F(v)) over u and over v."""
-        over_u, over_l = self.tails.slopes_of_change(u, v)
-        return over_u, -over_l
-
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)
         line = self.link_function.forward(p)
-        gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
-        D = self._slopes
-        over_eta, over_gaps = [], []
-        for k in range(len(self.levels)):
-            over_u, over_l = self._log_slopes(*self._ends(np.full(1, k), eta, aux))
-            over_eta.append(-(over_u + over_l))
-            over_gaps.append(
-                (over_u[..., None] * D[k + 1] + over_l[..., None] * D[k]) * gaps
-            )
-        scale = p / self.link_function.slope(line)  # d p = p d log p
-        return (
-            line,
-            (np.stack(over_eta, -1) * scale)[..., None],
-            np.stack(over_gaps, -2) * scale[..., None],
+        ends = self._ends_of_classes(eta, aux)
+        upper, lower = (
+            np.moveaxis(slopes, 0, -1)[..., None]
+            for slopes in self.tails.slopes_of_change(*ends)
         )
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return -np.add(*self._log_slopes(*self._ends(y, eta, aux)))[..., None]
+        gaps = np.stack(np.broadcast_arrays(*(aux[a] for a in self.nuisance)), -1)
+        over_gaps = upper * self._slopes[1:] - lower * self._slopes[:-1]
+        scale = (p / self.link_function.slope(line))[..., None]  # d p = p d log p
+        return line, (lower - upper) * scale, over_gaps * gaps[..., None, :] * scale
 
     def information(self, eta: Array, **aux: Any) -> Array:
-        scores = [self.score(np.full(1, k), eta, **aux)[..., 0] for k in self.support]
-        square = np.square(np.stack(scores, -1))
-        return (self.mean(eta, **aux) * square).sum(-1)[..., None, None]
+        ends = self._ends_of_classes(eta, aux)
+        upper, lower = self.tails.slopes_of_change(*ends)
+        p = np.exp(self.tails.log_change(*ends))
+        return (p * np.square(upper - lower)).sum(0)[..., None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        u, v = self._ends(y, eta, aux)
-        gu, gl = self._log_slopes(u, v)
+        ends = np.stack(self._ends(y, eta, aux), -1)
+        u, v = ends[:, 0], ends[:, 1]
+        over_u, minus_over_v = self.tails.slopes_of_change(u, v)
+        g = np.stack([over_u, -minus_over_v], -1)
         with np.errstate(all="ignore"):
-            ru, rl = (np.where(np.isinf(x), 0.0, self.tails.bend(x)) for x in (u, v))
-        # with u = c_k - eta and c_k a sum of gaps: J over (eta, log gaps)
+            bend = np.where(np.isinf(ends), 0.0, self.tails.bend(ends))
+        # with u = c_k - eta and c_k a sum of gaps: J of both ends over (eta, log gaps)
         k = np.asarray(y).astype(int)
         gaps = np.stack([np.broadcast_to(aux[a], k.shape) for a in self.nuisance], -1)
-        eta_slope = np.full((len(k), 1), -1.0)
-        Ju, Jl = (
-            np.hstack([eta_slope, self._slopes[rows] * gaps]) for rows in (k + 1, k)
-        )
-        gradient = gu[:, None] * Ju + gl[:, None] * Jl
-
-        def times(weight: Array, A: Array, B: Array) -> Array:
-            return weight[:, None, None] * A[:, :, None] * B[:, None, :]
-
-        # d2 / du2 = gu (f'/f - gu), d2 / du dl = -gu gl, and likewise over v
-        cross = times(-gu * gl, Ju, Jl)
-        H = times(gu * (ru - gu), Ju, Ju) + times(gl * (rl - gl), Jl, Jl)
-        H = H + cross + cross.swapaxes(1, 2)
+        over_gaps = self._slopes[np.stack([k + 1, k], -1)] * gaps[:, None]
+        J = np.concatenate([np.full((len(k), 2, 1), -1.0), over_gaps], -1)
+        gradient = (g[:, None] @ J)[:, 0]
+        # over both ends d2 / du2 = gu (f'/f - gu), d2 / du dv = -gu gv, and likewise over v
+        second = -g[:, :, None] * g[:, None]
+        second[:, [0, 1], [0, 1]] = g * (bend - g)
+        H = J.swapaxes(1, 2) @ second @ J
         i = np.arange(1, 1 + len(self.nuisance))
         H[:, i, i] += gradient[:, 1:]  # of exp(log gap)
         return ValueGradHessian(self.tails.log_change(u, v), gradient, -H)
