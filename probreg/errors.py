@@ -141,6 +141,22 @@ def such_rows(count: int) -> str:
     return f"{count} such row{'s' * (count != 1)}"
 
 
+def require_rows(
+    valid: np.ndarray, before: str, after: str, *values: np.ndarray
+) -> None:
+    """Raise the `row_error` about the first row that is not valid; `after` has braces for its values and {rows} for `such_rows`.
+
+    >>> require_rows(np.array([True, False]), "", " holds {:g} ({rows})", np.array([2, -3]))
+    Traceback (most recent call last):
+        ...
+    probreg.errors.DataError: row 1 holds -3 (1 such row)
+    """
+    bad = np.flatnonzero(~valid)
+    if len(bad):
+        first = (value[bad[0]] for value in values)
+        raise row_error(before, bad[0], after.format(*first, rows=such_rows(len(bad))))
+
+
 def warn_caller(message: str) -> None:
     """A ProbregWarning at the line that called this package, however many of its functions and decorators lie between."""
     warnings.warn(message, ProbregWarning, skip_file_prefixes=_NOT_THE_CALLER)

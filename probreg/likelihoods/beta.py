@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row
-from probreg.errors import row_error
+from probreg.errors import require_rows
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -117,13 +117,12 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
 
     def encode(self, values: Array) -> Array:
         y = finite_response(values, "Beta")
-        bad = np.flatnonzero((y <= 0) | (y >= 1))
-        if len(bad):
-            raise row_error(
-                "a Beta response is between 0 and 1, without the ends; ",
-                bad[0],
-                f" holds {y[bad[0]]:g}: use Binomial with p(k, n) for shares of counts, or move y inwards, (y (n - 1) + 1/2) / n of n rows",
-            )
+        require_rows(
+            (y > 0) & (y < 1),
+            "a Beta response is between 0 and 1, without the ends; ",
+            " holds {:g}: use Binomial with p(k, n) for shares of counts, or move y inwards, (y (n - 1) + 1/2) / n of n rows",
+            y,
+        )
         return y
 
     def check_response(self, values: Array) -> None:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from probreg.arguments.scalars import Count
 from probreg.compiled.density import CompiledDensity, Row
-from probreg.errors import DataError, row_error
+from probreg.errors import DataError, require_rows
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -116,17 +116,14 @@ class Binomial(BinaryLikelihood, OfTrials):
             raise DataError(
                 f"a {kind} response is successes and trials, one of each per row; got an array of shape {y.shape}"
             )
-        bad = np.flatnonzero(y[:, 0] > y[:, 1])
-        if len(bad):
-            i = bad[0]
-            message = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; expected at most as many: write p(successes, trials) in a formula, or pass trials="
-            raise row_error("", i, message)
-        if self.trials is None:
-            return y
-        bad = np.flatnonzero(y[:, 1] != self.trials)
-        if len(bad):
-            message = f" has {y[bad[0], 1]:g} trials, and this {kind} has {self.trials} in every row"
-            raise row_error("", bad[0], message)
+        k, n = y.T
+        message = " has {:g} successes in {:g} trials; expected at most as many: write p(successes, trials) in a formula, or pass trials="
+        require_rows(k <= n, "", message, k, n)
+        if self.trials is not None:
+            message = (
+                f" has {{:g}} trials, and this {kind} has {self.trials} in every row"
+            )
+            require_rows(n == self.trials, "", message, n)
         return y
 
     def of_counts(self) -> Self:

@@ -16,7 +16,7 @@ from probreg.compiled.density import (
     Row,
     with_functions,
 )
-from probreg.errors import DataError, Incompatible, row_error
+from probreg.errors import DataError, Incompatible, require_rows, rows_named
 from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
@@ -246,42 +246,26 @@ class Censored(OfBase, MayDiverge):
                 f"a censored response has a lower and an upper end per row, got an array of shape {y.shape}: write cens(time, event) or "
                 "cens(lower, upper) in a formula, or pass pr.censored(time, event)"
             )
-        bad = np.flatnonzero(np.isnan(y).any(1) | ~(y[:, 0] <= y[:, 1]))
-        if len(bad):
-            low, high = y[bad[0]]
-            raise row_error(
-                "a censored response has lower <= upper; ",
-                bad[0],
-                f" has lower = {low:g} and upper = {high:g}",
-            )
-        exact = ~self.is_censored(y)
-        if exact.any():
-            # errors of the family name a row among the exact ones
-            try:
+        low, high = y.T
+        before = "a censored response has lower <= upper; "
+        require_rows(
+            low <= high, before, " has lower = {:g} and upper = {:g}", low, high
+        )
+        exact = np.flatnonzero(~self.is_censored(y))
+        if len(exact):
+            with rows_named(exact):
                 self.base.encode(y[exact, 0])
-            except DataError as error:
-                if error.of_row is None:
-                    raise
-                before, place, after = error.of_row
-                raise row_error(
-                    before, int(np.flatnonzero(exact)[place]), after
-                ) from None
         if self.base.support == "positive":
-            bad = np.flatnonzero(
-                (y[:, 1] <= 0.0) | (np.isfinite(y[:, 0]) & (y[:, 0] < 0.0))
+            require_rows(
+                (high > 0.0) & ((low >= 0.0) | np.isinf(low)),
+                f"a {self.base.name} response is positive; ",
+                " ends at {:g} and {:g}",
+                low,
+                high,
             )
-            if len(bad):
-                raise row_error(
-                    f"a {self.base.name} response is positive; ",
-                    bad[0],
-                    f" ends at {y[bad[0], 0]:g} and {y[bad[0], 1]:g}",
-                )
             y = np.where(y == 0.0, -np.inf, y)
-        bad = np.flatnonzero(np.isinf(y).all(1))
-        if len(bad):
-            raise row_error(
-                "", bad[0], " of the response has no finite end: leave the row out"
-            )
+        message = " of the response has no finite end: leave the row out"
+        require_rows(np.isfinite(y).any(1), "", message)
         return y
 
     def is_censored(self, y: Array) -> Array:
@@ -475,13 +459,9 @@ class Truncated(OfBase):
 
     def encode(self, values: Array) -> Array:
         y = self.base.encode(values)
-        bad = np.flatnonzero((y < self.lower) | (y > self.upper))
-        if len(bad):
-            raise row_error(
-                f"a response truncated to [{self.lower:g}, {self.upper:g}] lies in this interval; ",
-                bad[0],
-                f" holds {y[bad[0]]:g}",
-            )
+        before = f"a response truncated to [{self.lower:g}, {self.upper:g}] lies in this interval; "
+        inside = (self.lower <= y) & (y <= self.upper)
+        require_rows(inside, before, " holds {:g}", y)
         return y
 
     def describe(self, response: str) -> str:

@@ -7,7 +7,13 @@ import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels, brief, floats, missing_objects
 from probreg.arguments.keywords import with_article
-from probreg.errors import DataError, require_unicode, row_error, such_rows
+from probreg.errors import (
+    DataError,
+    require_rows,
+    require_unicode,
+    row_error,
+    such_rows,
+)
 from probreg.likelihoods.base import Level
 
 _LARGEST, _SMALLEST = (
@@ -35,32 +41,23 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     )
     if not len(y) or max(-float(y.min()), float(y.max())) <= _LARGEST:  # false of nan
         return y
-    bad = np.flatnonzero(~np.isfinite(y))
-    if len(bad):
-        before = f"{with_article(kind)} response is finite; "
-        after = f" holds {y[bad[0]]} ({such_rows(len(bad))})"
-        raise row_error(before, bad[0], after)
-    too_large = np.flatnonzero(np.abs(y) > _LARGEST)
-    if len(too_large):
-        raise row_error(
-            "",
-            too_large[0],
-            f" of the response holds {y[too_large[0]]:g}, whose square is beyond double precision ({such_rows(len(too_large))}, "
-            f"above {_LARGEST:g}): state the response in another unit",
-        )
+    before = f"{with_article(kind)} response is finite; "
+    require_rows(np.isfinite(y), before, " holds {} ({rows})", y)
+    require_rows(
+        np.abs(y) <= _LARGEST,
+        "",
+        " of the response holds {:g}, whose square is beyond double precision ({rows}, "
+        f"above {_LARGEST:g}): state the response in another unit",
+        y,
+    )
     return y
 
 
 def positive_response(values: np.ndarray, kind: str, remedy: str) -> np.ndarray:
     """The response as positive floats. DataError names the first row with zero or a negative number, with a remedy."""
     y = finite_response(values, kind)
-    bad = np.flatnonzero(y <= 0)
-    if len(bad):
-        raise row_error(
-            f"{with_article(kind)} response is positive; ",
-            bad[0],
-            f" holds {y[bad[0]]:g} ({such_rows(len(bad))}): {remedy}",
-        )
+    before = f"{with_article(kind)} response is positive; "
+    require_rows(y > 0, before, " holds {:g} ({rows}): " + remedy, y)
     return y
 
 
@@ -150,15 +147,13 @@ def response_levels(
 def _check_missing_levels(values: np.ndarray) -> None:
     """Raise DataError if a level is None or nan, because a missing value is not a class."""
     array = np.asarray(values)
-    missing = np.zeros(0, bool)
+    missing = np.zeros(len(array), bool)
     if array.dtype.kind == "f":
         missing = np.isnan(array)
     elif array.dtype.kind == "O":
         missing = missing_objects(array)
-    bad = np.flatnonzero(missing)
-    if len(bad):
-        message = f" of the response holds {array[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
-        raise row_error("", bad[0], message)
+    message = " of the response holds {!s} ({rows}): drop or complete them"
+    require_rows(~missing, "", message, array)
 
 
 def refuse_fractions(values: np.ndarray, before: str, advice: str) -> None:
@@ -166,10 +161,8 @@ def refuse_fractions(values: np.ndarray, before: str, advice: str) -> None:
     array = np.asarray(values)
     if array.dtype.kind != "f" or array.ndim != 1:
         return
-    fractions = (array != np.floor(array)) | np.isinf(array)
-    bad = np.flatnonzero(fractions & ~np.isnan(array))
-    if len(bad):
-        raise row_error(before, bad[0], f" holds {array[bad[0]]:g}. {advice}")
+    whole = (array == np.floor(array)) & np.isfinite(array)
+    require_rows(whole | np.isnan(array), before, " holds {:g}. " + advice, array)
 
 
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
