@@ -38,21 +38,17 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
-from probreg.likelihoods.location_scale import StandardDensity, settings_of_scale
+from probreg.likelihoods.location_scale import (
+    StandardDensity,
+    same_number,
+    settings_of_scale,
+)
 from probreg.likelihoods.poisson import Poisson
 from probreg.likelihoods.tails import TAILS, interval
 
 # replaced by functions of the base: its row, and v of `StandardDensity`
 row: Any = None
 transform: Any = None
-
-
-def _same(y: float) -> float:
-    return y
-
-
-def _log(y: float) -> float:
-    return log(y)
 
 
 def _censored_row(y: Array, eta: float, t: Array) -> Row:
@@ -108,7 +104,7 @@ def density_of_base(
     template: Callable[..., Any],
     base: CompiledDensity,
     link_of_noise: Link | None = None,
-    transform: Callable[..., Any] = _same,
+    transform: Callable[..., Any] = same_number,
 ) -> CompiledDensity:
     """The compiled density of a row that calls the row of a base, and perhaps `interval`."""
     parts: dict[str, Any] = {"row": base.row, "transform": transform}
@@ -218,7 +214,7 @@ class Censored(OfBase, MayDiverge):
         density = self._density_of_interval
         if density is None:
             return None
-        transform = _log if self.base.support == "positive" else _same
+        transform = log if self.base.support == "positive" else same_number
         return density_of_base(_censored_row, density, self._link_of_noise, transform)
 
     def base_measure(self, y: Array) -> Array:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from probreg.compiled.density import CompiledDensity, Row
 from probreg.compiled.standard_densities import StandardNormal
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -22,7 +21,7 @@ from probreg.likelihoods.links import IDENTITY, INVERSE, LOG, PROBIT
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     StandardDensity,
-    settings_of_scale,
+    density_of_noise,
 )
 from probreg.likelihoods.mixtures import of_normals
 from probreg.likelihoods.response import check_variation, finite_response
@@ -31,10 +30,9 @@ from probreg.special import LOG_2PI, ndtr
 GaussianLinkName = Literal["identity", "log", "inverse"]
 
 
-def evaluate_gaussian_row(y: float, eta: float, t: Array) -> Row:
-    # t = (sigma, -log sigma)
-    r = (y - eta) / t[0]
-    return t[1] - 0.5 * (r * r + LOG_2PI), r / t[0], r * r - 1.0
+def standard_normal(r: float, t: Array) -> tuple[float, float]:
+    """The logarithm of the normal density, and minus its slope."""
+    return -0.5 * (r * r + LOG_2PI), r
 
 
 class NormalNoise(StandardNormal, StandardDensity):
@@ -71,9 +69,7 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
     wider = "fit a StudentT likelihood, which allows far responses"
     standard_variance = 1.0
     # for predictors of sigma: sums of least squares are those of moments
-    compiled_density = CompiledDensity(
-        evaluate_gaussian_row, settings=settings_of_scale
-    )
+    compiled_density = density_of_noise(standard_normal)
     compiled_quantile = staticmethod(of_normals)
 
     def __new__(cls, link: str = IDENTITY, **fields: Any) -> Any:
@@ -105,9 +101,7 @@ class GaussianByLink(ExponentialFamily):
     support = "real"
     positive_limit = "the density is positive at a mean of 0, the limit of the link"
     domain = -np.inf, np.inf
-    compiled_density = CompiledDensity(
-        evaluate_gaussian_row, settings=settings_of_scale
-    )
+    compiled_density = density_of_noise(standard_normal)
 
     def __repr__(self) -> str:
         return f"Gaussian(link={self.link!r})"

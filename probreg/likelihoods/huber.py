@@ -6,7 +6,6 @@ import numpy as np
 from numpy.random import Generator
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -14,6 +13,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
+    density_of_noise,
     settings_of_shape,
 )
 from probreg.special import ndtr, ndtri
@@ -21,11 +21,10 @@ from probreg.special import ndtr, ndtri
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> Row:
-    # t = k, sigma, -log(Z sigma)
-    r = (y - eta) / t[1]
-    g = min(max(r, -t[0]), t[0])
-    return -g * (r - 0.5 * g) + t[2], g / t[1], r * g - 1.0
+def _standard_huber(r: float, t: Array) -> tuple[float, float]:
+    # t = sigma, -log(Z sigma), k
+    g = min(max(r, -t[2]), t[2])
+    return -g * (r - 0.5 * g), g
 
 
 @LIKELIHOODS.register
@@ -58,7 +57,7 @@ class Huber(LocationScaleLikelihood):
     concave = True
     curvature_jumps = True
     wider = "take a smaller k, or fit a StudentT likelihood"
-    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
+    compiled_density = density_of_noise(_standard_huber, settings_of_shape)
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise that is normal within {self.k:g} sigma and exponential beyond"

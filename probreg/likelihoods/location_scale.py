@@ -1,13 +1,14 @@
 """A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, e of a standard density."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy import log  # of numbers and arrays
 from numpy.random import Generator
 
+from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (
     Array,
@@ -34,6 +35,21 @@ from probreg.likelihoods.tails import (
     symbolic_log_q,
 )
 
+# replaced by functions of a family: `density_of_noise`
+standard: Any = None
+transform: Any = None
+
+
+def same_number(y: float) -> float:
+    """v(y) of a response without a transformation."""
+    return y
+
+
+def _evaluate_row(y: float, eta: float, t: Array) -> Row:
+    r = (transform(y) - eta) / t[0]
+    log_f, g = standard(r, t)
+    return log_f + t[1], g / t[0], r * g - 1.0
+
 
 def settings_of_scale(values: Any, constants: Any) -> tuple[Any, Any]:
     """t = (s, -log s) of a compiled density."""
@@ -41,8 +57,21 @@ def settings_of_scale(values: Any, constants: Any) -> tuple[Any, Any]:
 
 
 def settings_of_shape(values: Any, constants: Any) -> tuple[Any, Any, Any]:
-    """t = (shape, s, log f(0) - log s), of the constants (shape, log f(0))."""
-    return constants[0], values[0], constants[1] - log(values[0])
+    """t = (s, log f(0) - log s, shape), of the constants (shape, log f(0))."""
+    return values[0], constants[1] - log(values[0]), constants[0]
+
+
+def density_of_noise(
+    standard: Callable[..., Any],
+    settings: Callable[..., Any] | None = settings_of_scale,
+    transform: Callable[..., Any] = same_number,
+) -> CompiledDensity:
+    """Return the compiled density of `StandardDensity`, from standard(r, t) -> (log f, g), g = -d log f / dr.
+
+    t is (s, -log s), or with a shape (s, log f(0) - log s, shape) and log f(r) - log f(0) in place of log f.
+    """
+    parts = {"standard": standard, "transform": transform}
+    return CompiledDensity(with_functions(_evaluate_row, parts), settings=settings)
 
 
 class AdditiveNoise(UnivariateLikelihood):

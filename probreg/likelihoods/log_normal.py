@@ -6,21 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
-    Array,
     PymcVariable,
 )
-from probreg.likelihoods.gaussian import NormalNoise, evaluate_gaussian_row
+from probreg.likelihoods.gaussian import NormalNoise, standard_normal
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
-    settings_of_scale,
+    density_of_noise,
 )
-
-
-def _evaluate_row(y: float, eta: float, t: Array) -> Row:
-    return evaluate_gaussian_row(log(y), eta, t)
 
 
 @LIKELIHOODS.register
@@ -45,7 +39,7 @@ class LogNormal(NormalNoise, LogLocationScaleLikelihood):
 
     name = "log_normal"
     nuisance = ("sigma",)
-    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_scale)
+    compiled_density = density_of_noise(standard_normal, transform=log)
 
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the log scale, log-normal with standard deviation sigma of log {response}"

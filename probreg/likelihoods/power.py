@@ -26,14 +26,13 @@ ROUNDING = 1e-13
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> Row:
-    # t = p, sigma, log of the constant
-    r = (y - eta) / t[1]
-    size = abs(r)
-    power = size ** t[0]
+    # t = sigma, log of the constant, p
+    r = (y - eta) / t[0]
+    power = abs(r) ** t[2]
     slope = 0.0
     if abs(y - eta) > ROUNDING * (abs(y) + abs(eta)):
-        slope = t[0] * power / r
-    return t[2] - power, slope / t[1], t[0] * power - 1.0
+        slope = t[2] * power / r
+    return t[1] - power, slope / t[0], t[2] * power - 1.0
 
 
 @LIKELIHOODS.register

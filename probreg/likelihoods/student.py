@@ -8,7 +8,7 @@ import numpy as np
 from numpy import log, log1p  # of numbers and arrays
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import CompiledDensity, Row
+from probreg.compiled.density import CompiledDensity
 from probreg.compiled.standard_densities import StandardStudent
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -20,19 +20,24 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
+    density_of_noise,
     settings_of_shape,
 )
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import LOG_2PI, log_student_constant
 
 
-def _evaluate_row(y: float, eta: float, t: Array) -> Row:
-    nu = t[0]
-    sigma = t[1]
-    r = (y - eta) / sigma
+def _standard_student(r: float, t: Array) -> tuple[float, float]:
     # log f = constant - (nu + 1)/2 log(1 + r^2 / nu), g = -d log f / dr = (nu + 1) r / (nu + r^2).
-    g = (nu + 1.0) * r / (nu + r * r)
-    return t[2] - 0.5 * (nu + 1.0) * log1p(r * r / nu), g / sigma, r * g - 1.0
+    nu = t[2]
+    return (
+        -0.5 * (nu + 1.0) * log1p(r * r / nu),
+        (nu + 1.0) * r / (nu + r * r),
+    )
+
+
+_DENSITY = density_of_noise(_standard_student, settings_of_shape)
+_evaluate_row: Any = _DENSITY.row
 
 
 def _evaluate_row_with_nu(
@@ -41,7 +46,7 @@ def _evaluate_row_with_nu(
     # with t[3] = x (psi(x + 1/2) - psi(x)), x = nu / 2: d log f / d log nu = t[3] - x log(1 + r^2 / nu) + (r g - 1) / 2
     log_p, slope, over_scale = _evaluate_row(y, eta, t)
     slopes[0] = over_scale
-    slopes[1] = t[3] + t[0] / (t[0] + 1.0) * (log_p - t[2]) + 0.5 * over_scale
+    slopes[1] = t[3] + t[2] / (t[2] + 1.0) * (log_p - t[1]) + 0.5 * over_scale
     return log_p, slope
 
 
@@ -54,7 +59,7 @@ def _log_peak(nu: Any) -> tuple[Any, Any]:
 
 def _settings_with_nu(values: Any, constants: Any) -> tuple[Any, Any, Any, Any]:
     peak, ones = _log_peak(values[1])
-    return values[1], values[0], peak - log(values[0]), ones
+    return values[0], peak - log(values[0]), values[1], ones
 
 
 @LIKELIHOODS.register
@@ -93,7 +98,7 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
     wider = "take fewer degrees of freedom nu"
     centre = "centre"
     in_pymc = "StudentT", "sigma"
-    compiled_density = CompiledDensity(_evaluate_row, settings=settings_of_shape)
+    compiled_density = _DENSITY
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -17,26 +16,22 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.links import CLOGLOG, LOGIT
 from probreg.likelihoods.location_scale import (
     LogLocationScaleLikelihood,
-    settings_of_scale,
+    density_of_noise,
 )
 from probreg.special import digamma, gammaln
 
 
-def _weibull_row(y: float, eta: float, t: Array) -> Row:
-    # t = (s, -log s); log f(r) = r - e^r, g = e^r - 1
-    r = (log(y) - eta) / t[0]
+def _extreme_value(r: float, t: Array) -> tuple[float, float]:
+    # log f(r) = r - e^r, g = e^r - 1
     e = exp(r)
-    return r - e + t[1], (e - 1.0) / t[0], r * (e - 1.0) - 1.0
+    return r - e, e - 1.0
 
 
-def _logistic_row(y: float, eta: float, t: Array) -> Row:
+def _logistic(r: float, t: Array) -> tuple[float, float]:
     # log f(r) = -|r| - 2 log(1 + e^-|r|), g = tanh(r / 2)
-    r = (log(y) - eta) / t[0]
     e = exp(-abs(r))
     g = (1.0 - e) / (1.0 + e)
-    if r < 0.0:
-        g = -g
-    return -abs(r) - 2.0 * log1p(e) + t[1], g / t[0], r * g - 1.0
+    return -abs(r) - 2.0 * log1p(e), g if r > 0.0 else -g
 
 
 class _ExtremeValue(LogLocationScaleLikelihood):
@@ -91,7 +86,7 @@ class Weibull(_ExtremeValue):
 
     name = "weibull"
     nuisance = ("scale",)
-    compiled_density = CompiledDensity(_weibull_row, settings=settings_of_scale)
+    compiled_density = density_of_noise(_extreme_value, transform=log)
 
     def describe(self, response: str) -> str:
         return f"the 63 % quantile of {response} on the log scale, Weibull with shape 1 / scale"
@@ -111,7 +106,7 @@ class Exponential(_ExtremeValue):
     name = "exponential"
     wider = "fit a Weibull likelihood, whose hazard may change with time"
     constants = 1.0, 0.0
-    compiled_density = CompiledDensity(_weibull_row)
+    compiled_density = density_of_noise(_extreme_value, None, log)
 
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the log scale, exponential"
@@ -141,7 +136,7 @@ class LogLogistic(LogLocationScaleLikelihood):
     concave = True  # in eta
     standard_information = 1.0 / 3.0
     link_of_noise = LOGIT
-    compiled_density = CompiledDensity(_logistic_row, settings=settings_of_scale)
+    compiled_density = density_of_noise(_logistic, transform=log)
 
     def describe(self, response: str) -> str:
         return f"the median of {response} on the log scale, log-logistic with shape 1 / scale"
