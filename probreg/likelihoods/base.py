@@ -29,6 +29,7 @@ from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LINKS, LOG, Link
+from probreg.likelihoods.response import Level, check_variation, codes
 from probreg.registry import Registry
 from probreg.special import differentiate
 
@@ -75,7 +76,6 @@ LikelihoodName = Annotated[
 Array = np.ndarray
 Shape = tuple[int, ...]
 AuxValues = Mapping[str, Any]  # nuisance parameters by name
-Level = str | int | float | bool
 Levels = tuple[Level, ...]
 Start = tuple[Array, dict[str, float]]  # eta (n, m) and nuisance parameters
 LineAndSlopes = tuple[
@@ -203,7 +203,9 @@ class Likelihood(ABC):
 
     def check_response(self, values: Array) -> None:
         """Raise DataError for values from which no estimate can be made."""
-        self.encode(values)
+        y = self.encode(values)
+        if not self.is_discrete:
+            check_variation(y)
 
     @abstractmethod
     def encode(self, values: Array) -> Array:
@@ -212,6 +214,10 @@ class Likelihood(ABC):
     def given(self, y: Array) -> dict[str, Array]:
         """Return the values of a row that are not random, as keywords: `trials` (..., n) if y counts trials."""
         return {}
+
+    def size(self, **known: Any) -> Any:
+        """The number of draws in each row, from its given values: 1 unless y counts trials."""
+        return 1.0
 
     def drawn(self, y: Array) -> Array:
         """Return the random part of y, (..., n) or (..., n, K): y without its trials."""
@@ -749,9 +755,9 @@ class OfClasses(Likelihood):
         return self.levels
 
     @property
-    @abstractmethod
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, (K,); with two classes the event is the last."""
+        return tuple(self.level_names)
 
     @abstractmethod
     def tally(self, y: Array) -> Array:
@@ -765,6 +771,36 @@ class OfClasses(Likelihood):
         """The reason why an intercept without a prior has no estimate where these classes occur in no row."""
         name = self.classes[int(np.argmax(absent))]
         return f"class {name} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the {self.link} scale"
+
+
+class OneOfClasses(OfClasses):
+    """The response of a row is one of K classes, encoded as 0, ..., K - 1; `mean` has the probabilities."""
+
+    def encode(self, values: Array) -> Array:
+        return codes(values, self.levels)
+
+    @property
+    def support(self) -> Array:
+        return np.arange(float(len(self.levels)))
+
+    def response(self, y: Array) -> Array:
+        return (np.asarray(y)[..., None] == self.support).astype(float)
+
+    def tally(self, y: Array) -> Array:
+        return self.response(y)
+
+    def mean_name(self, response: str) -> str:
+        return f"P({response})"
+
+    def response_variance(self, eta: Array, **known: Any) -> Array:
+        p = self.mean(eta, **known)
+        return p * (1.0 - p)
+
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
+        p = self.mean(eta, **aux)
+        u = rng.random((*p.shape[:-1], 1))
+        # the inverse distribution function: the number of k with P(class <= k) < u
+        return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
 
 def class_probabilities(mean: Array) -> Array:
@@ -785,14 +821,15 @@ class OfTrials(OfClasses):
     def single_trials(self) -> Array:
         """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
 
-
-def require_trials(kind: str, known: AuxValues) -> Any:
-    """Return the trials of rows without a response; raise DataError if they are missing, because one trial is no default."""
-    if "trials" not in known:
-        raise DataError(
-            f"{with_article(kind)} row counts trials, and their number is not known here: pass trials=, one per row"
-        )
-    return np.asarray(known["trials"])
+    def size(self, **known: Any) -> Any:
+        """The number of trials of each row. DataError if it is not known, because one trial is no default."""
+        trials = known.get("trials", self.trials)
+        if trials is None:
+            kind = with_article(type(self).__name__)
+            raise DataError(
+                f"{kind} row counts trials, and their number is not known here: pass trials=, one per row"
+            )
+        return np.asarray(trials)
 
 
 class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
@@ -844,10 +881,6 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     @abstractmethod
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
         """dV / d mu."""
-
-    def size(self, **known: Any) -> Any:
-        """Return n, the number of trials, from the given values."""
-        return 1.0
 
     def mean(self, eta: Array, **known: Any) -> Array:
         low, high = self.domain

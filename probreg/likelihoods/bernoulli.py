@@ -129,10 +129,6 @@ class Bernoulli(BinaryLikelihood):
     def describe(self, response: str) -> str:
         return f"P({response} = {self.levels[1]}) on the {self.link} scale; the other level is {self.levels[0]}"
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return str(self.levels[0]), str(self.levels[1])
-
     def tally(self, y: Array) -> Array:
         return np.stack([1.0 - np.asarray(y), y], -1)
 

@@ -22,7 +22,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.log_gamma import log_gamma_terms, shifted_log_gamma
-from probreg.likelihoods.response import check_variation, finite_response
+from probreg.likelihoods.response import finite_response
 from probreg.likelihoods.tails import TAILS, Tails
 from probreg.special import betainc, betaln, digamma, polygamma
 
@@ -124,9 +124,6 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
             y,
         )
         return y
-
-    def check_response(self, values: Array) -> None:
-        check_variation(self.encode(values))
 
     def describe(self, response: str) -> str:
         return f"the mean of {response} on the {self.link} scale, with beta variance mean (1 - mean) / (1 + phi)"

@@ -18,7 +18,6 @@ from probreg.likelihoods.base import (
     OfTrials,
     PymcVariable,
     Start,
-    require_trials,
 )
 from probreg.likelihoods.binary import (
     BinaryLikelihood,
@@ -151,12 +150,6 @@ class Binomial(BinaryLikelihood, OfTrials):
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials
             return np.asarray(y)[..., 0] / np.asarray(y)[..., 1]
-
-    def size(self, **known: Any) -> Any:
-        return require_trials(
-            type(self).__name__,
-            known if self.trials is None else {"trials": self.trials, **known},
-        )
 
     def describe(self, response: str) -> str:
         return f"the probability of a success ({response}) on the {self.link} scale"

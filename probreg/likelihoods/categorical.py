@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
@@ -14,10 +13,11 @@ from probreg.likelihoods.base import (
     Level,
     Levels,
     Likelihood,
+    OneOfClasses,
     PymcVariable,
 )
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import codes, refuse_fractions, response_levels
+from probreg.likelihoods.response import refuse_fractions, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
 
 
@@ -37,7 +37,7 @@ def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Categorical(SoftmaxLikelihood):
+class Categorical(OneOfClasses, SoftmaxLikelihood):
     """One of K classes, with the probabilities of a softmax: log p = log p_y, p = softmax(C eta).
 
     See `Softmax` for C, `reference` and `symmetric`.
@@ -83,26 +83,8 @@ class Categorical(SoftmaxLikelihood):
             )
         return self._of_levels(present, chosen)
 
-    def encode(self, values: Array) -> Array:
-        return codes(values, self.levels)
-
     def of_counts(self) -> Likelihood:
         return Multinomial(reference=self.reference, symmetric=self.symmetric)
-
-    def response(self, y: Array) -> Array:
-        return (np.asarray(y)[..., None] == np.arange(len(self.levels))).astype(float)
-
-    def tally(self, y: Array) -> Array:
-        return self.response(y)
-
-    @property
-    def support(self) -> Array:
-        return np.arange(float(len(self.levels)))
-
-    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        u = rng.random((*eta.shape[:-1], 1))
-        # The inverse distribution function: the number of k with P(class <= k) < u.
-        return (self.mean(eta)[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm

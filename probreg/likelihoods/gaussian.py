@@ -24,7 +24,7 @@ from probreg.likelihoods.location_scale import (
     density_of_noise,
 )
 from probreg.likelihoods.mixtures import of_normals
-from probreg.likelihoods.response import check_variation, finite_response
+from probreg.likelihoods.response import finite_response
 from probreg.special import LOG_2PI, ndtr
 
 GaussianLinkName = Literal["identity", "log", "inverse"]
@@ -107,9 +107,6 @@ class GaussianByLink(ExponentialFamily):
         return f"Gaussian(link={self.link!r})"
 
     __str__ = __repr__
-
-    def check_response(self, values: Array) -> None:
-        check_variation(self.encode(values))
 
     def encode(self, values: Array) -> Array:
         return finite_response(values, "Gaussian")

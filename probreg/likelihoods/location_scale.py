@@ -195,6 +195,11 @@ class StandardDensity(IntervalLikelihood):
         log_density = f.standard_log_prob(self.residual(y, eta, aux))
         return log_density - np.log(self.scale(aux)) + self.log_transform_slope(y)
 
+    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
+        shape = np.broadcast_shapes(eta.shape[:-1], *map(np.shape, aux.values()))
+        noise = self.at_shape(aux).standard_sample(rng, shape)
+        return self.link.inverse(eta[..., 0] + self.scale(aux) * noise)
+
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.at_shape(aux).standard_cdf(self.residual(y, eta, aux))
 
@@ -280,11 +285,6 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
             eta.shape[:-1],
         )
 
-    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        mean = eta[..., 0]
-        shape = np.broadcast_shapes(mean.shape, *map(np.shape, aux.values()))
-        return mean + aux["sigma"] * self.at_shape(aux).standard_sample(rng, shape)
-
 
 class LogLocationScaleLikelihood(StandardDensity):
     """log y = eta + s e, y > 0 and e of a standard density f: a model of accelerated failure times.
@@ -354,9 +354,3 @@ class LogLocationScaleLikelihood(StandardDensity):
 
     def base_measure(self, y: Array) -> Array:
         return self.log_transform_slope(y)
-
-    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        s = self.scale(aux)
-        shape = np.broadcast_shapes(eta.shape[:-1], np.shape(s))
-        with np.errstate(over="ignore"):
-            return np.exp(eta[..., 0] + s * self.standard_sample(rng, shape))

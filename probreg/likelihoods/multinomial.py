@@ -15,7 +15,6 @@ from probreg.likelihoods.base import (
     Levels,
     OfTrials,
     PymcVariable,
-    require_trials,
 )
 from probreg.likelihoods.response import whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of, tile_of_counts
@@ -108,9 +107,6 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials
             return np.asarray(y) / np.asarray(y).sum(-1, keepdims=True)
-
-    def size(self, **known: Any) -> Any:
-        return require_trials("Multinomial", known)
 
     def mean_name(self, response: str) -> str:
         return f"P(class), {response}"

@@ -5,7 +5,6 @@ from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import Generator
 
 from probreg.arguments.arrays import OrderedLevels
 from probreg.compiled.density import CompiledDensity, keep_values, with_functions
@@ -17,7 +16,7 @@ from probreg.likelihoods.base import (
     Level,
     Levels,
     MayDiverge,
-    OfClasses,
+    OneOfClasses,
     PymcVariable,
     Recession,
     Reported,
@@ -27,7 +26,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT
-from probreg.likelihoods.response import codes, refuse_fractions, response_levels
+from probreg.likelihoods.response import refuse_fractions, response_levels
 from probreg.likelihoods.tails import TAILS, Tails, interval, symbolic_log_q
 
 
@@ -127,7 +126,7 @@ for _link in (LOGIT, PROBIT, CLOGLOG):
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
+class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     """One of K ordered classes: P(y <= k) = F(c_k - eta), with thresholds c_1 < ... < c_(K-1).
 
     F is the logistic, normal or complementary log-log distribution function. A positive coefficient moves the response towards the
@@ -200,29 +199,9 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
             )
         return replace(self, levels=present)
 
-    def encode(self, values: Array) -> Array:
-        return codes(values, self.levels)
-
     def describe(self, response: str) -> str:
         order = " < ".join(map(str, self.levels))
         return f"P({response} above a threshold), {order}, on the {self.link} scale"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(map(str, self.levels))
-
-    @property
-    def support(self) -> Array:
-        return np.arange(float(len(self.levels)))
-
-    def response(self, y: Array) -> Array:
-        return (np.asarray(y)[..., None] == self.support).astype(float)
-
-    def tally(self, y: Array) -> Array:
-        return self.response(y)
-
-    def mean_name(self, response: str) -> str:
-        return f"P({response})"
 
     def thresholds(self, aux: Any) -> list[Any]:
         """Return the thresholds relative to the one that is minus the intercept."""
@@ -315,15 +294,6 @@ class Ordinal(SmoothLikelihood, OfClasses, MayDiverge):
         upper, _ = self._ends(np.maximum(k, 0.0), eta, aux)
         with np.errstate(over="ignore"):
             return np.where(k < 0, 0.0, self.link_function.inverse(upper))
-
-    def response_variance(self, eta: Array, **aux: Any) -> Array:
-        p = self.mean(eta, **aux)
-        return p * (1.0 - p)
-
-    def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        p = self.mean(eta, **aux)
-        u = rng.random((*p.shape[:-1], 1))
-        return (p[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
         p = np.clip(self.mean(eta, **aux), 1e-300, 1.0 - 1e-16)

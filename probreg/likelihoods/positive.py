@@ -13,7 +13,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     symmetric_pairs,
 )
-from probreg.likelihoods.response import check_variation, positive_response
+from probreg.likelihoods.response import positive_response
 
 
 class PositiveLikelihood(ExponentialFamily):
@@ -31,9 +31,6 @@ class PositiveLikelihood(ExponentialFamily):
     def encode(self, values: Array) -> Array:
         remedy = "model zeros with a separate Bernoulli model, or use Gaussian for numbers of both signs"
         return positive_response(values, type(self).__name__, remedy)
-
-    def check_response(self, values: Array) -> None:
-        check_variation(self.encode(values))
 
     def initial_eta(self, y: Array) -> Start:
         # phi = Var(y) / V(mu), with the variance of log y, V = mu^2, for the squared coefficient of variation

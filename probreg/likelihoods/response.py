@@ -14,8 +14,8 @@ from probreg.errors import (
     row_error,
     such_rows,
 )
-from probreg.likelihoods.base import Level
 
+Level = str | int | float | bool
 _LARGEST, _SMALLEST = (
     1e140,
     1e-140,

@@ -135,13 +135,6 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return f"the log odds of each class of {response} against the reference class {self.levels[self._reference_index]}"
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(map(str, self.levels))
-
-    def mean_name(self, response: str) -> str:
-        return f"P({response})"
-
-    @property
     def width(self) -> int:
         return len(self.levels) - 1
 
@@ -246,10 +239,6 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
 
     def initial_eta(self, y: Array) -> Start:
         return np.zeros((len(y), self.width)), {}
-
-    def size(self, **known: Any) -> Any:
-        """Return the number of trials n of each row, from the given values."""
-        return 1.0
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_p = log_softmax(self.scores(eta), -1)

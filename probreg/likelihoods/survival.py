@@ -141,9 +141,6 @@ class LogLogistic(LogLocationScaleLikelihood):
     def describe(self, response: str) -> str:
         return f"the median of {response} on the log scale, log-logistic with shape 1 / scale"
 
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.link.inverse(eta[..., 0])
-
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         # E y^k = exp(k eta) pi k s / sin(pi k s), infinite for k s >= 1
         s = np.minimum(self.scale(aux), 0.5)
@@ -151,7 +148,7 @@ class LogLogistic(LogLocationScaleLikelihood):
             spread = np.where(
                 s < 0.5, 1.0 / np.sinc(2.0 * s) - 1.0 / np.sinc(s) ** 2, np.inf
             )
-        return np.square(self.mean(eta)) * spread
+        return np.square(self.mean(eta, **aux)) * spread
 
     def standard_log_prob(self, r: Array) -> Array:
         return -np.abs(r) - 2.0 * np.log1p(np.exp(-np.abs(r)))

@@ -365,16 +365,9 @@ def information_slope(
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
     X = block.X
-    m = beta.shape[1]
     # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i, hence tr(h_i dW_i) / 2 row by
     # row, h_i = x_i I^-1 x_i' (m, m).
-    h = np.stack(
-        [
-            np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1)
-            for a in range(m)
-        ],
-        1,
-    )
+    h = np.einsum("np,paqb,nq->nab", X, inverse, X, optimize=True)
     h = times_weights(h, block.weights)
     slope = likelihood.information_slope(
         block.eta(beta), **aux_values, **likelihood.given(block.y)

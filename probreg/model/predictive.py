@@ -8,6 +8,7 @@ mixture, so maximum likelihood and Bayes answer through the same lines of code.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -92,33 +93,22 @@ class Predictive(PrintsTable):
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
         (size, n, K)."""
-        if (
-            self.share is not None and self.share.ndim == 2
-        ):  # rows differ in their weights, and so in the atoms drawn
-            total = np.cumsum(np.broadcast_to(self.share, self.eta.shape[:2]), 0)
-            s = np.stack(
-                [
-                    np.searchsorted(c, u * c[-1])
-                    for c, u in zip(total.T, rng.random((len(total.T), size)))
-                ],
-                1,
-            )
-            aux = {
-                **{
-                    k: v[s, np.arange(s.shape[1]) % v.shape[1]]
-                    for k, v in self.aux.items()
-                },
-                **self.given,
-            }
-            return self.likelihood.drawn(
-                self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **aux)
-            )
+        atoms: Any
+        aux = self.aux
         if self.share is None:
-            s = rng.integers(len(self.eta), size=size)
-        else:
-            s = rng.choice(len(self.eta), size, p=self.share)
-        aux = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
-        return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **aux))
+            atoms = rng.integers(len(self.eta), size=size)
+        elif self.share.ndim == 1:
+            atoms = rng.choice(len(self.eta), size, p=self.share)
+        else:  # rows differ in their weights, and so in the atoms drawn
+            shape = self.eta.shape[:2]
+            total = np.cumsum(np.broadcast_to(self.share, shape), 0).T
+            u = rng.random((shape[1], size)) * total[:, -1:]
+            drawn = [np.searchsorted(c, v) for c, v in zip(total, u)]
+            atoms = np.stack(drawn, 1), np.arange(shape[1])
+            aux = {k: np.broadcast_to(v, shape) for k, v in aux.items()}
+        values = {k: v[atoms] for k, v in aux.items()}
+        y = self.likelihood.sample(rng, self.eta[atoms], **values, **self.given)
+        return self.likelihood.drawn(y)
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""

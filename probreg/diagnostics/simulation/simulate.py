@@ -16,7 +16,6 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import require_predictive
 from probreg.likelihoods import Likelihood, OfTrials, SoftmaxLikelihood
-from probreg.likelihoods.base import require_trials
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 
@@ -303,8 +302,7 @@ def noise_variance(
         return variance
     # Var(s / n) = p (1 - p) / n of the share of each class in n trials.
     if isinstance(likelihood, OfTrials):
-        n = require_trials(type(likelihood).__name__, row_data)
-        return mean * (1.0 - mean) / n[:, None]
+        return mean * (1.0 - mean) / likelihood.size(**row_data)[:, None]
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
     rows = {k: np.broadcast_to(v, len(eta)) for k, v in aux.items()}
