@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, rel_entr, softmax
+from scipy.special import expit, softmax
 
 from probreg.linalg import evenly_spaced, merge
 from probreg.online.updates import Array, Geometry
@@ -15,12 +15,9 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     >>> ridge_comparator(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
     array([1.])
     """
-    if penalty > 0:
-        # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
-        root = np.sqrt(penalty)
-        F = merge(
-            F, np.column_stack([root * np.eye(len(centre)), root * centre])
-        ).astype(float)
+    # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
+    added = np.sqrt(penalty) * np.column_stack([np.eye(len(centre)), centre])
+    F = merge(F, added).astype(float)
     return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
 
 
@@ -160,8 +157,3 @@ def entropic_comparator(
         objective, np.log(start), jac=True, method="L-BFGS-B", options=options
     ).x
     return np.asarray(softmax(theta))
-
-
-def relative_entropy(v: Array, start: Array) -> float:
-    """Return sum v log(v / start), with 0 log 0 = 0."""
-    return float(rel_entr(v, start).sum())

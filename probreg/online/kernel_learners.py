@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.pairs import RowPairs
+from probreg.linalg import solve_upper
 from probreg.online.learner import (
     Gradient,
     Learner,
@@ -205,7 +205,7 @@ class KernelRLS(KernelLearner):
         m = len(z)
         squares = self.squares(X)
         # [S 0; V' T] with V = S^-1 k(rows, new) and TT' = k(new, new) + precision I - V'V; z <- (z, T^-1 (y - V'z))
-        V = _solve_lower(S, self._kernel_matrix(state, X).T)
+        V = solve_upper(S.T, self._kernel_matrix(state, X).T, transpose=True)
         K = self.kernel.finite(RowPairs(X, X))
         T, n_positive = dpotrf(
             K + self.precision * np.eye(len(y)) - V.T @ V, lower=1, clean=1
@@ -220,7 +220,7 @@ class KernelRLS(KernelLearner):
             n = int(np.argmin(independent))
         V = V[:, :n]
         T = T[:n, :n]
-        new = _solve_lower(T, (y[:n] - V.T @ z)[:, None])[:, 0]
+        new = solve_upper(T.T, y[:n] - V.T @ z, transpose=True)
         # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
         f = V.T @ z + np.tril(T, -1) @ new
         e = f - y[:n]
@@ -230,11 +230,11 @@ class KernelRLS(KernelLearner):
         # The weights before a round are S'^-1 z with the z of later rounds at 0: their sum counts each z once per round.
         counts = np.arange(n - 1.0, -1.0, -1.0)
         total = np.concatenate([S[:m, :m].T @ arrays.total[:m] + n * z, new * counts])
-        arrays.total[: m + n] = _solve_upper(S, total)
+        arrays.total[: m + n] = solve_upper(S.T, total)
         z = np.concatenate([z, new])
         anchors = np.vstack([state.memory["anchors"], X[:n]])
         memory = {"anchors": anchors, "chol": S, "z": z}
-        return State(_solve_upper(S, z), state.t + n, memory), n
+        return State(solve_upper(S.T, z), state.t + n, memory), n
 
     def covariance(self, state: State, X: ArrayLike) -> Array:
         """Return the posterior covariance (n, n) of f at rows X (n, p), in units of the noise variance.
@@ -242,21 +242,6 @@ class KernelRLS(KernelLearner):
         It is (k(x, z) - k(x, rows) (K + precision I)^-1 k(rows, z)) / precision.
         """
         rows = np.atleast_2d(floats(X, "X", copy=False))
-        V = _solve_lower(state.memory["chol"], self._kernel_matrix(state, rows).T)
+        R = state.memory["chol"].T
+        V = solve_upper(R, self._kernel_matrix(state, rows).T, transpose=True)
         return (self.kernel.finite(RowPairs(rows, rows)) - V.T @ V) / self.precision
-
-
-def _solve_lower(L: Array, k: Array) -> Array:
-    """Return L^-1 k (m, n)."""
-    if len(L):
-        return np.asarray(solve_triangular(L, k, lower=True, check_finite=False))
-    return k
-
-
-def _solve_upper(L: Array, u: Array) -> Array:
-    """Return L'^-1 u."""
-    if len(L):
-        return np.asarray(
-            solve_triangular(L, u, lower=True, trans="T", check_finite=False)
-        )
-    return np.zeros(0)

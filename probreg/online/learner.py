@@ -210,10 +210,12 @@ class Gradient(Learner):
         return isinstance(self.geometry, Euclid) and self.geometry.radius == np.inf
 
     def init(self, p: int) -> State:
-        theta = self.geometry.start(p)
-        if not isinstance(self.geometry, Euclid):
-            return State(self.geometry.weights(theta), 0, {"theta": theta})
-        return State(theta)
+        return self._state(self.geometry.start(p), 0)
+
+    def _state(self, theta: Array, t: int) -> State:
+        if isinstance(self.geometry, Euclid):
+            return State(theta, t)
+        return State(self.geometry.weights(theta), t, {"theta": theta})
 
     @np.errstate(over="ignore", invalid="ignore")  # require_finite_loss checks
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
@@ -223,15 +225,11 @@ class Gradient(Learner):
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         require_finite_loss(value, state)
-        # theta <- theta - a l'(f) x
         a = self.rate.at(t, float(row @ row))
-        direction = a * (slope * row)
-        if not isinstance(self.geometry, Euclid):
-            # Mirror descent: theta <- theta - a g, w = w(theta)   (Shalev-Shwartz 2012).
-            theta = self.geometry.move(state.memory["theta"], direction)
-            after = State(self.geometry.weights(theta), t, {"theta": theta})
-            return after, Info(f, value)
-        return State(self.geometry.move(state.w, direction), t), Info(f, value)
+        # Mirror descent: theta <- theta - a l'(f) x, w = w(theta)   (Shalev-Shwartz 2012).
+        theta = state.memory.get("theta", state.w)
+        theta = self.geometry.move(theta, a * (slope * row))
+        return self._state(theta, t), Info(f, value)
 
     def block(
         self, state: State, X: Array, y: Array, arrays: RoundArrays

@@ -11,7 +11,6 @@ import probreg.online.comparator as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.linalg import triangular
-from probreg.online.kernel_learners import KernelLearner
 from probreg.online.learner import Learner
 from probreg.online.updates import Array, Euclid, State
 
@@ -101,18 +100,15 @@ class Rounds:
         """Return the loss of fixed weights u over the same rounds; for a learner of functions, of f = sum_i u_i k(x_i, .)."""
         u = floats(u, "u", copy=False)
         learner = self.learner
-        if isinstance(learner, KernelLearner):
-            X, y = self.rows()
-            f = learner.predict(State(u, 0, {"anchors": X}), X)
-            return float(learner.loss.values(f, y).sum()) * self.totals.rounds / len(y)
-        if u.shape != self.weights.shape[1:]:
+        if not learner.grows and u.shape != self.weights.shape[1:]:
             raise DataError(
                 f"u has shape {u.shape}: expected one weight per column, {self.weights.shape[1:]}"
             )
-        if learner.loss.name == "squared":
+        if not learner.grows and learner.loss.name == "squared":
             return float(np.sum((self.moments @ np.r_[u, -1.0]) ** 2))
         X, y = self.rows()
-        return float(learner.loss.values(X @ u, y).sum()) * self.totals.rounds / len(y)
+        f = learner.predict(State(u, 0, {"anchors": X}), X)
+        return float(learner.loss.values(f, y).sum()) * self.totals.rounds / len(y)
 
     def best(self) -> Array:
         """Return the fixed weights with the least loss over the same rounds."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -72,7 +72,7 @@ class RowStream:
     """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never held in memory."""
 
     items: Iterable[Any]
-    columns: tuple[str, ...] = ()
+    columns: ClassVar[tuple[str, ...]] = ()
 
     def blocks(self, k: int) -> Iterator[Block]:
         items = iter(self.items)
@@ -223,16 +223,6 @@ def run(
     >>> path.predictions, path.state.w
     (array([0.  , 0.5 , 0.75]), array([0.875]))
     """
-    expected = {
-        "learner": (learner, Learner),
-        "state": (state, State | None),
-        "record": (record, Record),
-    }
-    for name, (value, kind) in expected.items():
-        if not isinstance(value, kind):
-            raise DataError(
-                f"{name} is {type(value).__name__}: expected a {name.title()} of probreg.online"
-            )
     source = as_source(X, y, passes, shuffle, record.every)
     recorder: Recorder | None = None
     mistakes = 0
@@ -394,8 +384,6 @@ class Recorder:
         rule = self.learner.rule
         if rule is None or rule.rate.kind != PLAIN:
             return 0.0
-        if rule.rate.power == 0:
-            return rule.rate.step * float((slope * slope) @ squares)
         steps = rule.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
         return float((steps * slope * slope) @ squares)
 
@@ -451,8 +439,8 @@ class Recorder:
             learner=self.learner,
             start=self.start,
             state=self.state,
-            predictions=_concatenate(self.predictions),
-            losses=_concatenate(self.losses),
+            predictions=np.concatenate([np.empty(0), *self.predictions]),
+            losses=np.concatenate([np.empty(0), *self.losses]),
             times=np.array(self.times),
             weights=_stack_padded(self.weights),
             sums=_stack_padded(self.sums),
@@ -469,9 +457,3 @@ def _stack_padded(weights: list[Array]) -> Array:
     """Stack recorded weights (K, p), with zeros for weights that later rounds added."""
     width = len(weights[-1])
     return np.array([np.pad(w, (0, width - len(w))) for w in weights])
-
-
-def _concatenate(blocks: list[Array]) -> Array:
-    if len(blocks) == 1:
-        return blocks[0]
-    return np.concatenate(blocks) if blocks else np.empty(0)

@@ -6,10 +6,11 @@ by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import rel_entr, softmax
 
 import probreg.online.comparator as best
 from probreg.arguments import scalars
@@ -17,7 +18,6 @@ from probreg.errors import Incompatible
 from probreg.linalg import triangular
 from probreg.online.guarantee import (
     NOT_OF_LOSS,
-    OF_LOSS,
     Assumption,
     Guarantee,
 )
@@ -31,6 +31,7 @@ from probreg.online.updates import (
     PLAIN,
     Array,
     Euclid,
+    Geometry,
     Signed,
     Simplex,
 )
@@ -90,63 +91,54 @@ def sampling_assumptions(path: Rounds) -> tuple[Assumption, ...]:
 
 
 # ------------------------------------------------------------------------------- squared loss, Euclidean potential
-@dataclass(frozen=True)
-class LinearBound:
-    """loss <= A L_u + B ||u - w_1||^2 + C, with the assumptions, and the moments of the rows for L_u."""
-
-    theorem: str
-    source: str
-    A: float
-    B: float
-    loss: float
-    moments: Array
-    assumptions: tuple[Assumption, ...] = ()
-    C: float = 0.0
-    quantity: str = "cumulative squared loss"
-    of_loss: Assumption = OF_LOSS
-
-
-def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
-    claim = _linear_bound(path)
+def _linear_bound(
+    path: Rounds,
+    u: Array | None,
+    theorem: str,
+    source: str,
+    A: float,
+    B: float,
+    assumptions: tuple[Assumption, ...] = (),
+    *,
+    C: float = 0.0,
+    moments: Array | None = None,
+    **named: Any,
+) -> Guarantee:
+    """Return the guarantee loss <= A L_u + B ||u - w_1||^2 + C, with the moments of the rows for L_u."""
+    F = path.moments if moments is None else moments
     start = path.start.w
     if u is None:
-        holds = all(a.holds for a in claim.assumptions)
-        penalty = claim.B / claim.A if holds else 0.0
-        u = best.ridge_comparator(claim.moments, penalty, start)
+        holds = all(a.holds for a in assumptions)
+        u = best.ridge_comparator(F, B / A if holds else 0.0, start)
     # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
-    comparator_loss = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
-    distance = float(np.sum((u - start) ** 2))
+    comparator_loss = float(np.sum((F @ np.r_[u, -1.0]) ** 2))
     return Guarantee(
-        claim.theorem,
-        claim.source,
-        claim.quantity,
-        claim.loss,
-        claim.A * comparator_loss + claim.B * distance + claim.C,
-        path.totals.rounds,
-        claim.assumptions,
-        u,
-        comparator_loss,
-        of_loss=claim.of_loss,
+        theorem,
+        source,
+        bound=A * comparator_loss + B * float(np.sum((u - start) ** 2)) + C,
+        rounds=path.totals.rounds,
+        assumptions=assumptions,
+        comparator=u,
+        comparator_loss=comparator_loss,
+        **{
+            "quantity": "cumulative squared loss",
+            "cumulative_loss": path.loss,
+            **named,
+        },
     )
 
 
-def _linear_bound(path: Rounds) -> LinearBound:
+def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
     learner = path.learner
     r2 = path.totals.largest
     if isinstance(learner, RLS):
-        return _ridge_forecaster(path, learner)
+        return _ridge_forecaster(path, u, learner)
     assert isinstance(learner, Gradient)
     s = learner.rate.step
     if learner.rate.kind == IMPLICIT:
         # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
-        return LinearBound(
-            "implicit step",
-            "potential argument",
-            1 + s * r2,
-            (1 + s * r2) / s,
-            path.loss,
-            path.moments,
-        )
+        A = 1 + s * r2
+        return _linear_bound(path, u, "implicit step", "potential argument", A, A / s)
     if learner.rate.kind == NORMALISED:
         # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         if path.data is None or len(path.losses) != path.totals.rounds:
@@ -158,36 +150,37 @@ def _linear_bound(path: Rounds) -> LinearBound:
         size = np.sqrt(learner.rate.eps + np.einsum("ij,ij->i", X, X))
         scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         one_pass = triangular(X * scale[:, None], y * scale).astype(float)
-        return LinearBound(
+        return _linear_bound(
+            path,
+            u,
             "normalised least mean squares",
             "potential argument",
             1 / (1 - s) if s < 1 else np.inf,
             1 / s,
-            float(np.square(scale[path.order]) @ path.losses),
-            one_pass * np.sqrt(path.passes),
             (Assumption("step < 1", s, s < 1),),
+            moments=one_pass * np.sqrt(path.passes),
+            cumulative_loss=float(np.square(scale[path.order]) @ path.losses),
             quantity="cumulative squared loss over eps + ||x||^2",
             of_loss=NOT_OF_LOSS,
         )
-    return LinearBound(
+    return _linear_bound(
+        path,
+        u,
         "Widrow-Hoff",
         "Cesa-Bianchi, Long & Warmuth 1996",
         1 / (1 - s * r2) if s * r2 < 1 else np.inf,
         1 / s,
-        path.loss,
-        path.moments,
         (Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1),),
     )
 
 
-def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
+def _ridge_forecaster(path: Rounds, u: Array | None, learner: RLS) -> Guarantee:
     """L <= L_u + precision ||u||^2 + max e^2 log det(I + X'X / precision), e the errors met.
 
     sum e^2 / (1 + h) = min_u [L_u + precision ||u||^2] exactly, h = x'A^-1 x with A before the row, and
     e^2 h / (1 + h) <= max e^2 log(1 + h), where the logs add up to the log determinant.
     """
     lam = learner.precision
-    F = path.moments
     first = learner.init(len(path.start.w))
     same = np.array_equal(path.start.w, first.w) and np.array_equal(
         path.start.memory["factor"], first.memory["factor"]
@@ -202,14 +195,14 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
         ),
     )
     # log det(1 + X'X / lambda) = sum_j log(1 + d_j^2 / lambda), d_j the singular values of X.
-    squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
+    squares = np.linalg.svd(path.moments[:-1, :-1], compute_uv=False) ** 2
     if lam > 0:
         C = path.totals.worst * float(np.log1p(squares / lam).sum())
     else:
         C = np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
-    return LinearBound(
-        "ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, assumptions, C
+    return _linear_bound(
+        path, u, "ridge forecaster", source, 1.0, lam, assumptions, C=C
     )
 
 
@@ -261,7 +254,14 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
 
     Kivinen & Warmuth's eta is step / 2, and Hoeffding's lemma gives the fall step (e^2 - e g) - step^2 e^2 R^2 / 8.
     """
-    step, norm, R, start = _mirror(path)
+    learner = path.learner
+    assert isinstance(learner, Gradient)
+    step = learner.rate.step
+    norm = learner.geometry.size
+    R = path.totals.spread
+    if isinstance(learner.geometry, Signed):
+        R = 2 * norm * R
+    start = np.asarray(softmax(path.start.memory["theta"]))
     rate = step * R**2 / 4
     small = Assumption(
         "step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1
@@ -272,46 +272,29 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
         v = best.entropic_comparator(path.moments, A, 2 / step, start, norm)
     else:
         v = _unfold_simplex(u, start, norm)
-    if len(v) == len(path.start.w):
-        w = v
-    else:
+    w = v
+    if len(v) > len(path.start.w):
         w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     comparator_loss = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
+    inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
+    reachable = Assumption("u in the set the learner can reach", float(v.sum()), inside)
+    entropy = float(rel_entr(v, start).sum())
     return Guarantee(
         "exponentiated gradient",
         "Kivinen & Warmuth 1997",
         "cumulative squared loss",
         path.loss,
-        A * comparator_loss + 2 / step * best.relative_entropy(v, start),
+        A * comparator_loss + 2 / step * entropy,
         path.totals.rounds,
-        (small, reachable_assumption(v), _start_assumption(path, start)),
+        (small, reachable, _start_assumption(path, learner.geometry, start)),
         w,
         comparator_loss,
     )
 
 
-def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
-    """Return the step, the norm, the range R of a row's values on the simplex, and the first point of the run on it."""
-    learner = path.learner
-    assert isinstance(learner, Gradient)
-    geometry = learner.geometry
-    start = np.asarray(softmax(path.start.memory["theta"]))
-    R = path.totals.spread
-    if isinstance(geometry, Signed):
-        R = 2 * geometry.size * path.totals.spread
-    return learner.rate.step, geometry.size, R, start
-
-
-def reachable_assumption(v: Array) -> Assumption:
-    inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
-    return Assumption("u in the set the learner can reach", float(v.sum()), inside)
-
-
-def _start_assumption(path: Rounds, start: Array) -> Assumption:
+def _start_assumption(path: Rounds, geometry: Geometry, start: Array) -> Assumption:
     """Check that the weights of the first state belong to its theta."""
-    learner = path.learner
-    assert isinstance(learner, Gradient)
-    w = learner.geometry.weights(path.start.memory["theta"])
+    w = geometry.weights(path.start.memory["theta"])
     distance = float(np.abs(w - path.start.w).max())
     return Assumption(
         "the first weights are those of their exponents",

@@ -65,10 +65,7 @@ class Rate:
 
     def at(self, t: int, q: float) -> float:
         """Return the multiplier of round t, with q = ||x||^2."""
-        if self.power:
-            s = self.step * t**-self.power
-        else:
-            s = self.step
+        s = self.steps(t)
         # Under the squared loss a step takes the error e = w'x - y of the row to (1 - a q) e: 1 - a q is
         # 1 - s q / (eps + q) if normalised, 1 / (1 + s q) if implicit, the argmin of s (w'x - y)^2 + |w - w_t|^2.
         if self.kind == NORMALISED:
@@ -79,11 +76,9 @@ class Rate:
             return s / (1.0 + s * q)
         return s
 
-    def steps(self, t: Array) -> Array:
+    def steps(self, t: Any) -> Any:
         """Return the steps s of rounds t."""
-        if self.power:
-            return self.step * t**-self.power
-        return np.full(len(t), self.step)
+        return self.step * t**-self.power
 
 
 @scalars.check_arguments
