@@ -57,6 +57,14 @@ def differentiate(f: Callable[[float], Any], step: float) -> Any:
     return (8.0 * inner - outer) / (12.0 * step)
 
 
-def log_student_constant(nu: float) -> float:
-    """log p(0) of Student's t, log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2."""
-    return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * math.log(nu * math.pi))
+def log_student_constant(nu: Any, dim: int = 1) -> Any:
+    """log p(0) of Student's t in d dimensions, log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)."""
+    return gammaln((nu + dim) / 2) - gammaln(nu / 2) - 0.5 * dim * np.log(nu * math.pi)
+
+
+def student_log_density(square: Any, dim: int, df: Any) -> Any:
+    """log p of Student's t with unit scale, of a normal at df = inf, at points in d dimensions with these squared lengths."""
+    if np.ndim(df) == 0 and np.isinf(df):
+        return -0.5 * (square + dim * LOG_2PI)
+    # log p = log p(0) - (df + d)/2 log(1 + |t|^2 / df)
+    return log_student_constant(df, dim) - 0.5 * (df + dim) * np.log1p(square / df)

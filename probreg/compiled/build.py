@@ -41,23 +41,29 @@ def loops_of(density: CompiledDensity) -> Loops:
 
     The first use compiles each, which takes about a second. Incompatible for densities that cannot be compiled.
     """
-    from probreg.compiled import loops
+    from probreg.compiled import elementary, loops
 
     if density.unfit:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
     name = _digest(density)
     if density.tile is not None and not density.by_predictors:
-        tile = values_of_tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
+        tile = values_of_tile = _compile_density(density.tile)
     else:
-        row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
+        functions = {"row": _compile_density(density.row)}
         templates = loops.tile_of_rows, loops.values_of_rows
         if density.fills_slopes:
             templates = loops.tile_of_rows_with_slopes, loops.values_of_rows_with_slopes
         if density.by_predictors:
-            row = _functions_of_predictors(density, row)
             templates = loops.tile_of_predictors, loops.tile_of_predictors
-        tile, values_of_tile = (_inline(with_functions(f, row)) for f in templates)
+            functions["settings"] = _compile_density(density.settings)
+            functions["exp"] = elementary.exp
+        if density.by_predictors and not density.fills_slopes:
+            filled = with_functions(loops.row_with_slopes, functions)
+            functions["row"] = _inline(filled, _AS_WRITTEN)
+        tile, values_of_tile = (
+            _inline(with_functions(f, functions)) for f in templates
+        )
     parts = {
         "tile": tile,
         "values_of_tile": values_of_tile,
@@ -67,11 +73,13 @@ def loops_of(density: CompiledDensity) -> Loops:
     if density.product is None:
         parts["summed"] = _inline(with_functions(loops.sum_of_tile, parts))
     else:
-        products = _products(density.product)
+        products = {"log1p": elementary.log1p}
+        products["sum_of_log1p"] = _inline(with_functions(loops.sum_of_log1p, products))
+        products["product"] = _compile_density(density.product)
         parts["summed"] = _inline(with_functions(loops.sum_of_products, products))
     hessians = _inline(loops.no_hessians)
     if density.hessian is not None:
-        hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
+        hessians = _compile_density(density.hessian)
         if density.tile is None:
             row_hessian = {"hessian": hessians}
             hessians = _inline(with_functions(loops.hessians_of_rows, row_hessian))
@@ -87,36 +95,9 @@ def loops_of(density: CompiledDensity) -> Loops:
     )
 
 
-def _functions_of_predictors(
-    density: CompiledDensity, row: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the functions that `tile_of_predictors` calls."""
-    from probreg.compiled import elementary, loops
-
-    if not density.fills_slopes:
-        row = {"row": _inline(with_functions(loops.row_with_slopes, row), _AS_WRITTEN)}
-    return {
-        **row,
-        "settings": _compile_settings(density.settings),
-        "exp": elementary.exp,
-    }
-
-
-def _compile_settings(settings: Callable[..., Any] | None) -> Callable[..., Any]:
-    assert settings is not None  # checked by callers
-    return _inline(_vectorise_density(settings), _AS_WRITTEN)
-
-
-def _products(product: Callable[..., Any]) -> dict[str, Any]:
-    """Return the functions that a sum over a tile by products calls."""
-    from probreg.compiled import elementary, loops
-
-    log1p = {"log1p": elementary.log1p}
-    return {
-        "product": _inline(_vectorise_density(product), _AS_WRITTEN),
-        "sum_of_log1p": _inline(with_functions(loops.sum_of_log1p, log1p)),
-        **log1p,
-    }
+def _compile_density(f: Callable[..., Any] | None) -> Callable[..., Any]:
+    assert f is not None  # checked by callers
+    return _inline(_vectorise_density(f), _AS_WRITTEN)
 
 
 @cache
@@ -126,7 +107,7 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 
     return _store_function(
         loops.entries,
-        {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)},
+        {"row": _compile_density(density.row)},
         _digest(density),
     )
 
@@ -211,7 +192,7 @@ def log_density_of(
     parts = {"arrays": arrays_at(types.Tuple((data, work)))}
     parts |= _functions_of_hyperparameters(scaled, _inline)
     if unknown:
-        parts["settings"] = _compile_settings(_settings_of(density))
+        parts["settings"] = _compile_density(_settings_of(density))
     compiled_function = with_functions(plain, parts)
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
@@ -278,11 +259,6 @@ def compile_stored(
     )
 
 
-def _row_function(density: CompiledDensity) -> Callable[..., Any]:
-    assert density.row is not None
-    return density.row
-
-
 def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return the plain function with the vectorisable exp, log and log1p in place of `math.exp` etc., and the functions that it
     calls likewise."""
@@ -295,9 +271,7 @@ def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
     }
     parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
     namespace = {
-        k: _inline(_vectorise_density(v), _AS_WRITTEN)
-        for k, v in used.items()
-        if isinstance(v, FunctionType)
+        k: _compile_density(v) for k, v in used.items() if isinstance(v, FunctionType)
     }
     return with_functions(plain, parts | namespace)
 

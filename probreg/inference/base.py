@@ -667,6 +667,17 @@ def outcomes_of(model: Model, beta: Array) -> Array:
     return beta
 
 
+def split_parameters(model: Model, theta: Array) -> tuple[Array, dict[str, Any]]:
+    """Return the coefficients (..., p, m), and nuisance parameters (...) by name, at points theta = (vec beta, log aux) (..., p m + a).
+
+    NumPy floats overflow to inf, where powers of Python floats raise OverflowError.
+    """
+    p, m = model.shape
+    beta = theta[..., : p * m].reshape(*theta.shape[:-1], p, m)
+    aux = np.exp(np.moveaxis(theta[..., p * m :], -1, 0))
+    return beta, dict(zip(model.unknown, aux))
+
+
 def log_names(model: Model) -> tuple[str, ...]:
     """The parameters behind the coefficients in a `ParameterCovariance`: nuisance parameters on their logs."""
     return tuple(f"log {name}" for name in model.unknown)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, gammaln, ndtr, stdtr
+from scipy.special import betaln, ndtr, stdtr
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.errors import DataError
@@ -14,6 +14,7 @@ from probreg.scores.reading import (
     positive_numbers,
     refuse_values,
 )
+from probreg.special import student_log_density
 
 Array = np.ndarray
 _ROOT_PI = np.sqrt(np.pi)
@@ -108,9 +109,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     df = positive_numbers(df, "df", above=1.0)
     alike(y=y, centre=centre, scale=scale, df=df)
     z = (y - centre) / scale
-    # f(z) = Gamma((df + 1)/2) / (Gamma(df/2) (df pi)^(1/2)) (1 + z^2/df)^(-(df + 1)/2)
-    log_density = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
-    density = np.exp(log_density - (df + 1) / 2 * np.log1p(z**2 / df))
+    density = np.exp(student_log_density(z**2, 1, df))
     # CRPS = scale [z (2 F(z) - 1) + 2 f(z) (df + z^2) / (df - 1) - spread]   (Jordan, Krueger & Lerch 2019, appendix A)
     # with spread = 2 df^(1/2) / (df - 1) B(1/2, df - 1/2) / B(1/2, df/2)^2.
     spread = (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from scipy.special import chdtr, fdtr, gammaln, logsumexp
+from scipy.special import chdtr, fdtr, logsumexp
 
 from probreg.comparison.hypotheses.restricted import independent
 from probreg.comparison.hypotheses.result import (
@@ -43,6 +43,7 @@ from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
     of_coefficients,
 )
+from probreg.special import student_log_density
 
 Array = np.ndarray
 
@@ -258,10 +259,7 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
         )
     ).sum((-1, -2))
     root = np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
-    if df is None:
-        return -0.5 * (q * np.log(2.0 * np.pi) + W) - root
-    top = float(gammaln((df + q) / 2) - gammaln(df / 2)) - 0.5 * q * np.log(df * np.pi)
-    return top - root - 0.5 * (df + q) * np.log1p(W / df)
+    return student_log_density(W, q, np.inf if df is None else df) - root
 
 
 def posterior_hypothesis(

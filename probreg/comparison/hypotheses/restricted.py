@@ -16,7 +16,7 @@ from probreg.comparison.hypotheses.result import Test
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
-from probreg.inference.base import Status, held_at_limits
+from probreg.inference.base import Status, held_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.information import (
     identified_basis,
@@ -208,9 +208,8 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
 
 def _to_raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
     """Return the coefficients (p, m) of the raw columns, and the nuisance parameters."""
-    size = model.shape[0] * model.shape[1]
-    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, theta[size:])}
-    return model.design.frame.to_raw(theta[:size].reshape(model.shape)), aux
+    gamma, aux = split_parameters(model, theta)
+    return model.design.frame.to_raw(gamma), aux
 
 
 def _score_statistic(

@@ -17,6 +17,7 @@ from probreg.inference.base import (
     chains_of,
     log_names,
     sigma_note,
+    split_parameters,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -62,7 +63,7 @@ def solution_at_nodes(
     sigma_text = "sigma is drawn with beta"
     draw_function = _draw_exactly if problem.exact else _draw_approximately
     result = draw_function(model, problem, nodes, total, rng)
-    beta, aux = _split(model, result.points)
+    beta, aux = split_parameters(model, result.points)
     moments = {a: weighted_moments(v, result.weight) for a, v in aux.items()}
     if problem.noise:  # from the nodes, which are more accurate than draws
         sigma_at_nodes = np.exp(nodes.all_theta[:, -1])
@@ -272,10 +273,10 @@ def _weight_jointly(
         k = normal.width
         z, log_z = student_points(rng, n_each, k, max(df_beta, k))
         log_q[mine] = log_z - normal.log_det
-        log_prior[mine], beta, log_aux = normal.points(z)
-        points.append(np.column_stack([beta.reshape(n_each, -1), log_aux]))
+        log_prior[mine], theta_given = normal.points(z)
+        points.append(theta_given)
     point = np.concatenate(points)
-    beta, aux = _split(model, point)
+    beta, aux = split_parameters(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
     log_w = log_lik_of_draws(model, beta, aux) + log_prior - log_q
     log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[
@@ -318,10 +319,8 @@ def _laplace_mixture(
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
-        _, beta, log_aux = normals[s].points(
-            rng.standard_normal((len(mine), normals[s].width))
-        )
-        point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
+        z = rng.standard_normal((len(mine), normals[s].width))
+        point[mine] = normals[s].points(z)[1]
     text = f"beta given the scales is normal about its mean to first order (Laplace): {reason}"
     return _NodeResult(
         nodes.all_theta[chosen],
@@ -339,16 +338,8 @@ def _sample_covariance(
     model: Model, point: Array, weight: Array | None = None
 ) -> DenseCovariance:
     """The covariance of points (S, p m + a)."""
-    beta, _ = _split(model, point)
+    beta, _ = split_parameters(model, point)
     logs = point[:, beta[0].size :]
     return DenseCovariance.of_sample(
         model.design.frame, beta, logs, log_names(model), weight
     )
-
-
-def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:
-    """beta (S, p, m) and aux (S,) of points (vec beta, log aux)."""
-    p, m = model.shape
-    return point[:, : p * m].reshape(-1, p, m), {
-        a: np.exp(point[:, p * m + i]) for i, a in enumerate(model.unknown)
-    }

@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from scipy.special import gammaln
 
 from probreg.inference.base import Array
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.laplace_rows import root_of_arrow_inverse
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
-from probreg.inference.exact.latent_groups import LOG_2PI
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.sampling.importance import (
     effective,
@@ -24,6 +22,7 @@ from probreg.inference.sampling.importance import (
     smooth_weights,
 )
 from probreg.linalg import Arrow
+from probreg.special import LOG_2PI, student_log_density
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +64,9 @@ class NodeNormal:
         upper, rotation = scipy.linalg.rq(root)
         return np.sign(np.diagonal(upper)) * rotation.T
 
-    def points(self, z: Array) -> tuple[Array, Array, Array]:
+    def points(self, z: Array) -> tuple[Array, Array]:
         """Return the log prior (S,) of standard points z, with aux as densities of
-        their logs, beta (S, p, m) and log aux."""
+        their logs, and (vec beta, log aux) (S, p m + a)."""
         surface, (G, K, r) = self.surface, self.mode.H.shape
         a, q = len(surface.model.unknown), surface.layout.shape[2]
         H: Arrow = self.mode.H
@@ -92,7 +91,7 @@ class NodeNormal:
             )
         if self.columns is not None:
             beta = self.columns @ beta
-        return log_prior, beta, x[1][r - a :].T
+        return log_prior, np.hstack([beta.reshape(len(z), -1), x[1][r - a :].T])
 
 
 class Nodes(NamedTuple):
@@ -141,15 +140,10 @@ class Proposal(NamedTuple):
             scipy.stats.chi2.ppf(U[..., d:], df) / df
         )
         r = np.where(z < 0, *self.stretch)
-        # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
-        # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
-        constant = (
-            gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
-        )
-        log_q = constant - 0.5 * (df + d) * np.log1p((z**2).sum(-1) / df)
-        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(
-            self.root
-        )[1] - np.log(r).sum(-1)
+        # theta = centre + root (r z): log q(theta) = log t_nu(z) - log|root| - sum_i log r_i
+        log_q = student_log_density((z**2).sum(-1), d, df)
+        log_q -= np.linalg.slogdet(self.root)[1] + np.log(r).sum(-1)
+        return self.centre + (r * z) @ self.root.T, log_q
 
 
 def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:

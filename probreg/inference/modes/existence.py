@@ -20,7 +20,7 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.data.blocks.block import join_blocks
-from probreg.inference.base import Array, Solution, Status
+from probreg.inference.base import Array, Solution, Status, split_parameters
 from probreg.inference.modes.closed_form import (
     least_norm,
     not_identified,
@@ -275,8 +275,8 @@ def find_divergence(
         with np.errstate(
             all="ignore"
         ):  # far away densities overflow: -inf is a decrease, nan is undefined
-            aux = dict(zip(model.unknown, np.exp(x[k:])))
-            beta = model.design.frame.to_raw(x[:k].reshape(gamma.shape))
+            at_x, aux = split_parameters(model, x)
+            beta = model.design.frame.to_raw(at_x)
             return float(model.log_posterior(beta, **aux)) + float(x[k:].sum())
 
     flat = np.zeros((k, 0))

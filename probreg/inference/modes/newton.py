@@ -28,6 +28,7 @@ from probreg.inference.base import (
     log_names,
     sigma_note,
     spare_rows,
+    split_parameters,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -278,12 +279,8 @@ def _slope(model: Model, point: Array) -> Array:
 def evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
     """Return the log posterior at (vec gamma, log aux) on standardised columns; nan
     where it overflows."""
-    k = model.shape[0] * model.shape[1]
     with np.errstate(all="ignore"):  # too long a step gives inf or nan, and is halved
-        # NumPy floats overflow to inf, where powers of Python floats raise
-        # OverflowError
-        aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
-        gamma = point[:k].reshape(model.shape)
+        gamma, aux = split_parameters(model, point)
         local = model.in_frame(gamma, model.design.frame, aux, curved=curved)
     if np.isfinite(local.curvature).all():
         return local

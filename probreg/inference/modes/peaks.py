@@ -13,7 +13,13 @@ import numpy as np
 
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import Array, Solution, Status, times_root
+from probreg.inference.base import (
+    Array,
+    Solution,
+    Status,
+    split_parameters,
+    times_root,
+)
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import Note, Topic, important_note, routine_note
@@ -75,12 +81,10 @@ class Peak(NamedTuple):
         """log |d (vec beta, log aux) / d z|."""
         return float(np.linalg.slogdet(self.root)[1])
 
-    def points(self, z: Array) -> tuple[Array, Array]:
-        """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
-        # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
-        theta = self.centre + times_root(z, self.root)
-        k = self.found.beta.size
-        return theta[:, :k].reshape(-1, *self.found.beta.shape), theta[:, k:]
+    def at(self, z: Array) -> Array:
+        """Return (vec beta, log aux) (S, p m + a) at z (S, p m + a)."""
+        # centre + root z has the covariance root root' = H^-1
+        return self.centre + times_root(z, self.root)
 
 
 def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
@@ -166,12 +170,9 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
 
 def log_density_at(model: Model, points: Array) -> Array:
     """log p over (vec beta, log aux) at points (k, p m + a)."""
-    k = model.shape[0] * model.shape[1]
     with np.errstate(all="ignore"):  # the density of a far point overflows
-        aux = dict(zip(model.unknown, np.exp(points[:, k:].T)))
-        value = model.log_posterior(
-            points[:, :k].reshape(-1, *model.shape), **aux
-        ) + points[:, k:].sum(1)
+        beta, aux = split_parameters(model, points)
+        value = model.log_posterior(beta, **aux) + points[:, beta[0].size :].sum(1)
     return np.where(np.isnan(value), -np.inf, value)
 
 
@@ -231,10 +232,8 @@ def _starting_points(model: Model, first: Peak) -> Array:
     for row, j in enumerate(np.flatnonzero(informed)):
         swaps[row + 1, j] = centre.ravel()[j]
     if informed.any():
-        aux = dict(zip(model.unknown, np.exp(mode[k:]).tolist()))
-        local = replace(model, prior=Flat()).value_grad_hessian(
-            mode[:k].reshape(model.shape), **aux
-        )
+        beta, aux = split_parameters(model, mode)
+        local = replace(model, prior=Flat()).value_grad_hessian(beta, **aux)
         swaps[-1, :k] += np.linalg.lstsq(
             local.curvature[:k, :k], local.gradient[:k], rcond=1e-10
         )[0]

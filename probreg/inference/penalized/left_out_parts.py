@@ -17,12 +17,12 @@ Parts with any doubt get no result.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.data.rows import full_weights, plus_offset, some_rows
-from probreg.inference.base import Array
+from probreg.inference.base import Array, split_parameters
 from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -143,8 +143,7 @@ class LeftOutParts:
         eta = np.concatenate(
             [self._eta(points[k], rows) for k, rows in enumerate(parts)]
         )
-        aux = {a: np.exp(v) for a, v in zip(self.model.unknown, points[:, self._k :].T)}
-        return FromOtherRows(eta, aux, good), correction
+        return FromOtherRows(eta, self._aux(points), good), correction
 
     def _settle(
         self,
@@ -219,10 +218,8 @@ class LeftOutParts:
     def _k(self) -> int:
         return self.model.shape[0] * self.model.shape[1]
 
-    def _aux(self, point: Array) -> dict[str, float]:
-        """Unknown nuisance parameters as NumPy floats, which overflow to inf without an
-        exception."""
-        return dict(zip(self.model.unknown, np.exp(point[self._k :])))
+    def _aux(self, points: Array) -> dict[str, Any]:
+        return split_parameters(self.model, points)[1]
 
     def _eta(self, point: Array, rows: slice) -> Array:
         """(n, m)."""

@@ -29,6 +29,7 @@ from probreg.inference.base import (
     Solution,
     Status,
     sigma_note,
+    split_parameters,
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import search_obstacle
@@ -124,12 +125,11 @@ class Weighted(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """Points z (n, d) of a round, and the log posterior there as a density over log
-    aux, -inf instead of nan."""
+    """Points z (n, d) of a round, theta = (vec beta, log aux) there (n, d), and the log posterior as a density of theta, -inf
+    instead of nan."""
 
     z: Array
-    beta: Array  # (n, p, m)
-    log_aux: Array  # (n, a)
+    theta: Array
     log_p: Array  # (n,)
 
 
@@ -322,7 +322,7 @@ class Importance(Method):
         log_q: list[Array] = []
         for before, end in pairwise([0, *ends]):
             if rounds:
-                z, _, _, log_p = map(np.concatenate, zip(*rounds))
+                z, _, log_p = map(np.concatenate, zip(*rounds))
                 log_w, _ = smooth_weights(log_p - np.concatenate(log_q))
                 weight = np.zeros(len(log_w))
                 if np.isfinite(log_w.max()):
@@ -347,7 +347,7 @@ class Importance(Method):
             rounds.append(self._evaluate(model, peak, components_new, rng))
             log_q.append(proposal.mixture_log_density(components, rounds[-1].z))
         # each chain has its own points of every round
-        z, beta, log_aux, log_p, q = (
+        z, theta, log_p, q = (
             np.concatenate(
                 [
                     v.reshape(self.chains, len(v) // self.chains, *v.shape[1:])
@@ -368,7 +368,7 @@ class Importance(Method):
         evidence = total - float(np.log(len(z)))
         error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
         with np.errstate(over="ignore"):  # of weight zero
-            aux = {a: np.exp(log_aux[..., i]) for i, a in enumerate(model.unknown)}
+            beta, aux = split_parameters(model, theta)
         return (
             Weighted(beta, aux, log_weight.reshape(into), k_hat, evidence, error),
             z,
@@ -385,14 +385,15 @@ class Importance(Method):
         """Return points of some components by chain, with their log posterior."""
         parts = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
         z = parts.reshape(-1, parts.shape[-1])
-        beta, log_aux = peak.points(z)
+        theta = peak.at(z)
         with np.errstate(all="ignore"):  # far points overflow to weight zero
-            aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
+            beta, aux = split_parameters(model, theta)
             # the points of all rounds together decide whether compiled code pays
             with sample_of(model.design.n * self.points // parts.shape[1]):
                 log_lik = log_lik_of_draws(model, beta, aux)
-            log_p = log_lik + model.log_prior(beta, **aux) + log_aux.sum(1)
-        return _Points(z, beta, log_aux, np.where(np.isnan(log_p), -np.inf, log_p))
+            log_p = log_lik + model.log_prior(beta, **aux)
+            log_p = log_p + theta[:, beta[0].size :].sum(1)
+        return _Points(z, theta, np.where(np.isnan(log_p), -np.inf, log_p))
 
 
 def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:

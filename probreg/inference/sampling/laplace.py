@@ -14,6 +14,7 @@ from probreg.inference.base import (
     Status,
     chains_of,
     sigma_note,
+    split_parameters,
 )
 from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.peaks import (
@@ -30,6 +31,7 @@ from probreg.inference.notes import Topic, important_note, routine_note, without
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
+from probreg.special import student_log_density
 
 
 def describe_shifts(shifts: Mapping[str, float], smallest: float) -> str:
@@ -70,10 +72,8 @@ def marginal_shift(model: Model, peak: Peak, i: int) -> float:
 
     def log_det(step: float) -> float:
         point = peak.centre + step * direction
-        aux = dict(zip(model.unknown, np.exp(point[k:]).tolist()))
-        curvature = model.value_grad_hessian(
-            point[:k].reshape(model.shape), **aux
-        ).curvature
+        beta, aux = split_parameters(model, point)
+        curvature = model.value_grad_hessian(beta, **aux).curvature
         sign, value = np.linalg.slogdet(curvature[np.ix_(other_entries, other_entries)])
         return float(value) if sign > 0 else np.nan
 
@@ -237,16 +237,13 @@ class LaplaceApproximation(Method):
     def _draw(self, model: Model, peak: Peak, rng: np.random.Generator) -> Draws:
         """Draw (vec beta, log aux) from the normal at the mode, with log q."""
         z = rng.standard_normal((self.chains * self.draws, len(peak.centre)))
-        beta, log_aux = peak.points(z)
+        theta = peak.at(z)
+        beta, aux = split_parameters(model, theta)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
-        log_q = (
-            -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - peak.log_det
-        )
-        log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
-        aux = {
-            a: chains_of(np.exp(log_aux[:, i]), self.chains)
-            for i, a in enumerate(model.unknown)
+        log_q = student_log_density((z**2).sum(1), z.shape[1], np.inf) - peak.log_det
+        log_q = log_q - theta[:, beta[0].size :].sum(1)
+        values = {
+            name: chains_of(v, self.chains) for name, v in {"beta": beta, **aux}.items()
         }
-        values = {"beta": chains_of(beta, self.chains)} | aux
         stats = {"log_q": chains_of(log_q, self.chains)}
         return Draws(values, stats, elliptical=True)

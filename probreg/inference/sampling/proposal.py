@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.inference.base import Array, times_root
+from probreg.special import student_log_density
 
 
 def student_points(
@@ -25,19 +25,7 @@ def student_points(
     if np.isfinite(df):
         # t = z / (chi^2_df / df)^(1/2)
         z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
-    return z, _student_log_density((z**2).sum(1), dim, df)
-
-
-def _student_log_density(square: Array, dim: int, df: float) -> Array:
-    """log q (n,) of a multivariate Student-t with unit scale at points with these
-    squared lengths."""
-    if np.isinf(df):
-        return np.asarray(-0.5 * square - 0.5 * dim * np.log(2.0 * np.pi))
-    # log q = constant - (df + d)/2 log(1 + |t|^2 / df).
-    constant = (
-        gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
-    )
-    return np.asarray(constant - 0.5 * (df + dim) * np.log1p(square / df))
+    return z, student_log_density((z**2).sum(1), dim, df)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +48,7 @@ class Component:
         """log of count times density (n,) at z (n, d)."""
         t = self._inverse @ (z - self.centre).T
         square = np.einsum("dn,dn->n", t, t)
-        log_q = _student_log_density(square, len(self.centre), self.df)
+        log_q = student_log_density(square, len(self.centre), self.df)
         return np.log(self.count) + log_q - self._log_det
 
     @cached_property

@@ -18,7 +18,7 @@ from probreg.compiled import (
 )
 from probreg.data.implicit_columns import PredictorColumns
 from probreg.errors import Incompatible
-from probreg.inference.base import Array
+from probreg.inference.base import Array, split_parameters
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.likelihood_sums import (
     base_measure_of_rows,
@@ -143,11 +143,10 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     # absolute values: rounding is 1e-13, a wrong term is larger
     most_rows, tolerance = 200, 1e-6
     assert isinstance(likelihood, DifferentiableLikelihood)
-    p, m = model.shape
     d = model.design.take(slice(None, None, max(1, model.design.n // most_rows)))
     d = replace(d, weights=None, precision=None)
-    beta = theta[: p * m].reshape(p, m)
-    aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
+    beta, aux = split_parameters(model, theta)
+    aux = model.fixed | aux
     width = likelihood.width
     with np.errstate(all="ignore"):
         eta = d.eta(beta)

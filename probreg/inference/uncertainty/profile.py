@@ -16,7 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.errors import Incompatible, NotConverged, Remedy
-from probreg.inference.base import Array, Solution, Status, held_at_limits
+from probreg.inference.base import (
+    Array,
+    Solution,
+    Status,
+    held_at_limits,
+    split_parameters,
+)
 from probreg.inference.modes.maximise import maximise, newton_step
 from probreg.inference.modes.newton import evaluate
 from probreg.inference.modes.newton_method import Newton
@@ -263,8 +269,8 @@ def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
     k = model.shape[0] * model.shape[1]
     if not c[k:].any():
         # for coefficients their expected information I + P over gamma
-        beta = model.design.frame.to_raw(theta[:k].reshape(model.shape))
-        aux = dict(zip(model.unknown, np.exp(theta[k:]).tolist()))
+        gamma, aux = split_parameters(model, theta)
+        beta = model.design.frame.to_raw(gamma)
         with np.errstate(all="ignore"):
             H = standardised_information(model, beta, aux)
             H = H + prior_curvature(model, beta, aux)
