@@ -662,9 +662,7 @@ def outcomes_of(model: Model, beta: Array) -> Array:
     """Coefficients (..., q, m) of any columns by outcome: (..., q), or (..., q, outcomes)."""
     if not model.likelihood.outcomes:
         return beta[..., 0]
-    if _mixes(model):
-        return beta @ model.likelihood.contrast_matrix.T
-    return beta
+    return beta @ model.likelihood.contrast_matrix.T
 
 
 def split_parameters(model: Model, theta: Array) -> tuple[Array, dict[str, Any]]:
@@ -755,14 +753,9 @@ def reported_errors(
     replicates = _replicates_with_shift(model, solution)
     if replicates is not None:
         errors = replicates.std(0, ddof=1)
-    elif _mixes(model):
-        errors = scale.errors_of(model.likelihood.contrast_matrix)[
-            model.design.ungrouped
-        ]
     else:
-        errors = scale.errors()[: scale.coefficients].reshape(model.shape)[
-            model.design.ungrouped
-        ]
+        errors = scale.errors_of(model.likelihood.contrast_matrix)
+        errors = errors[model.design.ungrouped]
     if solution.not_estimable is not None:
         errors = np.where(_reported_not_estimable(model, solution), np.nan, errors)
     if model.likelihood.outcomes:

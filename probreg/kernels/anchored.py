@@ -147,43 +147,35 @@ def cholesky(
             )
     # by default 2,000 anchors, or fewer so that the columns of all rows take at most 0.8 GB
     unasked = min(2000, max(10**8 // len(rows), 1))
-    pivots, G, residual_trace = pivoted_cholesky(resolved, rows, tol, size or unasked)
+    d = resolved.diagonal(rows)
+    largest = float(np.abs(d).max())
+
+    def check(left: Array, anchors: list[int]) -> None:
+        refuse_negative_variance(resolved, rows, left, largest, rows[anchors])
+
+    check(d, [])
+    if not d.sum() > 0:
+        raise DataError(f"{resolved} is 0 at every row, so it has no columns there")
+    pivots, G, d = pivoted_root(
+        d,
+        lambda i: resolved.matrix(RowPairs(rows[i : i + 1], rows))[0],
+        max_rank=min(size or unasked, len(rows)),
+        floor=len(rows) * np.finfo(float).eps * largest,
+        tol=tol,
+        check=check,
+    )
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
     T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
     return AnchoredBasis(
         resolved,
         "cholesky",
         rows.shape[1],
-        residual_trace / len(rows),
+        float(d.sum()) / len(rows),
         True,
         rows[pivots],
         T,
         len(rows),
     )
-
-
-def pivoted_cholesky(
-    kernel: CovarianceFunction, rows: Array, tol: float, max_size: int
-) -> tuple[list[int], Array, float]:
-    """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
-    d = kernel.diagonal(rows)
-    largest = float(np.abs(d).max())
-    total = float(d.sum())
-    floor = len(rows) * np.finfo(float).eps * largest
-    refuse_negative_variance(kernel, rows, d, largest, rows[:0])
-    if not total > 0:
-        raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
-    pivots, G, d = pivoted_root(
-        d,
-        lambda i: kernel.matrix(RowPairs(rows[i : i + 1], rows))[0],
-        max_rank=min(max_size, len(rows)),
-        floor=floor,
-        tol=tol,
-        check=lambda d, pivots: refuse_negative_variance(
-            kernel, rows, d, largest, rows[pivots]
-        ),
-    )
-    return pivots, G, float(d.sum())
 
 
 def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dger
+from scipy.linalg import lapack
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Flag, check_arguments
@@ -422,45 +422,34 @@ class Complement:
     (array([0., 0., 0.]), array([0., 0., 0.]))
     """
 
-    v: Array  # (f, n)
+    h: Array  # (n, f), the vectors v below the diagonal, as LAPACK stores them
     tau: Array  # (f,)
 
     @classmethod
     def of(cls, B: Array) -> "Complement":
         # B = Q R of Householder, Q = (I - tau_1 v_1 v_1') ... (I - tau_f v_f v_f'): B spans the first f columns of Q, and N the others
         # (Golub & Van Loan, section 5.2)
-        if B.shape[1]:
-            h, tau = np.linalg.qr(B, mode="raw")
-        else:
-            h = np.zeros((0, len(B)))
-            tau = np.zeros(0)
-        v = np.triu(h, 1)
-        v[np.arange(len(v)), np.arange(len(v))] = 1.0
-        return cls(v, tau)
+        h, tau = np.linalg.qr(B, mode="raw")
+        return cls(h.T, tau)
 
     def without(self, A: Array) -> Array:
         """N'A (n - f, k)."""
-        return _reflect(np.array(A, dtype=float, order="C"), self.v, self.tau)[
-            len(self.tau) :
-        ]
+        return self._multiply(A, "T")[len(self.tau) :]
 
     def back(self, V: Array) -> Array:
         """N V (n, k)."""
-        full = np.zeros((len(self.tau) + len(V), V.shape[1]))
-        full[len(self.tau) :] = V
-        return _reflect(full, self.v[::-1], self.tau[::-1])
+        return self._multiply(
+            np.vstack([np.zeros((len(self.tau), V.shape[1])), V]), "N"
+        )
 
     @property
     def basis(self) -> Array:
         """Return an orthonormal basis (n, f) of the span of B."""
-        return _reflect(
-            np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1]
-        )
+        return self._multiply(np.eye(*self.h.shape), "N")
 
-
-def _reflect(A: Array, v: Array, tau: Array) -> Array:
-    """A itself, as (I - tau_f v_f v_f') ... (I - tau_1 v_1 v_1') A."""
-    for vector, t in zip(v, tau) if A.size else ():
-        # A - t v (v'A) in place, of the transpose, which is in the order of BLAS
-        dger(-t, vector @ A, vector, a=A.T, overwrite_a=1)
-    return A
+    def _multiply(self, A: Array, transposed: str) -> Array:
+        """Return Q A or Q'A."""
+        if not self.tau.size or not A.size:
+            return A
+        lwork = 64 * max(A.shape)
+        return lapack.dormqr("L", transposed, self.h, self.tau, A, lwork)[0]

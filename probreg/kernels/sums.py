@@ -42,19 +42,16 @@ class RowSums:
         """All of these, in their order; shorter sums have coefficients of 0."""
         max_terms = max(part.coefficients.shape[1] for part in parts)
 
-        def wide(part: "RowSums") -> "RowSums":
-            n, s = part.coefficients.shape
-            repeats = np.repeat(part.rows[:, :1], max_terms - s, axis=1)
-            return cls(
-                np.hstack([part.coefficients, np.zeros((n, max_terms - s))]),
-                np.concatenate([part.rows, repeats], 1),
-            )
-
-        padded = [wide(part) for part in parts]
-        return cls(
-            np.concatenate([p.coefficients for p in padded]),
-            np.concatenate([p.rows for p in padded]),
-        )
+        missing = [(0, max_terms - part.coefficients.shape[1]) for part in parts]
+        coefficients = [
+            np.pad(part.coefficients, [(0, 0), more])
+            for part, more in zip(parts, missing)
+        ]
+        rows = [
+            np.pad(part.rows, [(0, 0), more, (0, 0)], mode="edge")
+            for part, more in zip(parts, missing)
+        ]
+        return cls(np.concatenate(coefficients), np.concatenate(rows))
 
     @property
     def n(self) -> int:

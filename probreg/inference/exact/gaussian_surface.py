@@ -30,7 +30,6 @@ from probreg.inference.exact.gaussian_sums import (
     GaussianSums,
 )
 from probreg.inference.exact.latent_groups import (
-    LOG_2PI,
     CoefficientEstimate,
     EvidencePoint,
     EvidenceSurface,
@@ -42,6 +41,7 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.model.model import Model
+from probreg.special import LOG_2PI
 
 
 class GaussianSurface(EvidenceSurface):

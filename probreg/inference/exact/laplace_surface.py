@@ -32,7 +32,6 @@ from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_sums import log_scale_hessian
 from probreg.inference.exact.laplace_rows import DenseRows, DenseSums, GroupedSums
 from probreg.inference.exact.latent_groups import (
-    LOG_2PI,
     CoefficientEstimate,
     EvidencePoint,
     EvidenceSurface,
@@ -53,6 +52,7 @@ from probreg.priors import (
     BlockPrior,
     SmoothPrior,
 )
+from probreg.special import LOG_2PI
 
 
 class LaplaceMode(NamedTuple):

@@ -44,7 +44,6 @@ class NoMode(Incompatible):
 LikelihoodCriterion = Literal["REML", "ML"]
 # the mean (p, m) of the coefficients given the hyperparameters, and their covariance
 CoefficientEstimate = tuple[Array, ArrowCovariance | DenseCovariance]
-LOG_2PI = float(np.log(2.0 * np.pi))
 DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 

@@ -28,7 +28,6 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.exact.latent_groups import (
     DIFFERENCE,
-    LOG_2PI,
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
@@ -45,6 +44,7 @@ from probreg.linalg import inverse_upper
 from probreg.model.model import Model
 from probreg.priors import Reference
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
+from probreg.special import LOG_2PI
 
 _FIVE_POINTS = (1, 2, -1, -2)  # steps of `_five_point_slope`
 
