@@ -147,18 +147,27 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | No
     )
 
 
-def _gram_pass(X: Array, Y: Array, w: Array | None) -> Sums:
-    """Return X'X, X'Y, Y'Y and the sums of the columns of X and of Y; with weights of sqrt(w) X and sqrt(w) Y, summed with sqrt(w)."""
+def _gram_pass(
+    X: Array, Y: Array, w: Array | None, maps: tuple[Array, Array] | None = None
+) -> Sums:
+    """Return A'A, A'E, E'E and the sums of the columns of A and of E; with weights of sqrt(w) A and sqrt(w) E, summed with sqrt(w).
+
+    A is X and E is Y, or A = X T and E = Y - X B with `maps` T and B.
+    """
 
     def block(rows: slice) -> Sums:
         A = X[rows]
-        B = Y[rows]
-        ones = np.ones(rows.stop - rows.start)
+        E = Y[rows]
+        if maps is not None:
+            T, B = maps
+            E = E - dot(A, B)
+            A = dot(A, T)
+        ones = np.ones(len(A))
         if w is not None:
             ones = np.sqrt(w[rows])
             A = A * ones[:, None]
-            B = B * ones[:, None]
-        return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(ones, A), dot(ones, B)
+            E = E * ones[:, None]
+        return dot(A.T, A), dot(A.T, E), dot(E.T, E), dot(ones, A), dot(ones, E)
 
     return map_blocks(block, row_blocks(*X.shape))
 
@@ -167,19 +176,8 @@ def _second_pass(
     X: Array, Y: Array, w: Array | None, R: Array, Z: Array
 ) -> tuple[Array, Array] | None:
     """Recompute R and Z = Q'Y from the columns of X R^-1, which are orthonormal up to rounding, and from Y - X B."""
-    T = inverse_upper(R)
     B = solve_upper(R, Z)
-
-    def block(rows: slice) -> Sums:
-        Q = dot(X[rows], T)
-        E = Y[rows] - dot(X[rows], B)
-        if w is not None:
-            root = np.sqrt(w[rows])[:, None]
-            Q = Q * root
-            E = E * root
-        return dot(Q.T, Q), dot(Q.T, E)
-
-    G, QE = map_blocks(block, row_blocks(*X.shape))
+    G, QE, *_ = _gram_pass(X, Y, w, (inverse_upper(R), B))
     S, condition = _scaled_cholesky(G)
     if S is None or condition > WELL:
         return None
