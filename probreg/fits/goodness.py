@@ -74,6 +74,10 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         raise Incompatible(
             f"R² of groups is of one linear predictor; {model.likelihood.name} has several"
         )
+    if fit.solution.status is Status.NO_MAXIMUM:
+        raise Incompatible(
+            f"R² of groups has no limit, because coefficients have none: {fit.solution.detail}"
+        )
     likelihood = model.likelihood
     link = model.likelihood.link.name
     if not likelihood.least_squares and (

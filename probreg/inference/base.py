@@ -621,7 +621,8 @@ def with_found_scales(
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )
     errors: dict[str, Any] = {}
-    if scales.joint_of is not None and solution.status.good and is_conditional:
+    estimated = solution.status.good or scales.separated
+    if scales.joint_of is not None and estimated and is_conditional:
         given = solution.scale
         joint = partial(scales.joint_of, scales, given, model)
         errors = {"scale": joint, "conditional": given}

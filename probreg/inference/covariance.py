@@ -152,12 +152,16 @@ class ParameterCovariance(ABC):
     def unbounded_at(self, entries: Array) -> Self:
         """The same with infinite variances of some coefficients (p m,) bool; their
         combinations have the variance nan."""
+        variances = np.where(entries, np.inf, self.diagonal())
+        return replace(self.without_errors_of(entries), variances=variances)
+
+    def without_errors_of(self, entries: Array) -> Self:
+        """The same without standard errors of some coefficients (p m,) bool."""
         missing = np.zeros(self.size, dtype=bool)
         if self.missing is not None:
             missing |= self.missing
         missing[: self.coefficients] |= entries
-        variances = np.where(entries, np.inf, self.diagonal())
-        return replace(self, missing=missing, variances=variances)
+        return replace(self, missing=missing)
 
     def errors_of(self, D: Array) -> Array:
         """(p, o) standard errors of the coefficients beta D', D (o, m)."""
@@ -802,13 +806,15 @@ def root_of_curvature(H: Array) -> Array | None:
 
 
 def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
-    """(k, r) with the square H^+, H symmetric, of the eigenvalues above `rcond` times the largest."""
+    """(k, r) whose square is a generalised inverse of H, symmetric: the pseudo-inverse of H
+    scaled to a unit diagonal, of the eigenvalues above `rcond` times the largest."""
     if not len(H):
         return np.zeros((0, 1))
-    value, vector = np.linalg.eigh(H)
+    scaled, d = unit_diagonal(H)
+    value, vector = np.linalg.eigh(scaled)
     keep = value > rcond * np.abs(value).max(initial=0.0)
     if keep.any():
-        return np.asarray(vector[:, keep] / np.sqrt(value[keep]))
+        return np.asarray(vector[:, keep] / np.sqrt(value[keep]) / d[:, None])
     return np.zeros((len(H), 1))
 
 

@@ -333,6 +333,8 @@ class FoundScales:
     joint_of : callable, optional
         Returns the covariance of the coefficients including the errors of these estimates, from this object, the covariance given the
         estimates and the model. None if the fit's standard errors are conditional.
+    separated : bool
+        Flat columns separate the response, and the criterion is that of the limit of the likelihood.
     """
 
     stated: Model
@@ -344,6 +346,7 @@ class FoundScales:
     plain: bool
     points: int = 1
     joint_of: Callable[..., Any] | None = None
+    separated: bool = False
 
     @property
     def count(self) -> int:

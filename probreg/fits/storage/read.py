@@ -278,7 +278,7 @@ def _read_solution(s: Mapping[str, Any], file: Container, model: Model) -> Solut
         sandwich=s["sandwich"],
         draws=_read_draws(s["draws"], file, model, arrays, s["aux_sd"]),
         replicates=replicates,
-        scales=_read_scales(s["scales"], model),
+        scales=_read_scales(s["scales"], model, Status[s["status"]]),
         status=Status[s["status"]],
         detail=s["detail"],
         stats=s["stats"],
@@ -362,7 +362,9 @@ def _with_effects(
     return beta
 
 
-def _read_scales(spec: Mapping[str, Any] | None, model: Model) -> FoundScales | None:
+def _read_scales(
+    spec: Mapping[str, Any] | None, model: Model, status: Status
+) -> FoundScales | None:
     """Return the scales that maximise the evidence. DataError if their number does not match the stated model."""
     if spec is None:
         return None
@@ -388,6 +390,7 @@ def _read_scales(spec: Mapping[str, Any] | None, model: Model) -> FoundScales | 
         np.array(spec["vanished"], dtype=bool),
         spec["plain"],
         spec["points"],
+        separated=status is Status.NO_MAXIMUM,
     )
 
 

@@ -23,15 +23,20 @@ from probreg.inference.base import (
     with_found_scales,
 )
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.evidence_problem import (
+    EvidenceProblem,
+    limit_of_separation,
+)
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.latent_groups import (
     LikelihoodCriterion,
-    NoMode,
     transfer_coefficients,
 )
 from probreg.inference.exact.quadrature_surface import points_obstacle
+from probreg.inference.exact.scale_search import EvidenceMaximum
+from probreg.inference.modes.newton import by_predictor, fixed_coefficients
 from probreg.inference.modes.newton_method import Newton
+from probreg.inference.modes.separation import Separation, smallest_movement
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
@@ -165,28 +170,73 @@ class Evidence(Method):
         return large and mode and not self.per_column and problem.by_groups
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        unidentified = [
-            why
-            for t in model.design.recipe.grouped.values()
-            if (why := explain_unidentified(model, t)) is not None
-        ]
+        unidentified = self._unidentified(model)
         if unidentified and model.likelihood.least_squares:
             raise Incompatible(
                 f"{self.name}: {unidentified[0]}; drop the term, fix {model.noise_scale}, or give one of them a proper prior"
             )
-        problem = EvidenceProblem(
+        problem = self._problem(model)
+        problem.require_solvable()
+        separated = problem.separation
+        if not separated:
+            return self._resolve_top(problem, problem.maximise(self.max_steps), rng)
+        if separated.kind == "complete" or problem.moving:
+            # no row says anything of the scales, or rows are anchors of a process
+            inner = self._inner.resolve(problem.starting_model, rng)
+            return inner._replace(solution=_solution_of(inner, rng))
+        return self._resolve_separated(problem, separated, rng)
+
+    def _problem(self, model: Model) -> EvidenceProblem:
+        return EvidenceProblem(
             model, self.per_column, criterion=self.criterion, points=self.points
         )
-        problem.require_solvable()
-        try:
-            top = problem.maximise(self.max_steps)
-        except NoMode:
-            # flat columns that separate the response have no mode at any scale
-            inner = self._inner.resolve(problem.starting_model, rng)
-            solution = _solution_of(inner, rng)
-            if solution.status is not Status.NO_MAXIMUM:
-                raise
-            return inner._replace(solution=solution)
+
+    def _unidentified(self, model: Model) -> list[str]:
+        """Return why the scales of some effects are not identified."""
+        reasons = (
+            explain_unidentified(model, t) for t in model.design.recipe.grouped.values()
+        )
+        return [reason for reason in reasons if reason is not None]
+
+    def _resolve_separated(
+        self, problem: EvidenceProblem, separated: Separation, rng: np.random.Generator
+    ) -> Resolved:
+        """Return the estimates of a response that flat columns separate, far along their
+        direction: those of the limit of the likelihood."""
+        far = 30.0  # added to every diverging predictor: exp(-30) is 1e-13
+        model = problem.model
+        if separated.direction is None or separated.increasing is None:
+            raise Incompatible(
+                f"{self.name}: {separated.status.describe(separated.detail)}"
+            )
+        limit = self._problem(limit_of_separation(model, separated))
+        top = limit.maximise(self.max_steps)
+        inner = self._resolve_top(limit, top, rng)
+        solution = _solution_of(inner, rng)
+        assert solution.scale is not None
+        movement = smallest_movement(model, separated)
+        missing = fixed_coefficients(model, separated, None)
+        missing = missing | by_predictor(separated.not_estimable, model.shape[1])
+        solution = replace(
+            solution,
+            beta=solution.beta + far / movement * separated.direction,
+            scale=solution.scale.without_errors_of(missing.ravel()),
+            status=separated.status,
+            detail=separated.detail,
+            not_estimable=separated.not_estimable,
+            stats={**solution.stats, "n": model.design.total},
+        )
+        found = inner.found
+        if found is not None:
+            found = replace(found, stated=model, separated=True)
+        return inner._replace(
+            model=problem.model_at(top.theta), solution=solution, found=found
+        )
+
+    def _resolve_top(
+        self, problem: EvidenceProblem, top: EvidenceMaximum, rng: np.random.Generator
+    ) -> Resolved:
+        """Return the model and method at the maximum of the evidence."""
         inner = self._resolve_at(problem, top.theta, rng)
         if top.rising:
             names = ", ".join(problem.names[j] for j in top.rising)
@@ -207,7 +257,7 @@ class Evidence(Method):
         # conditional, as in REML
         effects_alone = (
             problem.exact
-            and bool(model.design.recipe.grouped)
+            and bool(problem.model.design.recipe.grouped)
             and problem.has_effects_alone
         )
         joint = inner.method.target == "mode" and not (effects_alone or top.rising)
@@ -215,6 +265,7 @@ class Evidence(Method):
             joint = False
         elif joint:
             found_scales = replace(found_scales, joint_of=joint_covariance)
+        unidentified = self._unidentified(problem.model)
         return inner._replace(
             notes=(
                 *[important_note(Topic.SCALES, text) for text in unidentified],

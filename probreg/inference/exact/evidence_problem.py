@@ -21,6 +21,7 @@ from probreg.inference.exact.latent_groups import (
     EvidenceSurface,
     LatentGroup,
     LikelihoodCriterion,
+    NoMode,
     as_groups,
 )
 from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurface
@@ -35,6 +36,9 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
+from probreg.inference.modes.existence import find_separation, separation_by_block
+from probreg.inference.modes.newton import fixed_coefficients
+from probreg.inference.modes.separation import Separation, separation
 from probreg.inference.notes import (
     SCALES_AS_KNOWN,
     Note,
@@ -42,6 +46,7 @@ from probreg.inference.notes import (
     important_note,
     routine_note,
 )
+from probreg.inference.status import Status
 from probreg.inference.varying import FoundScales, number_of_scales
 from probreg.kernels import KernelBasis
 from probreg.kernels.anchored import AnchoredBasis
@@ -300,6 +305,29 @@ class EvidenceProblem:
         ).surface
 
     @cached_property
+    def starts(self) -> list[Array]:
+        """Points from which the maximum is searched."""
+        return self.surface.starts()
+
+    @cached_property
+    def separation(self) -> Separation | None:
+        """The separation of the response by flat columns, whatever the scales are; None if
+        there is none.
+
+        It is decided exactly where the coefficients at the start look like divergence.
+        """
+        model = self.model
+        if self.exact or not isinstance(model.likelihood, MayDiverge):
+            return None
+        surface, others = self.surface.inner_at(self.starts[0])
+        with np.errstate(over="ignore", invalid="ignore"):  # diverging coefficients
+            try:
+                beta = surface.coefficients(others)
+            except NoMode:
+                return separation_by_block(model)[0] or None
+            return find_separation(surface.model, beta, Status.CONVERGED, 0)[0]
+
+    @cached_property
     def names(self) -> list[str]:
         """The hyperparameters in the order of theta."""
         labels = hyper_names(self.model.joint, self.model.design)
@@ -360,7 +388,7 @@ class EvidenceProblem:
         diverges = isinstance(self.model.likelihood, MayDiverge)
         search = self._search(max_steps)
         with nullcontext() if len(self.groups.of) > max_serial else one_blas_thread():
-            starts = surface.starts()
+            starts = self.starts
             if diverges:
                 search, tops = self._search_below(starts, max_steps)
             else:
@@ -737,10 +765,38 @@ class EvidenceProblem:
         return f"[{self.model.joint.blocks[group.block].outcome}]"
 
 
+def limit_of_separation(model: Model, separated: Separation) -> Model:
+    """Return the model of the limit of a separated likelihood.
+
+    The rows with an increasing log-likelihood reach their limit whatever the other
+    coefficients are, so they are left out. One coefficient of each direction along which
+    the limit is constant has a proper prior, which is then independent of the others and
+    does not change their evidence.
+    """
+    assert separated.increasing is not None
+    model = model.with_prior_frozen
+    design = model.design
+    fixed = separated.held
+    if fixed is None:
+        fixed = fixed_coefficients(model, separated, None).any(1)
+    weighted = np.arange(design.n)
+    if design.weights is not None:
+        weighted = np.flatnonzero(design.weights > 0)
+    informative = model.joint.informative
+    stated = [b for b in model.joint.blocks if informative[list(b.columns)].any()]
+    pivots = tuple(design.columns[j] for j in np.flatnonzero(fixed))
+    prior = {**mapping_of(stated, design.columns), pivots: Normal(1.0)}
+    rows = np.delete(weighted, separated.increasing)
+    return replace(model, design=design.take(rows), prior=prior, scales_compared=0)
+
+
 def problem_of(scales: FoundScales) -> EvidenceProblem:
     """Return the problem with a maximum at these scales."""
+    model = scales.stated
+    if scales.separated:
+        model = limit_of_separation(model, separation(model))
     return EvidenceProblem(
-        scales.stated,
+        model,
         False,
         criterion=scales.criterion,  # type: ignore[arg-type]
         points=scales.points,

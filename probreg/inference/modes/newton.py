@@ -508,7 +508,7 @@ def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     return message
 
 
-def _fixed_coefficients(
+def fixed_coefficients(
     model: Model, cause: Separation | Divergence, opened: FreeDirections | None
 ) -> Array:
     """Return coefficients (p, m) that are fixed at their values, one for each direction
@@ -523,7 +523,7 @@ def _fixed_coefficients(
     """
     p, m = model.shape
     if cause.span is None:
-        return _by_predictor(cause.not_estimable, m)
+        return by_predictor(cause.not_estimable, m)
     span = cause.span.reshape(p * m, -1)
     if opened is not None:
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
@@ -538,7 +538,7 @@ def _fixed_coefficients(
     return fixed.reshape(p, m)
 
 
-def _by_predictor(marked: Array, m: int) -> Array:
+def by_predictor(marked: Array, m: int) -> Array:
     """(p, m) from marks of the reported coefficients (p, D). If these mix the model's
     own (a symmetric softmax), a column diverges as a whole."""
     if marked.shape[1] == m:
@@ -555,7 +555,7 @@ def _covariance_given_fixed(
     """Return the covariance with some coefficients and nuisance parameters fixed;
     diverging ones are missing."""
     m = mode.gamma.shape[1]
-    held = _fixed_coefficients(model, cause, opened)
+    held = fixed_coefficients(model, cause, opened)
     aux = np.array([name in cause.limits for name in model.unknown], dtype=bool)
     # phi with (gamma, log aux) = Z phi spans the directions that do not change a fixed
     # parameter
@@ -567,7 +567,7 @@ def _covariance_given_fixed(
     root = Z @ root_of_pseudo_inverse(
         Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1])
     )
-    at_infinity = _by_predictor(cause.not_estimable, m)
+    at_infinity = by_predictor(cause.not_estimable, m)
     missing = np.concatenate([(at_infinity | held).ravel(), aux])
     return DenseCovariance(
         model.design.frame,

@@ -189,6 +189,9 @@ class Separation:
     span: Array | None = None
     # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
+    # (rows,) places of the rows with an increasing log-likelihood, among those with weight;
+    # None if the limit of the likelihood of one of them depends on the coefficients
+    increasing: Array | None = None
 
     status: ClassVar[Status] = Status.NO_MAXIMUM
     limits: ClassVar[Mapping[str, float]] = MappingProxyType({})  # of aux
@@ -255,6 +258,20 @@ def separation(model: Model) -> Separation:
     return replace(result, span=np.einsum("pk,kmr->pmr", T, span))
 
 
+def smallest_movement(model: Model, separated: Separation) -> float:
+    """Return the smallest movement of a predictor along the direction of a separation, among
+    the rows with an increasing log-likelihood."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, MayDiverge)
+    assert separated.direction is not None
+    assert separated.increasing is not None
+    design = _weighted_rows(model)
+    recession = likelihood.recession(design.observed)
+    moved = (design.X @ separated.direction)[recession.rows] * recession.directions
+    rows = np.isin(recession.rows, separated.increasing)
+    return float(moved.sum(1)[rows].min())
+
+
 def _weighted_rows(model: Model) -> Design:
     """Return the rows with a weight above zero."""
     weights = model.design.weights
@@ -295,10 +312,18 @@ def _separation_of_cone(
     names = model.design.columns
     labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
-    rows = len(np.unique(recession.rows[strict]))
+    increasing = np.unique(recession.rows[strict])
+    loose = np.isin(increasing, recession.rows[~strict])
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
     return Separation(
-        kind, columns, labels, not_estimable, direction, rows, model.design.intercept
+        kind,
+        columns,
+        labels,
+        not_estimable,
+        direction,
+        len(increasing),
+        model.design.intercept,
+        increasing=None if loose.any() else increasing,
     )
 
 

@@ -1,0 +1,99 @@
+"""A column that separates some rows beside random effects: the estimates are those of the other rows."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from tests.conftest import covering
+
+
+def table(likelihood: str, groups: int = 20) -> pd.DataFrame:
+    """Return rows of which those with x = 1 have the response 0, in groups of ten."""
+    rng = np.random.default_rng(3)
+    n = 10 * groups
+    group = np.repeat(np.arange(groups), 10)
+    z = rng.normal(size=n)
+    x = np.arange(n) % 2
+    mean = np.exp(0.5 + 0.2 * z + rng.normal(size=groups)[group])
+    y = np.where(x == 1, 0, rng.poisson(mean))
+    if likelihood == "bernoulli":
+        y = np.minimum(y, 1)
+    s = np.minimum(y, 5)
+    return pd.DataFrame({"g": group, "x": x, "z": z, "y": y, "s": s, "k": 5})
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "criterion"),
+    covering(
+        product(
+            ["poisson", "bernoulli", "binomial", "negative_binomial"], ["REML", "ML"]
+        ),
+        lambda likelihood, _: likelihood == "bernoulli",
+        lambda _, criterion: criterion,
+        one_in=1,
+    ),
+)
+def test_separated_rows_say_nothing_of_the_groups(
+    likelihood: str, criterion: str
+) -> None:
+    data = table(likelihood)
+    response = "p(s, k)" if likelihood == "binomial" else "y"
+    method = f"evidence(criterion='{criterion}')"
+
+    def fit(formula: str, rows: pd.DataFrame) -> pr.Fit:
+        model = pr.Model.from_formula(
+            f"{response} ~ {formula} + (1 | g)", rows, likelihood=likelihood
+        )
+        return pr.fit(model, method)
+
+    with pytest.warns(pr.ProbregWarning, match="quasi separation by x"):
+        whole = fit("x + z", data)
+    part = fit("z", data[data.x == 0])
+    kept = ["Intercept", "z"]
+    np.testing.assert_allclose(whole.coef.sel(coef=kept), part.coef, rtol=1e-7)
+    np.testing.assert_allclose(
+        whole.std_error.sel(coef=kept), part.std_error, rtol=1e-5
+    )
+    assert np.isnan(whole.coef.sel(coef="x"))
+    assert np.isnan(whole.std_error.sel(coef="x"))
+    for name, value in part.aux.items():
+        np.testing.assert_allclose(whole.aux[name], value, rtol=1e-6)
+    name = "sd(Intercept | g)"
+    np.testing.assert_allclose(
+        whole.aux_interval(name, kind="profile"),
+        part.aux_interval(name, kind="profile"),
+        rtol=1e-6,
+    )
+    # the limit of each response with x = 1 is reached
+    eta = whole.model.eta(whole.solution.beta)[data.x == 1]
+    assert eta.max() < -25.0
+    assert "R²" not in str(whole.summary())
+
+
+def test_errors_beside_a_strong_prior_are_those_of_the_other_rows() -> None:
+    data = table("poisson")
+
+    def fit(formula: str, rows: pd.DataFrame) -> pr.Fit:
+        prior = {"z": pr.Normal(1e-10)}
+        model = pr.Model.from_formula(formula, rows, likelihood="poisson", prior=prior)
+        return pr.fit(model, "newton")
+
+    with pytest.warns(pr.ProbregWarning, match="quasi separation by x"):
+        whole = fit("y ~ x + z", data)
+    part = fit("y ~ z", data[data.x == 0])
+    np.testing.assert_allclose(
+        whole.std_error.sel(coef=["Intercept", "z"]), part.std_error, rtol=1e-6
+    )
+
+
+def test_a_limit_with_some_of_the_classes_is_refused() -> None:
+    data = table("poisson")
+    often = np.where(data.y > 2, "many", "none")
+    seldom = np.where(data.z > 0, "some", "none")
+    data["level"] = np.where(data.x == 1, seldom, often)
+    model = pr.Model.from_formula("level ~ x + (1 | g)", data, likelihood="categorical")
+    with pytest.raises(pr.Incompatible, match=r"separation by Intercept \(some\)"):
+        pr.fit(model, "evidence")
