@@ -127,6 +127,7 @@ def test_coordinates_of_a_sampler_do_not_depend_on_the_origin(shift, likelihood)
 
 
 @pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+@pytest.mark.slow
 def test_a_horseshoe_starts_at_columns_far_from_zero():
     fit = pr.fit(horseshoe_model(1e9), pr.NUTS(draws=20, tune=50, chains=1), seed=1)
     assert np.isfinite(fit.coef).all()

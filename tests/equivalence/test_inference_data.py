@@ -69,6 +69,7 @@ def test_log_priors_by_term_add_up_to_that_of_all(case):
     assert set(names) == met
 
 
+@pytest.mark.slow
 def test_the_log_prior_is_of_stated_priors_alone():
     """Power-scaling of the prior scales what a user states, and not the density of effects given their scales."""
     prior = {

@@ -207,7 +207,7 @@ def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
 
 @pytest.mark.parametrize(
     "likelihood",
-    KINDS[:2],
+    [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)],
     ids=named,
 )
 def test_a_compiled_density_is_the_numpy_density(likelihood):
@@ -504,7 +504,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
 @pytest.mark.parametrize(
     ("likelihood", "parameter"),
     [
-        (pr.Gaussian(), "log sigma"),
+        pytest.param(pr.Gaussian(), "log sigma", marks=pytest.mark.slow),
         pytest.param(pr.likelihoods.Ordinal(), "log gap_2", marks=pytest.mark.slow),
         pytest.param(pr.likelihoods.Ordinal(), "log scale", marks=pytest.mark.slow),
     ],

@@ -24,9 +24,18 @@ COMPILED = [
     and not v.least_squares  # summed by moments
 ]
 # The plain functions of every density are asked in test_compiled.py.
+# Those with one predictor and none or one nuisance parameter compile soon.
+QUICK = ("bernoulli", "student")
 every = pytest.mark.parametrize(
     "likelihood",
-    covering(sorted(COMPILED, key=lambda v: v.name not in SOON), soon, one_in=36),
+    [
+        case
+        if case.values[0].name in QUICK
+        else pytest.param(*case.values, marks=pytest.mark.slow)
+        for case in covering(
+            sorted(COMPILED, key=lambda v: v.name not in SOON), soon, one_in=36
+        )
+    ],
 )
 BASIS = Frame(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 
