@@ -15,7 +15,6 @@ from probreg.compiled.build import (
     Loops as Loops,
     compile_stored as compile_stored,
     entries_of as entries_of,
-    gradient_of as gradient_of,
     log_density_of as log_density_of,
     loops_of as loops_of,
 )

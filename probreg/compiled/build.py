@@ -112,28 +112,6 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
     )
 
 
-@cache
-def gradient_of(density: CompiledDensity | None) -> Any:
-    """Return the compiled `loops.gradient` of a density, or without one `loops.gradient_of_moments` of normal rows."""
-    from probreg.compiled import loops
-    from probreg.compiled.cache import cached_njit
-
-    if density is not None:
-        return loops_of(density).gradient
-    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
-        loops.gradient_of_moments
-    )
-
-
-def _sigma(aux: Any, constants: Any) -> tuple[float]:
-    """Return the settings of normal rows by their moments: the noise scale."""
-    return (aux[0],)
-
-
-def _settings_of(density: CompiledDensity | None) -> Callable[..., Any] | None:
-    return _sigma if density is None else density.settings
-
-
 def _functions_of_hyperparameters(
     scaled: bool, compiled: Callable[..., Any]
 ) -> dict[str, Any]:
@@ -156,7 +134,7 @@ def _functions_of_hyperparameters(
 
 @cache
 def log_density_of(
-    density: CompiledDensity | None,
+    density: CompiledDensity,
     several: bool,
     other: CompiledDensity | None,
     unknown: bool,
@@ -164,8 +142,8 @@ def log_density_of(
 ) -> Any:
     """Return `affine.affine_log_density` as a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`).
 
-    `density` is that of a likelihood with `several` numbers or one as the response of a row, or None for normal rows by their moments; `other`
-    is a prior's density of entries, if any; `unknown` is whether a nuisance parameter is a coordinate, and `scaled` whether there are
+    `density` is that of a likelihood with `several` numbers or one as the response of a row; `other` is a prior's density of entries,
+    if any; `unknown` is whether a nuisance parameter is a coordinate, and `scaled` whether there are
     hyperparameters.
     """
     from numba import types
@@ -192,7 +170,7 @@ def log_density_of(
     parts = {"arrays": arrays_at(types.Tuple((data, work)))}
     parts |= _functions_of_hyperparameters(scaled, _inline)
     if unknown:
-        parts["settings"] = _compile_density(_settings_of(density))
+        parts["settings"] = _compile_density(density.settings)
     compiled_function = with_functions(plain, parts)
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
@@ -200,7 +178,7 @@ def log_density_of(
 
 
 def plain_log_density(
-    density: CompiledDensity | None,
+    density: CompiledDensity,
     several: bool,
     other: CompiledDensity | None,
     unknown: bool,
@@ -210,9 +188,9 @@ def plain_log_density(
     from probreg.compiled import affine
 
     parts = {
-        "gradient": gradient_of(density),
+        "gradient": loops_of(density).gradient,
         "entries": None if other is None else entries_of(other),
-        "settings": _settings_of(density) if unknown else None,
+        "settings": density.settings if unknown else None,
         "move": None,
         "pull_back": None,
     }

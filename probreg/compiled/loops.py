@@ -204,31 +204,6 @@ def gradient(
     return value
 
 
-def gradient_of_moments(
-    tiles: Array, columns: Places, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
-) -> float:  # fmt: skip
-    """The same of normal rows, from their moments: the only tile is the triangular factor R (p, p), y is z, w is the sum of weights and the residual
-    sum of squares, and t is sigma."""
-    R = tiles[0]
-    p = R.shape[1]
-    for j in range(out.size):
-        out[j] = 0.0
-    square = w[1]
-    for i in range(R.shape[0]):
-        gap = y[i]
-        for j in range(i, p):
-            gap -= R[i, j] * beta[j, 0]
-        square += gap * gap
-        gap /= t[0] * t[0]
-        for j in range(i, p):
-            out[j] += R[i, j] * gap
-    # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W
-    square /= t[0] * t[0]
-    if out.size > p:
-        out[p] = square - w[0]
-    return -w[0] * np.log(t[0]) - 0.5 * square
-
-
 def derivatives(
     X: Array,
     y: Array,

@@ -1,7 +1,7 @@
 """The log-likelihood with its slopes over (vec beta, log aux), as the sampler sums it.
 
-A likelihood is summed by its compiled density, a Gaussian one from the moments of its rows at a cost independent of
-their number.
+A likelihood is summed by its compiled density, a Gaussian one over few rows with the moments of all, at a cost independent
+of their number.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.compiled import (
     CompiledDensity,
-    gradient_of,
+    loops_of,
     order_by_zeros,
     tiles_of,
     work_of,
@@ -26,7 +26,6 @@ from probreg.model.likelihood_sums import (
     plain_rows,
 )
 from probreg.model.model import Model
-from probreg.special import LOG_2PI
 
 # (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
 Sum = Callable[[Array, Mapping[str, float], Array], float]
@@ -37,7 +36,7 @@ class RowArrays:
     """The rows as arrays for compiled loops, and the part of log p that depends on the
     responses only."""
 
-    density: CompiledDensity | None  # None for normal rows by their moments
+    density: CompiledDensity
     tiles: Array
     columns: Array  # of the tiles
     y: Array
@@ -54,22 +53,32 @@ class RowArrays:
     @property
     def takes_aux(self) -> bool:
         """Whether compiled code computes the settings from nuisance parameters that are common to all rows."""
-        density = self.density
-        if density is None:
-            return True
-        return density.settings is not None and not density.by_predictors
+        return self.density.settings is not None and not self.density.by_predictors
 
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
-        """From a model; rows with a precision are multiplied by its root."""
+        """From a model; rows with a precision are multiplied by its root. Normal rows are replaced by as many as there are columns in
+        [X y], with the same moments."""
         likelihood = model.likelihood
-        if likelihood.least_squares:
-            return cls._of_moments(model)
-        block = model.design.block
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
-        X, y, w, offset = plain_rows(block, block.X, likelihood)
-        base = base_measure_of_rows(block, likelihood)
+        if likelihood.least_squares:
+            moments = model.design.moments
+            F = np.asarray(moments.factor, dtype=float)
+            w = np.full(len(F), moments.weight / len(F))
+            # sum_i w_i x_i x_i' = F'F
+            F = F / np.sqrt(w)[:, None]
+            X = F[:, :-1]
+            y = F[:, -1]
+            offset = np.zeros((0, len(F)))
+            constant = 0.5 * moments.log_precision
+            places = np.arange(moments.p)
+        else:
+            block = model.design.block
+            X, y, w, offset = plain_rows(block, block.X, likelihood)
+            base = base_measure_of_rows(block, likelihood)
+            constant = float(base @ w if len(w) else base.sum())
+            places = density_places(block.X, likelihood)
         order = order_by_zeros(X)
         return cls(
             likelihood.compiled_density,
@@ -77,8 +86,8 @@ class RowArrays:
             y[order],
             w[order] if len(w) else w,
             offset[:, order] if len(offset) else offset,
-            constant=float(base @ w if len(w) else base.sum()),
-            places=density_places(block.X, likelihood),
+            constant,
+            places,
             p=X.shape[1],
             width=likelihood.density_width,
             nuisance=likelihood.density_nuisance,
@@ -86,33 +95,10 @@ class RowArrays:
             constants=likelihood.constants,
         )
 
-    @classmethod
-    def _of_moments(cls, model: Model) -> "RowArrays":
-        """The moments of normal rows in the form of `loops.gradient_of_moments`."""
-        moments = model.design.moments
-        R = np.asarray(moments.R, dtype=float)
-        rss = float(moments.factor[-1, -1]) ** 2
-        scale = model.noise_scale
-        return cls(
-            None,
-            R[None],
-            np.zeros((1, 0), dtype=np.int64),
-            np.asarray(moments.z, dtype=float),
-            np.array([moments.weight, rss]),
-            np.zeros((0, 0)),
-            constant=0.5 * (moments.log_precision - moments.weight * LOG_2PI),
-            places=np.arange(R.shape[1]),
-            p=R.shape[1],
-            width=1,
-            nuisance=(scale,),
-            settings=lambda **aux: (aux[scale],),
-            constants=(),
-        )
-
 
 def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
     """Return the sum by compiled code."""
-    gradient = gradient_of(rows.density)
+    gradient = loops_of(rows.density).gradient
     p = rows.p
     m = rows.width
     k = len(rows.places)

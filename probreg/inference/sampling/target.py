@@ -35,7 +35,7 @@ class CompiledTarget:
     """A log density over x (d,) for compiled code: its component densities and its arrays."""
 
     parts: tuple[
-        CompiledDensity | None, bool, CompiledDensity | None, bool, bool
+        CompiledDensity, bool, CompiledDensity | None, bool, bool
     ]  # see `log_density_of`
     data: AffineData
     width: int  # the number of linear predictors of the likelihood's density
