@@ -42,7 +42,7 @@ def density(log_prob) -> Any:
         log_prob=log_prob,
         unfold=lambda z: {"beta": z},
         start=lambda rng: rng.standard_normal(1),
-        rows=SimpleNamespace(density=None),
+        holds_lock=True,
         target=None,
         at=SimpleNamespace(whitened=False),
     )

@@ -74,7 +74,7 @@ def density_of_target(target: CompiledTarget) -> Any:
         size=d,
         unfold=lambda z: {"z": z},
         start=lambda rng: rng.standard_normal(d),
-        rows=(),
+        holds_lock=False,
         target=target,
         at=SimpleNamespace(whitened=True),
     )

@@ -63,9 +63,7 @@ def sample(
             "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
             "coordinates. See check(model), or give a more informative prior"
         )
-    # a Python density of few rows runs mostly with the interpreter's lock
-    is_locked = any(d.target is None and d.model.likelihood.least_squares for d in used)
-    workers = 1 if is_locked else threads()
+    workers = 1 if any(d.holds_lock for d in used) else threads()
     with (
         progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
         ThreadPoolExecutor(max(1, min(workers, run.chains))) as pool,

@@ -187,6 +187,11 @@ class SampledDensity:
         return np.concatenate([np.zeros(0), *logs])
 
     @property
+    def holds_lock(self) -> bool:
+        """Whether evaluations mostly hold the interpreter's lock, as the Python density of few rows does."""
+        return self.target is None and self.model.likelihood.least_squares
+
+    @property
     def size(self) -> int:
         """The length of x."""
         return self.at.A.shape[1] + len(self.typical_logs)
