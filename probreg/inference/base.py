@@ -734,7 +734,7 @@ def reported_covariance(
         h = model.design.ungrouped
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
-        B = scale.half(L.reshape(len(h) * len(D), model.shape[0] * model.shape[1]))
+        B = scale.half(L.reshape(len(h) * len(D), model.n_coefficients))
         covariance = B @ B.T
         covariance[np.diag_indices(len(covariance))] = np.square(
             reported_errors(model, solution, scale).ravel()

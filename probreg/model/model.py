@@ -306,6 +306,12 @@ class Model(FromData, NamesPeers):
         m = self.design.coefficients_per_column(self.likelihood.width)
         return len(self.design.columns), m
 
+    @property
+    def n_coefficients(self) -> int:
+        """The number of coefficients, p m."""
+        p, m = self.shape
+        return p * m
+
     def given(self, design: Design) -> dict[str, Array]:
         """Return the values of the rows that the likelihood needs in addition to eta and aux.
 

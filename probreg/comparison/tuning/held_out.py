@@ -281,7 +281,7 @@ def _losses(
         loss, likelihood, model.design, modes.eta, model.fixed | modes.aux
     )
     # with more coefficients than rows or a kink, refits are expensive
-    few_rows = model.design.n <= model.shape[0] * model.shape[1]
+    few_rows = model.design.n <= model.n_coefficients
     if exact is not None or few_rows or not model.joint.smooth:
         return losses, 0
     full_losses = row_losses(

@@ -348,7 +348,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         require_loo(fit)
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
-        size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
+        size = fit.model.n_coefficients + len(fit.model.unknown)
         score = f"elpd {loo.elpd:.1f} (SE {loo.se:.1f}), {loo.p:.1f} effective of {size} parameters"
         bad = np.flatnonzero(~(k <= float(loo.good_k)))
         if not len(bad):

@@ -204,7 +204,7 @@ def _refit_at_once(
     """Fill in eta (r, m) and `deleted_aux` for the rows without which a mode certainly exists."""
     n = model.design.n
     weight = full_weights(model.design.weights, n)
-    size = model.shape[0] * model.shape[1] + len(model.unknown)
+    size = model.n_coefficients + len(model.unknown)
     block_size = 4_000_000  # numbers of the curvatures without each row, 32 MB
     step = max(1, block_size // size**2)
     for start in range(0, len(rows), step):

@@ -162,9 +162,7 @@ class Evidence(Method):
         matrices over all of them are large."""
         max_together = 1000  # coefficients above which they are solved by group
         model = problem.model
-        many = (
-            model.design.X.size > MANY or model.shape[0] * model.shape[1] > max_together
-        )
+        many = model.design.X.size > MANY or model.n_coefficients > max_together
         large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and problem.by_groups

@@ -32,7 +32,7 @@ def joint_covariance(
     problem = problem_of(scales)
     surface = problem.surface
     surface.choose_at(scales.theta)
-    size = model.shape[0] * model.shape[1]
+    size = model.n_coefficients
     if len(scales.theta) > scales.count:
         flat = np.flatnonzero(~problem.model.joint.informative).tolist()
         conditional = conditional.condition_on(vec_entries(tuple(flat), model.shape[1]))

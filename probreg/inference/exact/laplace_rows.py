@@ -138,7 +138,7 @@ class DenseSums:
 
     def log_det_slopes(self, roots: ArrowRoots, H: Arrow, inverse: Inverse) -> Parts:
         model = self.rows.model
-        n_beta = model.shape[0] * model.shape[1]
+        n_beta = model.n_coefficients
         gamma = self.point[:n_beta].reshape(model.shape)
         size = len(inverse.corner)
         fn = partial(

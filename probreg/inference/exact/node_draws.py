@@ -96,7 +96,7 @@ def solution_at_nodes(
             stats["log_evidence_se"] = float(
                 np.std(evidence, ddof=1) / np.sqrt(len(evidence))
             )
-    k = model.shape[0] * model.shape[1]
+    k = model.n_coefficients
     text = f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {', '.join(over)} are worth {nodes.ess:,.0f} equal ones"
     return Solution(
         beta=result.mean[:k].reshape(model.shape),
@@ -316,7 +316,7 @@ def _laplace_mixture(
     """Return draws of the normal at each node, with nodes weighted by their Laplace
     evidence; the approximation is not checked."""
     chosen = nodes.draw(draws, rng)
-    point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
+    point = np.empty((draws, model.n_coefficients + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
         z = rng.standard_normal((len(mine), normals[s].width))

@@ -195,7 +195,7 @@ def _find_peak_from(
     model: Model, start: Array, *, tol: float, max_steps: int
 ) -> Peak | None:
     """The mode that Newton's method finds from a point, or None."""
-    k = model.shape[0] * model.shape[1]
+    k = model.n_coefficients
     try:
         beta = start[:k].reshape(model.shape)
         mode = find_mode(

@@ -216,7 +216,7 @@ class LeftOutParts:
 
     @property
     def _k(self) -> int:
-        return self.model.shape[0] * self.model.shape[1]
+        return self.model.n_coefficients
 
     def _aux(self, points: Array) -> dict[str, Any]:
         return split_parameters(self.model, points)[1]

@@ -174,7 +174,7 @@ class SampledDensity:
         model = self.model
         if not model.noise_unknown:
             return None
-        return model.shape[0] * model.shape[1] + model.unknown.index(model.noise_scale)
+        return model.n_coefficients + model.unknown.index(model.noise_scale)
 
     @cached_property
     def typical_logs(self) -> Array:
@@ -230,7 +230,7 @@ class SampledDensity:
                     values[e] = scale.apply(theta[e].reshape(b.shape)).ravel()
             n, f = self._noncentred_entries
             values[f] += self.at.regression.dot(values[n] - self.at.centre[n])
-        log_aux = values.T[model.shape[0] * model.shape[1] :]
+        log_aux = values.T[model.n_coefficients :]
         aux = {**self._fixed_aux, **dict(zip(model.unknown, np.exp(log_aux)))}
         return Point(x[k:], theta, scales, values, aux)
 
@@ -291,7 +291,7 @@ class SampledDensity:
         """log p(v) + log v of nuisance parameters v, as a density of log v."""
         model = self.model
         value = 0.0
-        for i, name in enumerate(model.unknown, model.shape[0] * model.shape[1]):
+        for i, name in enumerate(model.unknown, model.n_coefficients):
             prior = model.aux_prior(name)
             if not isinstance(prior, Reference):
                 v = aux[name]

@@ -166,7 +166,7 @@ class ConstrainedPath:
         )[:2]:
             yield theta + (psi - psi_known) * self._along(local)
             yield theta + (psi - psi_known) * shortest
-        k = self.at.model.shape[0] * self.at.model.shape[1]
+        k = self.at.model.n_coefficients
         yield psi * shortest + np.where(
             np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0)
         )
@@ -266,7 +266,7 @@ def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
     H = local.curvature
     c = path.c
     g = local.gradient
-    k = model.shape[0] * model.shape[1]
+    k = model.n_coefficients
     if not c[k:].any():
         # for coefficients their expected information I + P over gamma
         gamma, aux = split_parameters(model, theta)
