@@ -18,12 +18,11 @@ from probreg.data.blocks.arrays import ArrayBlocks
 from probreg.data.blocks.batches import (
     FormulaBlocks,
     KeptBlocks,
-    TableBlocks,
     encode_values,
 )
 from probreg.data.blocks.files import Files
+from probreg.data.blocks.frames import Tables
 from probreg.data.blocks.learning import learn_recipe, plan
-from probreg.data.blocks.partition import Tables
 from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
 from probreg.data.blocks.survey import Orders, Survey, declared_order, survey_of
 from probreg.data.design import arrow_moments_of_rows, moments_of
@@ -58,9 +57,9 @@ def from_tables(
         choices.likelihood, chosen.parts.counted
     )
     parts = chosen.files.parts(chosen.selection.names)
-    recipe, starts, notes = learn_recipe(chosen, parts)
+    recipe, selection, notes = learn_recipe(chosen, parts)
     blocks = FormulaBlocks(
-        TableBlocks(chosen.selection, starts),
+        selection,
         recipe,
         first_code(likelihood),
         kind,

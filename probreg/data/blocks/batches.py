@@ -3,15 +3,14 @@
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from probreg.data.blocks.block import Array, Block, encode_block, join_blocks
-from probreg.data.blocks.files import Files
-from probreg.data.blocks.partition import Tables, tables_of
+from probreg.data.blocks.files import Batch, Files
+from probreg.data.blocks.frames import tables_of
 from probreg.data.blocks.survey import Tally
-from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
 from probreg.data.formula.layout import numeric
 from probreg.data.formula.recipe import (
@@ -31,6 +30,7 @@ from probreg.data.rows import (
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, prefix_errors
 from probreg.formula.terms import FormulaLayout
+from probreg.linalg import row_slices
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -41,7 +41,8 @@ class Selection:
     """The columns that a model reads, and which rows count.
 
     `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
-    are treated as absent, and so are rows without trials of the response: `weights` is the column of weights.
+    are treated as absent, and so are rows without trials of the response: `weights` is the column of weights. `starts` are the numbers
+    of the first rows of the parts, if known.
     """
 
     names: tuple[str, ...]
@@ -49,32 +50,29 @@ class Selection:
     kinds: Mapping[str, str]
     layout: FormulaLayout
     weights: str | None = None
+    starts: tuple[int, ...] | None = None
 
-    def tables(
-        self, files: Tables, tally: Tally | None = None
-    ) -> Generator[tuple[DataTable, str]]:
-        """The complete rows of each batch that has any, and its file. DataError names file, column, row and value."""
-        tally = tally or Tally()
-        with closing(files.batches(self.names)) as batches:
-            for table, file in batches:
-                with prefix_errors(_place_of(table, file)):
-                    tally.rows += len(table.rows)
-                    counted = rows_that_count(
-                        table, self.weights, self.layout.count_columns
-                    )
-                    tally.unused += int((~counted).sum())
-                    part = table if counted.all() else table.part(counted)
-                    if len(part.rows):
-                        self._require_same_kinds(part)
-                        part = self._complete(part, tally)
-                        has_trials = rows_with_trials(self.layout, part)
-                        if not has_trials.all():
-                            tally.unused += int((~has_trials).sum())
-                            part = part.part(has_trials)
-                if len(part.rows):
-                    yield part, file
+    def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Batch]:
+        """Yield the rows that count of each batch of a part that has any. DataError names file, column, row and value."""
+        # odd, so that multiples of 2 fall on other rows of the next part
+        assumed_rows = 1_000_003  # of a part, where their number is unknown
+        start = number * assumed_rows if self.starts is None else self.starts[number]
+        with closing(tables_of(part, number).batches(self.names)) as batches:
+            for batch in batches:
+                with prefix_errors(batch.place):
+                    table = self._rows_that_count(batch.table, tally)
+                if len(table.rows):
+                    yield Batch(table, batch.file, start, number)
+                    start += len(table.rows)
 
-    def _complete(self, table: DataTable, tally: Tally) -> DataTable:
+    def _rows_that_count(self, table: DataTable, tally: Tally) -> DataTable:
+        """Return the complete rows with a weight and trials above 0."""
+        tally.rows += len(table.rows)
+        counted = rows_that_count(table, self.weights, self.layout.count_columns)
+        table = _select_rows(table, counted, tally)
+        if not len(table.rows):
+            return table
+        self._require_same_kinds(table)
         missing = missing_by_column(table)
         if missing and self.missing == "drop":
             dropped = np.logical_or.reduce(list(missing.values()))
@@ -83,7 +81,7 @@ class Selection:
             table = table.part(~dropped)
         table = complete(table, "raise", self.layout.end_columns)[0]
         refuse_infinite(table.without(self.layout.end_columns))
-        return table
+        return _select_rows(table, rows_with_trials(self.layout, table), tally)
 
     def _require_same_kinds(self, table: DataTable) -> None:
         for name, values in table.columns.items():
@@ -108,41 +106,12 @@ class Selection:
             )
 
 
-def _place_of(table: DataTable, file: str) -> str:
-    """Describe the rows of a table and their file."""
-    rows = table.rows
-    return f"rows {rows[0]} to {rows[-1]} of {file}" if len(rows) else file
-
-
-class TableBlock(NamedTuple):
-    """Complete rows of a part: `start` is the number of the first row, and `number` that of the part."""
-
-    table: DataTable
-    start: int
-    number: int
-    file: str
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.table.rows)
-
-
-@dataclass(frozen=True)
-class TableBlocks:
-    """The complete rows of a part, batch by batch; `starts` are the numbers of the parts' first rows, if known."""
-
-    selection: Selection
-    starts: tuple[int, ...] | None = None
-
-    def __call__(self, number: int, part: Any, tally: Tally) -> Generator[TableBlock]:
-        # odd, so that multiples of 2 fall on other rows of the next part
-        assumed_rows = 1_000_003  # of a part, where their number is unknown
-        start = number * assumed_rows if self.starts is None else self.starts[number]
-        with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
-            for table, file in selected:
-                yield TableBlock(table, start, number, file)
-                start += len(table.rows)
+def _select_rows(table: DataTable, counted: Array, tally: Tally) -> DataTable:
+    """Return the rows where `counted` (n,) is true; the others are unused."""
+    if counted.all():
+        return table
+    tally.unused += int((~counted).sum())
+    return table.part(counted)
 
 
 @dataclass(frozen=True)
@@ -152,7 +121,7 @@ class FormulaBlocks:
     `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
     """
 
-    tables: TableBlocks
+    tables: Selection
     recipe: Recipe
     encode: Encode
     kind: WeightKind = "frequency"
@@ -161,29 +130,17 @@ class FormulaBlocks:
     lazy: bool = False  # whether columns of groups are implicit
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
-        start = None
-        with closing(self.tables(number, part, tally)) as tables:
-            for whole in tables:
-                if start is None:
-                    start = whole.start
-                for table in self._cut(whole.table):
-                    with prefix_errors(_place_of(table, whole.file)):
-                        block = self.block(table, tally)
-                    yield block._replace(start=start)
-                    start += block.rows
-
-    def _cut(self, table: DataTable) -> Generator[DataTable]:
-        """Split a table into parts that give blocks of moderate size if groups have columns."""
-        by_column = self.recipe.layout.bars and not self.lazy
-        if by_column:
-            size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
-        else:
-            size = len(table.rows)
-        if size >= len(table.rows):
-            yield table
-            return
-        for a in range(0, len(table.rows), size):
-            yield table.part(np.arange(a, min(a + size, len(table.rows))))
+        has_group_columns = self.recipe.layout.bars and not self.lazy
+        with closing(self.tables(number, part, tally)) as batches:
+            for batch in batches:
+                size = batch.rows
+                if has_group_columns:
+                    size = max(_NUMBERS // len(self.recipe.columns), 1)
+                for rows in row_slices(batch.rows, size):
+                    some = batch.part(rows)
+                    with prefix_errors(some.place):
+                        block = self.block(some.table, tally)
+                    yield block._replace(start=some.start)
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
@@ -199,19 +156,16 @@ class FormulaBlocks:
             offset = numeric(self.recipe.offset_expression, table, self.recipe.memory)[
                 :, None
             ]
-        weights = weights_without_empty_trials(
-            y, self.recipe.layout.counted, self._weights(table)
-        )
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )
-        if weights is not None:
-            tally.unused += int((weights == 0).sum())
         block = Block(X, y, None, offset)
-        return encode_block(block, weights, self.kind, self.encode, table.rows)
+        return encode_block(
+            block, self._weights(table), self.kind, self.encode, table.rows
+        )
 
     def _weights(self, table: DataTable) -> Array | None:
-        name = self.tables.selection.weights
+        name = self.tables.weights
         if name is None:
             return None
         return self.unit * row_weights(

@@ -47,10 +47,32 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 class Batch(NamedTuple):
-    """Some rows of a file; `table.rows` are their numbers in it."""
+    """Some rows of a file; `table.rows` are their numbers in it.
+
+    Of rows that count, `start` is the number of the first one, and `number` that of their part.
+    """
 
     table: DataTable
     file: str
+    start: int = 0
+    number: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.table.rows)
+
+    @property
+    def place(self) -> str:
+        """Describe the rows and their file."""
+        if not self.rows:
+            return self.file
+        return f"rows {self.table.rows[0]} to {self.table.rows[-1]} of {self.file}"
+
+    def part(self, rows: slice) -> "Batch":
+        """Return some of the rows."""
+        table = self.table.part(rows)
+        return self._replace(table=table, start=self.start + rows.start)
 
 
 @dataclass(frozen=True)

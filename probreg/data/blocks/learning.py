@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from operator import add, iadd, itemgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels, reads_as_number
-from probreg.data.blocks.batches import Selection, TableBlock, TableBlocks
+from probreg.data.blocks.batches import Selection
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.cluster import Partitions
-from probreg.data.blocks.files import Files
-from probreg.data.blocks.partition import Tables
+from probreg.data.blocks.files import Batch, Files
+from probreg.data.blocks.frames import Tables
 from probreg.data.blocks.parts import Parts, pass_over
-from probreg.data.blocks.survey import EvenSample, Orders, declared_order
+from probreg.data.blocks.survey import EvenSample, Orders, Tally, declared_order
 from probreg.data.formula.columns import (
     DataTable,
     first_text,
@@ -214,21 +214,19 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
     return DataTable(columns, rows)
 
 
-def learn_recipe(
-    plan: Plan, parts: Parts
-) -> tuple[Recipe, tuple[int, ...] | None, tuple[str, ...]]:
-    """Return the recipe, the numbers of the parts' first rows if they were counted, and notes on how it was learned.
+def learn_recipe(plan: Plan, parts: Parts) -> tuple[Recipe, Selection, tuple[str, ...]]:
+    """Return the recipe, the selection with the numbers of the parts' first rows if they were counted, and notes on how it was learned.
 
     Makes one pass over the rows if there is anything to learn, and one more to count those of several parts.
     """
+    selection = plan.selection
     if not (plan.factors or plan.learning_terms or plan.parts.bars):
-        return _plain_recipe(plan), None, plan.parts.notes
-    starts = None
+        return _plain_recipe(plan), selection, plan.parts.notes
     if plan.learning_terms and isinstance(parts, Partitions):
-        counted = pass_over(parts, TableBlocks(plan.selection), _count_rows, add).total
+        counted = pass_over(parts, selection, _count_rows, add).total
         counts = counted or Counter()
         sizes = (counts[k] for k in range(len(parts.parts) - 1))
-        starts = tuple(accumulate(sizes, initial=0))
+        selection = replace(selection, starts=tuple(accumulate(sizes, initial=0)))
     variables = (plan.parts.every_factor[t].variables for t in plan.learning_terms)
     fn = partial(
         scan_table,
@@ -236,12 +234,12 @@ def learn_recipe(
         dict.fromkeys(name for names in variables for name in names),
         dict.fromkeys(bar.group for bar in plan.parts.bars),
     )
-    scan = pass_over(parts, TableBlocks(plan.selection, starts), fn, iadd).total
+    scan = pass_over(parts, selection, fn, iadd).total
     recipe, notes = _recipe_of_scan(plan, scan)
-    return recipe, starts, notes
+    return recipe, selection, notes
 
 
-def _count_rows(part: TableBlock) -> Counter[int]:
+def _count_rows(part: Batch) -> Counter[int]:
     return Counter({part.number: part.rows})
 
 
@@ -273,28 +271,25 @@ def _recipe_of_scan(plan: Plan, scan: "Scan | None") -> tuple[Recipe, tuple[str,
 def _place_of(plan: Plan, text: str, level: Any) -> str:
     """Return the file and row of the first occurrence of a level; "" if the rows are not in this process."""
     name = plan.parts.every_factor[text].category
-    with closing(plan.selection.tables(plan.files)) as tables:
-        for table, file in tables:
-            column = table.columns[name or text]
+    with closing(plan.selection(0, plan.files, Tally())) as batches:
+        for batch in batches:
+            column = batch.table.columns[name or text]
             rows = np.flatnonzero(
                 [value == level for value in np.asarray(column, dtype=object)]
             )
             if len(rows):
-                return f" in row {table.rows[rows[0]]} of {file}"
+                return f" in row {batch.table.rows[rows[0]]} of {batch.file}"
     return ""
 
 
 def _plain_recipe(plan: Plan) -> Recipe:
     """Return the recipe of terms that learn nothing, which needs only some complete rows."""
-    with closing(plan.selection.tables(plan.files)) as tables:
-        rows = next((table for table, _ in tables), None)
-    if rows is None:
+    with closing(plan.selection(0, plan.files, Tally())) as batches:
+        batch = next(batches, None)
+    if batch is None:
         raise _none_complete(plan.files)
-    return _recipe(
-        plan,
-        rows.part(np.arange(min(2, len(rows.rows)))),
-        Memory(levels=dict(plan.truths)),
-    )
+    few_rows = batch.table.part(slice(2))
+    return _recipe(plan, few_rows, Memory(levels=dict(plan.truths)))
 
 
 def _listed_levels(factor: Expression) -> Any:
@@ -398,10 +393,8 @@ class Scan:
     spaced: EvenSample
     extremes: dict[tuple[str, int], tuple[float, int, DataTable]]
 
-    def __iadd__(self, other: "Scan") -> "Scan":
+    def __iadd__(self, other: "Scan") -> Self:
         """Add the results of the rows after these."""
-        max_levels = 10_000  # of one column: each is a column of X
-        max_groups = 1_000_000  # groups of one term
         self.rows += other.rows
         self.spaced += other.spaced
         for text, new in other.levels.items():
@@ -409,22 +402,31 @@ class Scan:
             levels.values |= new.values
             if len(levels.orders) < 2:  # two orders that differ rule out a common one
                 levels.orders |= new.orders
-            if text in self.factors and len(levels.values) > max_levels:
-                raise DataError(
-                    f"{text!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
-                    f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
-                )
         for group, combinations in other.groups.items():
             self.groups[group] |= combinations
-            if len(self.groups[group]) > max_groups:
+        for key, extreme in other.extremes.items():
+            old = self.extremes.get(key, extreme)
+            self.extremes[key] = max(old, extreme, key=itemgetter(0))
+        self.refuse_many()
+        return self
+
+    def refuse_many(self) -> None:
+        """Raise DataError for a factor or a group of too many levels."""
+        max_levels = 10_000  # of one column: each is a column of X
+        max_groups = 1_000_000  # groups of one term
+        for text in self.factors:
+            levels = self.levels[text].values
+            if len(levels) > max_levels:
+                raise DataError(
+                    f"{text!r} has more than {max_levels} levels ({', '.join(map(repr, list(levels)[:3]))} ...), one column of X for "
+                    f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
+                )
+        for group, combinations in self.groups.items():
+            if len(combinations) > max_groups:
                 raise DataError(
                     f"{':'.join(group)} has more than {max_groups:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
                     "are what several rows share"
                 )
-        for key, extreme in other.extremes.items():
-            old = self.extremes.get(key, extreme)
-            self.extremes[key] = max(old, extreme, key=itemgetter(0))
-        return self
 
     def sample(self) -> DataTable:
         """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
@@ -470,7 +472,7 @@ class Scan:
 
 
 def scan_table(
-    factors: Mapping[str, Expression], inputs: Iterable[str], groups: Iterable[Group], part: TableBlock
+    factors: Mapping[str, Expression], inputs: Iterable[str], groups: Iterable[Group], part: Batch
 ) -> Scan:  # fmt: skip
     """Return the levels of the factors and groups, the extreme values of the `inputs` of transforms and evenly spaced rows of a table."""
     table = part.table
@@ -494,20 +496,13 @@ def scan_table(
     parts = tuple((i, _without_codes(rows)) for i, rows in spaced.parts)
     scan = Scan(
         factors,
-        0,
-        {key: Levels({}, set()) for key in columns},
-        {group: {} for group in groups},
-        EvenSample(),
-        {},
-    )
-    scan += Scan(
-        factors,
         part.rows,
         {key: Levels.of(column) for key, column in columns.items()},
         {g: dict.fromkeys(observed_combinations(g, table)) for g in groups},
         replace(spaced, parts=parts),
         extremes,
     )
+    scan.refuse_many()
     return scan
 
 

@@ -48,7 +48,7 @@ class DataTable:
     counts: np.ndarray | None = None
     streamed: bool = False  # a sample of rows that are read in blocks
 
-    def part(self, keep: np.ndarray) -> "DataTable":
+    def part(self, keep: np.ndarray | slice) -> "DataTable":
         """Return the rows at positions `keep` with their labels."""
         columns = {
             name: with_plain_dtype(values[keep])
