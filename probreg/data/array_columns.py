@@ -44,8 +44,12 @@ class ArrayColumns(ColumnRecipe):
         )
 
     @property
-    def processes(self) -> Mapping[str, ProcessTerm]:
+    def basis_terms(self) -> Mapping[str, ProcessTerm]:
         return {self.process.key: self.process} if self.process else {}
+
+    @property
+    def all_variables(self) -> tuple[str, ...]:
+        return self.given
 
     @property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:

@@ -59,19 +59,29 @@ class ColumnRecipe(ABC):
         return tuple(t.column_names for by_key in terms for t in by_key.values())
 
     @property
+    def basis_terms(self) -> Mapping[str, SmoothTerm | ProcessTerm | GroupedTerm]:
+        """The smooth functions, processes and varying effects, by term."""
+        return {}
+
+    @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes, by term."""
-        return {}
+        return self._terms_of(ProcessTerm)
 
-    @property
+    @cached_property
     def smooths(self) -> Mapping[str, SmoothTerm]:
         """The smooth functions, by term."""
-        return {}
+        return self._terms_of(SmoothTerm)
 
-    @property
+    @cached_property
     def grouped(self) -> Mapping[str, GroupedTerm]:
         """The terms with effects that vary by a group, by term."""
-        return {}
+        return self._terms_of(GroupedTerm)
+
+    def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
+        return {
+            k: term for k, term in self.basis_terms.items() if isinstance(term, kind)
+        }
 
     @property
     def input_names(self) -> Mapping[str, tuple[str, ...]]:
@@ -93,6 +103,16 @@ class ColumnRecipe(ABC):
 
         @property
         def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    @abstractmethod
+    def all_variables(self) -> tuple[str, ...]:
+        """The variables that the columns and the offset use."""
+
+    @property
+    def by_prefix(self) -> Mapping[str, Any]:
+        """The recipes of formulas by the prefix of their columns; none for columns given as arrays."""
+        return {}
 
     @abstractmethod
     def read(self, data: Any) -> tuple[Array, dict[str, Array]]:

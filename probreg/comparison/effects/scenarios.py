@@ -15,7 +15,7 @@ from probreg.data import ArrayColumns, Design
 from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.transforms import weighted_quantiles
-from probreg.data.formula.variables import categories, read_by, rows_of, variables
+from probreg.data.formula.variables import categories, rows_of, variables
 from probreg.data.implicit_columns import all_close, combine_columns
 from probreg.errors import DataError
 from probreg.formula.expression import parse_expression
@@ -233,7 +233,8 @@ def population(
     if data is None or (design.n and _same_rows(design, data)):
         table = variables(design, data, also)
         held = design.offset is None or (
-            all(v in table for v in read_by(design)) and not _array_offset(design)
+            all(v in table for v in design.recipe.all_variables)
+            and not _array_offset(design)
         )
         weights = design.row_weights
         counted = "" if design.weights is None else f" (weight {design.total:g})"
@@ -252,7 +253,7 @@ def population(
     from probreg.data.formula.columns import read_table
 
     new_rows = read_table(with_group_columns(design.recipe, data) if fill else data)
-    names = [*read_by(design), *(v for v in also if v not in read_by(design))]
+    names = list(dict.fromkeys([*design.recipe.all_variables, *also]))
     absent = [v for v in names if v not in new_rows.columns]
     if absent:
         raise DataError(
@@ -339,7 +340,7 @@ def _array_offset(design: Design) -> bool:
 
 def _same_rows(design: Design, data: Any) -> bool:
     try:
-        X = design.recipe.matrix(rows_of(design, data, read_by(design)))
+        X = design.recipe.matrix(rows_of(design, data, design.recipe.all_variables))
     except DataError:
         return False
     return X.shape == design.X.shape and all_close(X, design.X)
@@ -412,7 +413,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
         )
     if name not in rows.table:
         remedy = ""
-        if name in read_by(rows.design):
+        if name in rows.design.recipe.all_variables:
             remedy = ". Pass data=, the table it was fitted to"
         raise DataError(
             f"{where}: {name!r} is no variable of this model; there are: {', '.join(rows.table) or 'none'}{remedy}"
@@ -420,7 +421,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
     recipe: Any = rows.design.recipe
     if (
         rows.offset is not None
-        and name in read_by(rows.design)
+        and name in rows.design.recipe.all_variables
         and not _array_offset(rows.design)
         and name in parse_expression(recipe.offset).variables
     ):

@@ -36,7 +36,7 @@ from probreg.comparison.effects.scenarios import (
     settings,
     trials_of,
 )
-from probreg.data.formula.variables import categories, read_by
+from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -499,9 +499,7 @@ def _variables_elsewhere(fit: Fit, rows: Population) -> dict[str, str]:
         parts = dict(
             zip(("mean", *likelihood.parameters[1:]), recipe.by_prefix.values())
         )
-        uses = {
-            k: (*part.variables, *part.offset_variables) for k, part in parts.items()
-        }
+        uses = {k: part.all_variables for k, part in parts.items()}
     elif rows.quantity is likelihood:
         return {}
     else:
@@ -522,7 +520,7 @@ def changing_variables(rows: Population) -> list[str]:
 
     return [
         v
-        for v in read_by(rows.design)
+        for v in rows.design.recipe.all_variables
         if v in rows.table and v not in rows.design.recipe.of_groups_alone
     ]
 

@@ -168,9 +168,7 @@ def read_formula(
         weight_kind=kind,
         absent=absent,
         inputs=inputs,
-        read=table.only(
-            tuple(dict.fromkeys((*recipe.variables, *recipe.offset_variables)))
-        ).columns,
+        read=table.only(recipe.all_variables).columns,
     )
     levels = parts.classes
     if not isinstance(response, np.ndarray):

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.data.formula.evaluate import Term
 from probreg.data.formula.recipe import Recipe
 from probreg.data.implicit_columns import PredictorColumns, join_predictors
 from probreg.errors import DataError
@@ -141,25 +142,13 @@ class ParameterRecipe(Recipe):
         }
         return join_predictors([X for X, _ in parts.values()]), inputs
 
-    @cached_property
-    def of_groups_alone(self) -> tuple[str, ...]:
-        alone = self._union(lambda recipe: recipe.of_groups_alone)
-        read = {
-            name
-            for recipe in self.by_prefix.values()
-            for name in (*recipe.layout.factor_variables, *recipe.offset_variables)
-        }
-        return tuple(name for name in alone if name not in read)
-
     def groups_at(self, data: Any) -> dict[str, Array]:
         return self._with_prefix(lambda recipe: recipe.groups_at(data))
 
     @property
     def learned_terms(self) -> tuple[str, ...]:
         return tuple(
-            f"{prefix}{term}"
-            for prefix, recipe in self.by_prefix.items()
-            for term in recipe.learned_terms
+            self._with_prefix(lambda recipe: dict.fromkeys(recipe.learned_terms))
         )
 
     @cached_property
@@ -168,22 +157,19 @@ class ParameterRecipe(Recipe):
 
     def own_column(self, name: str) -> int | None:
         others = self.parameters.values()
-        if any(name in (*r.variables, *r.offset_variables) for r in others):
+        if any(name in recipe.all_variables for recipe in others):
             return None
         return self.by_prefix[""].own_column(name)
 
-    @property
-    def _term_keys(self) -> tuple[str, ...]:
-        return tuple(self._with_prefix(lambda recipe: dict.fromkeys(recipe._term_keys)))
-
-    def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
-        terms = dict[str, Any]()
+    @cached_property
+    def basis_terms(self) -> Mapping[str, Term]:
+        terms = dict[str, Term]()
         for prefix, recipe in self.by_prefix.items():
-            for key, term in recipe._terms_of(kind).items():
+            for key, term in recipe.basis_terms.items():
                 names = {"key": f"{prefix}{key}"}
                 if hasattr(term, "short"):
                     names["short"] = f"{prefix}{term.short}"
-                terms[prefix + key] = replace(term, **names)  # type: ignore[type-var]
+                terms[prefix + key] = replace(term, **names)  # type: ignore[arg-type]
         return terms
 
     def with_basis(

@@ -16,7 +16,7 @@ import numpy as np
 from probreg.data.checked_arrays import is_array
 from probreg.data.design import ColumnRecipe
 from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
-from probreg.data.formula.evaluate import Memory
+from probreg.data.formula.evaluate import Memory, Term
 from probreg.data.formula.layout import (
     counts_at,
     ends_at,
@@ -29,8 +29,8 @@ from probreg.data.formula.layout import (
 from probreg.data.implicit_columns import beside_groups
 from probreg.data.rows import refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
-from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import SmoothTerm, smooth_of
+from probreg.data.terms.process import process_of
+from probreg.data.terms.term import smooth_of
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import Bar, FormulaLayout, parse_formula
@@ -204,6 +204,10 @@ class Recipe(ColumnRecipe):
         """The columns that the offset reads."""
         return self.offset_expression.variables if self.offset_expression else ()
 
+    @property
+    def all_variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.variables, *self.offset_variables)))
+
     def read(self, data: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return X (n, p) at new rows with the training knots, means and levels, and the inputs of functions and bars.
 
@@ -217,9 +221,14 @@ class Recipe(ColumnRecipe):
     @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
         """The variables that only define the group of a row."""
-        parts = self.layout
-        read = {*parts.factor_variables, *self.offset_variables}
-        groups = (name for bar in parts.bars for name in bar.group)
+        recipes = self.by_prefix.values()
+        read = {
+            name
+            for recipe in recipes
+            for name in (*recipe.layout.factor_variables, *recipe.offset_variables)
+        }
+        bars = (bar for recipe in recipes for bar in recipe.layout.bars)
+        groups = (name for bar in bars for name in bar.group)
         return tuple(dict.fromkeys(name for name in groups if name not in read))
 
     def groups_at(self, data: Any) -> dict[str, np.ndarray]:
@@ -257,29 +266,14 @@ class Recipe(ColumnRecipe):
             return None
         return self.columns.index(name)
 
-    @cached_property
-    def processes(self) -> Mapping[str, ProcessTerm]:
-        """The Gaussian processes among its terms, by the term as written."""
-        return self._terms_of(ProcessTerm)
-
-    @cached_property
-    def smooths(self) -> Mapping[str, SmoothTerm]:
-        """The smooth functions among its terms, by the term as written."""
-        return self._terms_of(SmoothTerm)
-
-    @cached_property
-    def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms with effects that vary by a group, by the term as written."""
-        return self._terms_of(GroupedTerm)
-
     @property
     def _term_keys(self) -> tuple[str, ...]:
         """The smooth functions, processes and varying effects, as written."""
         return (*self.input_names, *(bar.key for bar in self.layout.bars))
 
-    def _terms_of[T](self, kind: type[T]) -> dict[str, T]:
-        terms = {key: self.memory.terms[key] for key in self._term_keys}
-        return {key: term for key, term in terms.items() if isinstance(term, kind)}
+    @property
+    def basis_terms(self) -> Mapping[str, Term]:
+        return {key: self.memory.terms[key] for key in self._term_keys}
 
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False

@@ -4,7 +4,7 @@ A file that was saved with its rows contains them.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.design import Design
 from probreg.data.formula.columns import read_table
-from probreg.data.formula.recipe import Recipe
 from probreg.data.implicit_columns import all_close
 from probreg.data.rows import require
 from probreg.errors import DataError
@@ -37,33 +36,15 @@ def variables(
         return plain
     if data is None:
         return _read_back(design)
-    return rows_of(
-        design, data, [*read_by(design), *(v for v in also if v not in read_by(design))]
-    )
-
-
-def read_by(design: Design) -> tuple[str, ...]:
-    """Return the variables that the columns and the offset of a design use.
-
-    >>> from probreg.data import from_arrays
-    >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
-    ('x',)
-    """
-    if isinstance(design.recipe, ArrayColumns):
-        return design.recipe.given
-    recipe: Any = design.recipe
-    return tuple(dict.fromkeys((*recipe.variables, *recipe.offset_variables)))
+    return rows_of(design, data, dict.fromkeys([*design.recipe.all_variables, *also]))
 
 
 def categories(design: Design) -> dict[str, list[Any]]:
     """Return the levels seen in training of each variable used as a category, including `by=`."""
     from probreg.formula.expression import parse_expression
 
-    if isinstance(design.recipe, ArrayColumns):
-        return {}
-    recipe: Any = design.recipe
     levels_by_variable: dict[str, list[Any]] = {}
-    for part in recipe.by_prefix.values():
+    for part in design.recipe.by_prefix.values():
         for text, levels in part.memory.levels.items():
             name = parse_expression(text).category
             if name is not None:
@@ -75,7 +56,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
     return levels_by_variable
 
 
-def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
+def rows_of(design: Design, data: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the named columns of the given table at the rows that the design kept."""
     table = read_table(data)
     require(table, names)
@@ -95,11 +76,8 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
     if isinstance(design.recipe, ArrayColumns):
         return {}
     table = read_table(data)
-    return dict(
-        table.only(
-            tuple(name for name in read_by(design) if name in table.columns)
-        ).columns
-    )
+    names = design.recipe.all_variables
+    return {name: table.columns[name] for name in names if name in table.columns}
 
 
 def _read_back(design: Design) -> dict[str, Any]:
@@ -110,7 +88,7 @@ def _read_back(design: Design) -> dict[str, Any]:
         raise DataError(
             f"the model does not keep the variable {absent[0]!r}; pass data=, the table it was fitted to"
         )
-    table = {n: design.read[n] for n in read_by(design) if n in design.read}
+    table = {n: design.read[n] for n in recipe.all_variables if n in design.read}
     if table and not all_close(recipe.matrix(table), design.X):
         raise DataError(
             "the variables do not make the columns of the model: its table was changed since; pass data=, as it was"
@@ -158,10 +136,9 @@ def factors_by_term(design: Design) -> dict[str, tuple[str, frozenset[str]]]:
 
 def _written_terms(design: Design) -> Iterator[tuple[str, list[str]]]:
     """Yield the prefix of the parameter and the names of the factors of each written term."""
-    if isinstance(design.recipe, Recipe):
-        for prefix, part in design.recipe.by_prefix.items():
-            for term in part.layout.terms:
-                yield prefix, list(map(part.layout.factor_name, term))
+    for prefix, part in design.recipe.by_prefix.items():
+        for term in part.layout.terms:
+            yield prefix, list(map(part.layout.factor_name, term))
 
 
 def _term_of(column: str, written: Sequence[Sequence[str]]) -> str:

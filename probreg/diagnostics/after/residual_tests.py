@@ -5,7 +5,6 @@ import re
 import numpy as np
 from scipy.special import ndtr
 
-from probreg.data.formula.variables import read_by
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -210,7 +209,7 @@ def _scale_formula(fit: Fit, X: Array, e: Array) -> str:
         r = np.abs(np.corrcoef(e**2, X, rowvar=False)[0, 1:])
     column = columns[int(np.nanargmax(r))]
     words = re.findall(r"\w+", column)
-    variable = next((v for v in read_by(design) if v in words), column)
+    variable = next((v for v in design.recipe.all_variables if v in words), column)
     return f"add a formula {{'{names[0]}': '~ {variable}'}} to the model"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.arguments.types import Figure
 from probreg.data.formula.columns import read_table
-from probreg.data.formula.variables import read_by, variables
+from probreg.data.formula.variables import variables
 from probreg.diagnostics.before import Finding
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -165,7 +165,7 @@ def _rows_outside(
     except DataError:
         return []
     remarks = []
-    for name in read_by(design):
+    for name in design.recipe.all_variables:
         x = np.asarray(data.get(name, []))
         if x.dtype.kind not in "iuf" or not len(x):
             continue
