@@ -10,7 +10,6 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.blocks.stream import ahead
 from probreg.linalg import threads
 
 pa = pytest.importorskip("pyarrow")
@@ -448,42 +446,6 @@ except KeyboardInterrupt:
         check=True,
     )
     assert done.stdout == "stopped 1\n"
-
-
-@pytest.mark.parametrize("started", [False, True])
-def test_an_interrupt_while_the_reader_starts(monkeypatch: Any, started: bool) -> None:
-    submit, calls, closed, running = (
-        ThreadPoolExecutor.submit,
-        [],
-        [],
-        threading.Event(),
-    )
-
-    def interrupted(pool: Any, fn: Any, *rest: Any) -> Any:
-        calls.append(fn)
-        if len(calls) > 1:
-            return submit(pool, fn, *rest)
-        if started:
-            submit(pool, fn, *rest)
-            running.wait(10)
-            pool._threads.clear()  # as an interrupt leaves them in the middle of a thread's start
-        raise KeyboardInterrupt
-
-    def items() -> Iterator[int]:
-        try:
-            yield 0
-            running.set()
-            time.sleep(0.2)
-            yield 1
-        finally:
-            closed.append(True)
-
-    some = items()
-    next(some)
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        next(ahead(some))
-    assert closed
 
 
 def test_an_error_of_a_block_comes_through() -> None:

@@ -1,7 +1,7 @@
 """Blocks of rows from arrays with matching rows, one block at a time."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,7 +42,7 @@ class ArrayBlocks:
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
 
-    def __call__(self, number: int, part: Any, tally: Tally) -> Iterator[Block]:
+    def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
         start = seen = 0  # rows that count, and all rows
         for i, arrays in enumerate(part()):
             with prefix_errors(f"block {i}, whose rows start at row {seen}"):

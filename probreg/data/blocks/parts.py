@@ -3,7 +3,7 @@
 A pass calls a function on each part in the process that has it, and adds up the results.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from probreg.data.blocks.block import Block
 from probreg.data.blocks.cluster import Partitions
-from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Tally
 from probreg.errors import DataError
 from probreg.linalg import one_blas_thread
@@ -35,7 +34,7 @@ class LocalPart:
 
 Parts = LocalPart | Partitions
 # makes the blocks of a part, with their number of `rows`, from its number and the part, and counts the rows left out
-PartBlocks = Callable[[int, Any, Tally], Iterable[Any]]
+PartBlocks = Callable[[int, Any, Tally], Generator[Any]]
 
 
 class PartsPass(NamedTuple):
@@ -66,14 +65,14 @@ def _pass_over_part(
     blocks: PartBlocks, fn: Callable[[Any], Any], add: Callable[[Any, Any], Any], rows: int | None, name: str,
     progress: bool | None, number: int, part: Any,
 ) -> PartsPass:  # fmt: skip
-    """Return the pass over one part, whose next block is read while fn works on the block before it."""
+    """Return the pass over one part."""
     tally = Tally()
     total, done = None, 0
-    # kept for the whole pass, because two threads that set and reset the limit in turns would leave it set
+    # sums over a block have threads of their own
     with (
         one_blas_thread(),
         progress_bar(f"{name}, rows", rows, show=progress) as bar,
-        closing(ahead(blocks(number, part, tally))) as made,
+        closing(blocks(number, part, tally)) as made,
     ):
         for block in made:
             if block.rows:  # none if, for example, all rows have weight zero

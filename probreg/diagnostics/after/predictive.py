@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.blocks.stream import ahead
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,
@@ -244,8 +243,7 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     chosen = statistics(likelihood, fitted)
     sums = np.zeros((len(chosen), 3))
     total = 0
-    # a second thread draws the next block
-    for replicate, mean, aux in ahead(_replicate_blocks(fit, design)):
+    for replicate, mean, aux in _replicate_blocks(fit, design):
         y = likelihood.drawn(design.observed)[None]
         for statistic, into in zip(chosen, sums):
             replicated = statistic.value(replicate, mean, aux)
