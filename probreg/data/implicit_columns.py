@@ -323,13 +323,9 @@ def beside_groups(
     head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, lazy: bool = False
 ) -> Any:
     """Append the columns of terms at their inputs to `head`: an array if it is small, unless they stay `lazy`."""
-    width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
-    if not lazy and 8 * len(head) * width <= MIN_IMPLICIT_BYTES:
-        return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
-    return LazyColumns(
-        np.ascontiguousarray(head, dtype=float),
-        tuple(GroupColumns.of(t, x) for t, x in terms),
-    )
+    tail = tuple(GroupColumns.of(term, x) for term, x in terms)
+    X = LazyColumns(np.ascontiguousarray(head, dtype=float), tail)
+    return X if lazy else dense_where_small(X)
 
 
 def stack_rows(X: Any, Y: Any) -> Any:
@@ -348,7 +344,7 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 
 def dense_where_small(X: Any) -> Any:
-    """Return an array if it is small, as in `beside_groups`."""
+    """Return an array if it takes at most 64 MB, else implicit columns of groups."""
     if isinstance(X, PredictorColumns):
         return X.map(dense_where_small)
     if isinstance(X, LazyColumns) and 8 * X.size <= MIN_IMPLICIT_BYTES:

@@ -7,7 +7,6 @@ import pytest
 import probreg as pr
 from probreg.data.array_columns import recipe_from_json
 from probreg.data.formula import formula as formulas
-from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
 
 
@@ -178,17 +177,6 @@ def test_a_prior_of_one_group_is_refused(key):
         pr.Model.from_formula(
             "y ~ x + (x | g)", DATA, prior={key: pr.priors.Normal(1.0)}
         )
-
-
-def test_columns_beyond_memory_are_told_in_bytes():
-    term = GroupedTerm(
-        "(1 | g)", "g", ("Intercept",), tuple(map(str, range(2_000))), True, ("g",)
-    )
-    with pytest.raises(
-        DataError,
-        match=r"\(1 \| g\) has 2000 groups of 1 effect: .* 10,000,000,000 rows .* 160 TB",
-    ):
-        term.refuse_beyond_memory(10**10)
 
 
 @pytest.mark.parametrize("key", ["s(x)", "(1 | g)"])

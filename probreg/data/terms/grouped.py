@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from probreg.data.terms.term import BasisTerm
-from probreg.errors import DataError
-from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
 
@@ -70,26 +68,6 @@ class GroupedTerm:
         """Return the term as a `BasisTerm` with one block."""
         short = self.key.replace("(", "", 1).removesuffix(")")
         return BasisTerm(self.key, short, (), (self.columns,), (self.key,))
-
-    def columns_at(self, inputs: Array) -> Array:
-        """Return the columns (n, G K) as an array; zeros at rows of new groups. Raise DataError if they exceed the memory."""
-        (G, K), codes = self.shape, inputs[:, 0].astype(np.intp)
-        self.refuse_beyond_memory(len(inputs))
-        parts = np.zeros((len(inputs), G, K))
-        known_rows = np.flatnonzero(codes < G)
-        parts[known_rows, codes[known_rows]] = inputs[known_rows, 1:]
-        return parts.reshape(len(inputs), G * K)
-
-    def refuse_beyond_memory(self, rows: int) -> None:
-        """Raise DataError if the columns of n rows, 8 n G K bytes, exceed the memory of this machine."""
-        G, K = self.shape
-        size = 8 * rows * G * K
-        memory = physical_memory()
-        if memory is not None and size > memory:
-            raise DataError(
-                f"{self.key} has {self.size_words}: its columns for {rows:,} rows take {in_bytes(size)} as an array, and this machine "
-                f"has {in_bytes(memory)} of memory; group more coarsely, or take part of the rows"
-            )
 
     def inputs_of(self, labels: Array, Z: Array) -> Array:
         """Return inputs (n, 1 + K) from the group of each row as text and z (n, K); new groups are numbered by appearance."""

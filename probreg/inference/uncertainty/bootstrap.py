@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
-from probreg.data.implicit_columns import LazyColumns, beside_groups
+from probreg.data.implicit_columns import beside_groups
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import (
@@ -108,17 +108,12 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     slot = np.repeat(np.arange(G, dtype=float), [len(r) for r in groups])
     design = d.take(rows)
     inputs = dict(design.inputs)
-    place = {c: j for j, c in enumerate(d.columns)}
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
-    if isinstance(design.X, LazyColumns):
-        X: Any = beside_groups(
-            design.X.head, [(term, inputs[key]) for key, term in terms.items()]
-        )
-    else:
-        X = design.X.copy()
-        for key, term in terms.items():
-            X[:, [place[c] for c in term.columns]] = term.columns_at(inputs[key])
+    X = beside_groups(
+        design.X[:, design.ungrouped],
+        [(term, inputs[key]) for key, term in terms.items()],
+    )
     return replace(source.model, design=replace(design, X=X, inputs=inputs, read={}))
 
 
