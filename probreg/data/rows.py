@@ -111,7 +111,6 @@ def complete(
     table: DataTable, action: Missing, ends: frozenset[str] = frozenset()
 ) -> tuple[DataTable, tuple[str, ...]]:
     """Return the rows without missing values, and a sentence about the other rows. Columns of `ends` may be missing."""
-    check_missing(action)
     missing = missing_by_column(table.without(ends))
     if not missing:
         return table, ()

@@ -30,6 +30,7 @@ from probreg.data.formula.recipe import (
 from probreg.data.implicit_columns import contiguous
 from probreg.data.rows import (
     Missing,
+    check_missing,
     complete,
     one_per_row,
     refuse_infinite,
@@ -92,58 +93,47 @@ def read_formula(
     kind, weights = read_weights(weights)
     table = read_table(data)
     formula, formulas = split_formulas(formula)
-    parts, offset, added, used = parse_with(formula, table, weights, offset)
+    first = parse_with(formula, table, weights, offset)
     further = {
         name: parse_with(text, table, weights, None) for name, text in formulas.items()
     }
-    used = _all_names(used, further)
-    table, names = _with_arguments(table, used, weights, offset)
+    parts, offset, added, _ = first
+    used = dict.fromkeys(
+        name for parsed in (first, *further.values()) for name in parsed.names
+    )
+    table, names = _with_arguments(table, tuple(used), weights, offset)
     weight = weights if isinstance(weights, str) else names.get("weights")
+    if "offset" in names:
+        added = parse_expression(quote_name(names["offset"]))
+    check_missing(missing)
     all_rows = table
     notes: tuple[str, ...] = ()
-    if not (isinstance(missing, str) and missing == "raise"):
+    if missing == "drop":
         all_rows, notes = complete(table, missing, parts.end_columns)
-    memory = Memory()
     counted = rows_that_count(all_rows, weight, parts.count_columns)
     counted |= not counted.any()
-    table = complete(
-        all_rows.part(counted) if not counted.all() else all_rows,
-        missing,
-        parts.end_columns,
-    )[0]
+    table = all_rows if counted.all() else all_rows.part(counted)
+    table = complete(table, missing, parts.end_columns)[0]
     refuse_infinite(table.without(parts.end_columns))
     has_trials = rows_with_trials(parts, table)
     if has_trials.any() and not has_trials.all():
         counted[counted] = has_trials
         table = table.part(has_trials)
-    if weight is None:
-        w = None
-    else:
+    w = None
+    if weight is not None:
         w = row_weights(
             table.columns[weight], name=weight, kind=kind, table=table, may_vanish=False
         )
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
-    X, columns, inputs = make_columns(parts, table, memory, codes=True)
-    response = response_values(parts, table, memory)
-    eta = _offset_values(names, added, table, memory)
-    check_intercept(X, columns)
-    recipe = Recipe(
-        parts.text,
-        columns,
-        offset if isinstance(offset, str) else None,
-        replace(memory, learning=False),
-        weights if isinstance(weights, str) else None,
-    )
-    offsets = None if eta is None else eta[:, None]
-    if further:
-        recipe = ParameterRecipe.of(
-            recipe,
-            {name: _learn_recipe(parsed, table) for name, parsed in further.items()},
-        )
+    recipe, X, inputs = _learn_recipe(first, table, weights)
+    response = response_values(parts, table, recipe.memory)
+    eta = None if added is None else numeric(added, table, recipe.memory)
+    others = {name: _learn_recipe(p, table)[0] for name, p in further.items()}
+    if others:
+        recipe = ParameterRecipe.of(recipe, others)
         X, inputs = recipe.read(table.columns)
-        others = [recipe.parameters[name].offset_at(table.columns) for name in further]
-        offsets = stack_offsets([eta, *others])
+    offsets = [eta, *(other.offset_at(table.columns) for other in others.values())]
     absent = None
     if not counted.all():
         absent = AbsentRows(np.flatnonzero(~counted), all_rows.rows[~counted])
@@ -156,7 +146,7 @@ def read_formula(
         columns=recipe.columns,
         recipe=recipe,
         response=parts.title,
-        offset=offsets,
+        offset=stack_offsets(offsets),
         weights=frequencies,
         labels=table.rows,
         notes=(
@@ -176,33 +166,21 @@ def read_formula(
     return Reading(design, np.asarray(response), levels, parts.counted)
 
 
-def _all_names(
-    names: tuple[str, ...], further: "Mapping[str, ParsedFormula]"
-) -> tuple[str, ...]:
-    """Return the columns of a formula and of those of further parameters."""
-    others = (name for parsed in further.values() for name in parsed.names)
-    return tuple(dict.fromkeys((*names, *others)))
-
-
-def _offset_values(
-    names: Mapping[str, str],
-    added: Expression | None,
-    table: DataTable,
-    memory: Memory,
-) -> np.ndarray | None:
-    """Return the offset (n,) from an array that is a column of the table or from an expression; None without one."""
-    if "offset" in names:
-        return np.asarray(table.columns[names["offset"]], dtype=float)
-    return None if added is None else numeric(added, table, memory)
-
-
-def _learn_recipe(parsed: "ParsedFormula", table: DataTable) -> Recipe:
-    """Return the recipe of a formula that learns its state from the rows of a table."""
+def _learn_recipe(
+    parsed: "ParsedFormula", table: DataTable, weights: Any = None
+) -> tuple[Recipe, Any, dict[str, np.ndarray]]:
+    """Return the recipe of a formula that learns its state from the rows of a table, its columns (n, p) and the inputs of its terms."""
     memory = Memory()
-    X, columns, _ = make_columns(parsed.parts, table, memory, codes=True)
+    X, columns, inputs = make_columns(parsed.parts, table, memory, codes=True)
     check_intercept(X, columns)
-    offset = parsed.offset if isinstance(parsed.offset, str) else None
-    return Recipe(parsed.parts.text, columns, offset, replace(memory, learning=False))
+    recipe = Recipe(
+        parsed.parts.text,
+        columns,
+        parsed.offset if isinstance(parsed.offset, str) else None,
+        replace(memory, learning=False),
+        weights if isinstance(weights, str) else None,
+    )
+    return recipe, X, inputs
 
 
 class ParsedFormula(NamedTuple):
