@@ -5,6 +5,7 @@ as a sparse matrix and Z'W[X y]. They merge, subtract and save without rows, lik
 add groups.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,9 +17,9 @@ import numpy as np
 
 from probreg.data.implicit_columns import LazyColumns
 from probreg.data.moments import Moments, refuse_too_wide
-from probreg.data.moments_origin import Origin, write_moments
+from probreg.data.moments_origin import Origin, read_verified_json, write_moments
 from probreg.data.rows import full_weights, times_weights
-from probreg.data.terms.grouped import GroupedTerm, joined_terms
+from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_terms
 from probreg.errors import DataError
 from probreg.linalg import triangular
 from probreg.system.terminal import few_names
@@ -174,8 +175,8 @@ class ArrowMoments(PrintsLines):
             self.head,
             factor=factor,
             columns=self.columns,
-            mean=self.mean,
-            scale=self.scale,
+            means=np.append(self.mean, self.y_mean),
+            scales=np.append(self.scale, self.y_scale),
         )
 
     # ---- sums and differences -----------------------------------------------------------------------------------------
@@ -331,3 +332,17 @@ def arrow_moments_of(
     return ArrowMoments(
         head, terms, inside, border.reshape(q, head.p + 1), totals.reshape(q, 2)
     )
+
+
+def load_moments(path: str | Path) -> AnyMoments:
+    """Return the moments that `save` wrote. DataError for a file without moments."""
+    content = read_verified_json(path)
+    origin = content["origin"]
+    if origin is not None:
+        recipe = json.dumps(origin["recipe"], sort_keys=True)
+        origin = Origin(**{**origin, "recipe": recipe})
+    head = Moments.from_arrays(content)
+    if "terms" not in content:
+        return replace(head, origin=origin)
+    terms = tuple(grouped_of(term, term["key"]) for term in content["terms"])
+    return replace(arrow_moments_of(content, head, terms), origin=origin)

@@ -30,7 +30,13 @@ from probreg.data.implicit_columns import (
 )
 from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments
-from probreg.data.rows import full_weights, minus_offset, plus_offset, some_rows
+from probreg.data.rows import (
+    full_weights,
+    minus_offset,
+    plus_offset,
+    some_rows,
+    times_weights,
+)
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
@@ -423,19 +429,15 @@ class Design(PrintsLines):
     @property
     def square_weights(self) -> Array | None:
         """(n,) w in the sum of squares sum_i w_i (y_i - eta_i)^2: frequencies times precisions; None if all are 1."""
-        if self.weights is None or self.precision is None:
-            if self.weights is None:
-                return self.precision
+        if self.precision is None:
             return self.weights
-        return self.weights * self.precision
+        return times_weights(self.precision, self.weights)
 
     @property
     def log_precision(self) -> float:
         """sum_i w_i log(precision_i), twice the term of log p from the precisions."""
         if not self.n:
-            if self.kept is None:
-                return self.moments.log_precision
-            return self.kept.log_precision
+            return (self.kept or self.moments).log_precision
         if self.precision is None:
             return 0.0
         return float(full_weights(self.weights, self.n) @ np.log(self.precision))
@@ -682,10 +684,10 @@ class Design(PrintsLines):
 
         None if there are none, or if a file contains only the moments of all columns.
         """
+        if isinstance(self.kept, ArrowMoments):
+            return self.kept
         terms = tuple(self.recipe.grouped.values())
-        if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
-            if isinstance(self.kept, ArrowMoments):
-                return self.kept
+        if not terms or not self.n:
             return None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
         head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.ungrouped]), tail)
@@ -774,8 +776,8 @@ def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> M
     X: Any = block.X
     p = len(columns)
     factor = np.zeros((p + 1, p + 1))
-    mean = np.zeros(p)
-    scale = np.zeros(p)
+    means = np.zeros(p + 1)
+    scales = np.zeros(p + 1)
     of_predictor = []
     for k in range(X.width):
         places = np.flatnonzero(X.owner == k)
@@ -784,13 +786,14 @@ def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> M
         part = block._replace(X=np.asarray(X[:, places]), y=y, offset=offset)
         moments = moments_of(part, columns=names)
         factor[np.ix_(places, places)] = moments.R
-        mean[places], scale[places] = moments.mean, moments.scale
+        means[places], scales[places] = moments.mean, moments.scale
         if not k:
+            means[-1], scales[-1] = moments.means[-1], moments.scales[-1]
             factor[places, -1] = moments.z
             factor[-1, -1] = moments.factor[-1, -1]
         of_predictor.append(moments)
     return replace(
-        of_predictor[0], factor=factor, columns=columns, mean=mean, scale=scale
+        of_predictor[0], factor=factor, columns=columns, means=means, scales=scales
     )
 
 

@@ -89,8 +89,8 @@ def moments_of_levels(
     mean, scale = spreads_of_columns(X, copies)
     lead, border, within = _within_largest(X, y, squares)
     order = np.append(border, len(columns))
-    y_mean = float(copies @ y / total)
-    y_scale = float(np.sqrt(copies @ np.square(y - y_mean) / total))
+    y_mean = copies @ y / total
+    y_scale = np.sqrt(copies @ np.square(y - y_mean) / total)
     # [diag(sqrt d), sqrt(d) m; 0, F] with its columns in their places
     root = np.sqrt(within.weight)
     q = len(lead)
@@ -100,9 +100,9 @@ def moments_of_levels(
     stack[q:, order] = np.asarray(within.factor, dtype=float)
     factor = triangular(stack)
     log_precision = 0.0 if precision is None else float(copies @ np.log(precision))
-    return Moments(
-        factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision
-    )
+    means = np.append(mean, y_mean)
+    scales = np.append(scale, y_scale)
+    return Moments(factor, len(y), total, columns, means, scales, log_precision)
 
 
 def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:

@@ -44,8 +44,8 @@ class Moments(PrintsLines):
 
     F'F = [X y]' diag(w) [X y], and F = [[R, z], [0, sqrt(RSS)]] with R (p, p) and z = Q'y (p,), so that
     RSS(beta) = RSS + ||z - R beta||^2 (Bjorck, Numerical Methods for Least Squares Problems, ch. 2). `n` counts rows and
-    `weight` adds up their weights (n when there are none): a weight is a number of copies of its row. `mean`, `scale`
-    (p,) and `y_mean`, `y_scale` are weighted means and standard deviations, sums of squares divided by `weight`.
+    `weight` adds up their weights (n when there are none): a weight is a number of copies of its row. `means`, `scales`
+    (p + 1,) of [X y] are weighted means and standard deviations, sums of squares divided by `weight`.
     Precisions (noise variance sigma^2 / precision) are in F only, each row counts once, and their logs are in
     `log_precision` = sum_i w_i log(precision_i), twice their term of log p. `origin` describes how the columns are made,
     for moments of a model; moments of two models can be added if their origins are equal.
@@ -59,10 +59,8 @@ class Moments(PrintsLines):
     n: int
     weight: float
     columns: tuple[str, ...]
-    mean: Array
-    scale: Array
-    y_mean: float
-    y_scale: float
+    means: Array
+    scales: Array
     log_precision: float = 0.0
     origin: Origin | None = None
 
@@ -95,50 +93,23 @@ class Moments(PrintsLines):
         y = np.asarray(y)
         columns = tuple(columns)
         refuse_too_wide(len(columns))
-        if precision is not None:
-            return cls._precise(
-                X, y, weights, np.asarray(precision, dtype=float), columns
-            )
         r = reduce_rows(X, y, weights=weights)
         if not np.all(np.isfinite(r.factor)):
             raise DataError(
                 "the squares of X, y or the weights are not finite: state the columns in another unit"
             )
-        mean = r.mean
-        scale = r.scale
-        if r.factor.dtype != np.longdouble and _of_ones(mean, scale):
-            factor = _by_centred_rows(X, y, weights, r.factor, mean)
-        else:
-            factor = r.factor
-        return cls(
-            factor,
-            len(X),
-            r.weight,
-            columns,
-            mean[:-1],
-            scale[:-1],
-            float(mean[-1]),
-            float(scale[-1]),
-        )
-
-    @classmethod
-    def _precise(
-        cls,
-        X: Array,
-        y: Array,
-        weights: ArrayLike | None,
-        precision: Array,
-        columns: tuple[str, ...],
-    ) -> Self:
-        """Return moments with the factor of the rows times the roots of their precisions; means and standard deviations count each row once."""
-        if weights is None:
-            copies = np.ones(len(X))
-        else:
-            copies = np.asarray(weights, dtype=float)
-        moments = cls.of(X, y, weights=copies * precision, columns=columns)
-        plain = cls.of(X, y, weights=weights, columns=columns)
-        log_precision = float(copies @ np.log(precision))
-        return replace(plain, factor=moments.factor, log_precision=log_precision)
+        factor = r.factor
+        if factor.dtype != np.longdouble and _of_ones(r.mean, r.scale):
+            factor = _by_centred_rows(X, y, weights, factor, r.mean)
+        moments = cls(factor, len(X), r.weight, columns, r.mean, r.scale)
+        if precision is None:
+            return moments
+        # means and standard deviations count each row once
+        copies = np.ones(len(X)) if weights is None else np.asarray(weights, float)
+        precisions = np.asarray(precision, dtype=float)
+        weighted = cls.of(X, y, weights=copies * precisions, columns=columns)
+        log_precision = float(copies @ np.log(precisions))
+        return replace(moments, factor=weighted.factor, log_precision=log_precision)
 
     def times(self, unit: float) -> Self:
         """The moments with every weight multiplied by `unit`."""
@@ -146,6 +117,26 @@ class Moments(PrintsLines):
         return replace(
             self, factor=self.factor * np.sqrt(unit), weight=self.weight * unit
         )
+
+    @property
+    def mean(self) -> Array:
+        """The means of the columns of X, (p,)."""
+        return self.means[:-1]
+
+    @property
+    def scale(self) -> Array:
+        """The standard deviations of the columns of X, (p,)."""
+        return self.scales[:-1]
+
+    @property
+    def y_mean(self) -> float:
+        """The mean of y."""
+        return float(self.means[-1])
+
+    @property
+    def y_scale(self) -> float:
+        """The standard deviation of y."""
+        return float(self.scales[-1])
 
     @property
     def p(self) -> int:
@@ -205,8 +196,6 @@ class Moments(PrintsLines):
         # R beta = z, the normal equations R'R beta = R'z after Q.
         if len(R):
             beta[list(self.rank.kept)] = solve_upper(R, z[: len(R)])
-        else:
-            beta[list(self.rank.kept)] = 0
         return beta, self.rank
 
     def __add__(self, other: "Moments") -> Self:
@@ -269,11 +258,9 @@ class Moments(PrintsLines):
     @property
     def _centre(self) -> Array:
         """The means (p + 1,) of y and all columns except the first, if the first is all ones; else zeros."""
-        mean = np.r_[self.mean, self.y_mean]
-        scale = np.r_[self.scale, self.y_scale]
-        if _of_ones(mean, scale):
-            return np.r_[0.0, mean[1:]]
-        return np.zeros_like(mean)
+        if _of_ones(self.means, self.scales):
+            return np.r_[0.0, self.means[1:]]
+        return np.zeros_like(self.means)
 
     def _pool(self, other: "Moments", sign: int, factor: Array) -> Self:
         """Return means and standard deviations with the other's rows added (sign 1) or subtracted (-1).
@@ -283,25 +270,22 @@ class Moments(PrintsLines):
         a = self.weight
         b = sign * other.weight
         total = max(a + b, 0.0)
-        m1, m2 = (np.r_[m.mean, m.y_mean] for m in (self, other))
-        s1, s2 = (np.r_[m.scale, m.y_scale] for m in (self, other))
         if total == 0.0:  # no row is left: mean and scale do not exist
-            mean = scale = np.zeros_like(m1)
+            means = scales = np.zeros_like(self.means)
         else:
-            mean = (a * m1 + b * m2) / total
+            means = (a * self.means + b * other.means) / total
             # S = S_1 + S_2 + a b / (a + b) (m_2 - m_1)^2 of the sums of squares about the means.
-            square = a * s1**2 + b * s2**2 + a * b / total * (m2 - m1) ** 2
-            scale = np.sqrt(np.maximum(square / total, 0))
+            square = a * self.scales**2 + b * other.scales**2
+            square += a * b / total * (other.means - self.means) ** 2
+            scales = np.sqrt(np.maximum(square / total, 0))
         return replace(
             self,
             factor=factor,
             n=self.n + sign * other.n,
             log_precision=self.log_precision + sign * other.log_precision,
             weight=total,
-            mean=mean[:-1],
-            scale=scale[:-1],
-            y_mean=float(mean[-1]),
-            y_scale=float(scale[-1]),
+            means=means,
+            scales=scales,
         )
 
     def _same_columns(self, other: "Moments") -> None:
@@ -342,7 +326,7 @@ class Moments(PrintsLines):
             "columns": np.array(self.columns, dtype=str),
             "mean": self.mean,
             "scale": self.scale,
-            "y": np.array([self.y_mean, self.y_scale]),
+            "y": np.array([self.means[-1], self.scales[-1]]),
             "log_precision": np.array(self.log_precision),
         }
 
@@ -377,17 +361,14 @@ class Moments(PrintsLines):
             factor = a["factor"] + low.astype(np.longdouble)
         else:
             factor = a["factor"]
-        columns = tuple(str(c) for c in a["columns"])
-        y_mean, y_scale = map(float, a["y"])
+        y_mean, y_scale = a["y"]
         return cls(
             factor,
             int(a["n"]),
             float(a["weight"]),
-            columns,
-            a["mean"],
-            a["scale"],
-            y_mean,
-            y_scale,
+            tuple(map(str, a["columns"])),
+            np.append(a["mean"], y_mean),
+            np.append(a["scale"], y_scale),
             float(a["log_precision"]),
         )
 

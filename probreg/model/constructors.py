@@ -553,7 +553,7 @@ class FromData(ABC):
         >>> pr.fit(pr.Model.from_moments(north.moments, south.moments)).coef.round(3).values.tolist()
         [0.635, 2.257]
         """
-        from probreg.data.moments_files import load_moments
+        from probreg.data.arrow_moments import load_moments
 
         if not moments:
             raise DataError(
