@@ -148,7 +148,7 @@ def from_arrays(
     recipe = ArrayColumns(names, intercept)
     check_intercept(X, names)
     kind, weight_values = read_weights(weights)
-    name_list, precision = by_kind(kind, as_weights(weight_values, len(X), kind))
+    frequencies, precision = by_kind(kind, as_weights(weight_values, len(X), kind))
     return Design(
         X=X,
         y=None,
@@ -157,7 +157,7 @@ def from_arrays(
         response=response,
         offset=as_offset(offset, len(X)),
         labels=None if labels is None else as_array(labels, "labels"),
-        weights=name_list,
+        weights=frequencies,
         precision=precision,
         weight_kind=kind,
     )

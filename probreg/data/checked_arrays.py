@@ -10,7 +10,6 @@ from probreg.data.formula.columns import read_columns, read_table
 from probreg.data.rows import full_weights, require
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
-from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
 INTERCEPT = "Intercept"  # the name of the column of ones
@@ -113,28 +112,20 @@ def own_name(y: Any) -> str:
 
 
 def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
-    """Return finite floats (n, len(names)), after a column of ones if `ones`: copied and checked in one pass."""
+    """Return finite floats (n, len(names)), after a column of ones if `ones`."""
     if X.dtype.kind not in "fiub":
         X = floats(X, "X", "; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
             f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}"
         )
-    if ones:
-        matrix = np.empty((len(X), X.shape[1] + 1))
-    else:
-        matrix = np.ascontiguousarray(X, dtype=float)
-
-    def look(rows: slice) -> tuple[Array, ...]:
-        if ones:
-            matrix[rows, 0], matrix[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
-        values = matrix[rows].reshape(-1)
-        return (np.dot(values, values),)
-
+    matrix = np.ascontiguousarray(X, dtype=float)
     with np.errstate(all="ignore"):
-        square = float(map_blocks(look, row_blocks(*matrix.shape))[0])
-    check_finite(square, matrix[:, 1:] if ones else matrix, names)
-    return matrix
+        square = np.vdot(matrix, matrix)
+    check_finite(square, matrix, names)
+    if not ones:
+        return matrix
+    return np.hstack([np.ones((len(X), 1)), matrix])
 
 
 def check_finite(total: float, X: Array, names: Sequence[str]) -> None:

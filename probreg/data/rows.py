@@ -62,10 +62,10 @@ def own_labels(data: Any, n: int) -> np.ndarray:
     return np.asarray(index) if has_index else np.arange(n)
 
 
-def labels(table: DataTable, positions: Iterable[int], limit: int = 5) -> str:
+def labels(table: DataTable, positions: Iterable[int]) -> str:
     """Format the row labels at some positions: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
-    listed = shorten_names(map(str, table.rows[where]), limit)
+    listed = shorten_names(map(str, table.rows[where]), 5)
     return f"row{'s' * (len(where) > 1)} {listed}"
 
 

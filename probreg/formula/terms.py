@@ -222,8 +222,7 @@ def parse_formula(text: str) -> FormulaLayout:
     shown = shown_formula(text)
     reader = _Reader(text, alias)
     response = _find_response(reader.read(left), text)
-    outcome = _parse_response_parts(response.expression)
-    counted, parts_of_ends = _kind_of_response(response.expression)
+    outcome, counted, parts_of_ends = _read_response(response.expression)
     sum_of_terms = reader.read(right)
     terms = sum_of_terms.terms.values()
     name = response.expression.column or response.key
@@ -290,40 +289,36 @@ def _find_response(left: Terms, text: str) -> Factor:
     return factors[0]
 
 
-def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
-    """Return the expressions of a response: one, the two of `p(successes, trials)`, or all of `counts(a, b, ...)`."""
+def _read_response(
+    expression: Expression,
+) -> tuple[tuple[Expression, ...], Counted | None, tuple[str, ...]]:
+    """Return the expressions of a response, its kind if it has several parts, and the names of the parts of a censored one."""
     tree = expression.tree
-    if isinstance(tree, ast.Call) and expression.function in ("cens", "trunc"):
-        nodes = [*tree.args]
-        if expression.function == "cens":
-            nodes += [word.value for word in tree.keywords]
-        return tuple(
-            checked_expression(expression.part(node), inside=True) for node in nodes
-        )
-    if not isinstance(tree, ast.Call) or expression.function not in _COUNTS:
-        return (checked_expression(expression),)
-    if expression.function == "p" and (len(tree.args) != 2 or tree.keywords):
-        raise expression.make_error(tree, "p takes two columns, p(successes, trials)")
-    if len(tree.args) < 2 or tree.keywords:
+    kinds = (*_COUNTS, "cens", "trunc")
+    if not isinstance(tree, ast.Call) or expression.function not in kinds:
+        return (checked_expression(expression),), None, ()
+    nodes = [*tree.args]
+    counted: Counted = "counts"
+    parts_of_ends: tuple[str, ...] = ()
+    if expression.function == "cens":
+        counted = "cens"
+        parts_of_ends = _parts_of_ends(expression, tree)
+        nodes += [word.value for word in tree.keywords]
+    elif expression.function == "trunc":
+        counted = _parse_truncation(expression, tree)
+    elif expression.function == "p":
+        counted = "p"
+        if len(nodes) != 2 or tree.keywords:
+            raise expression.make_error(
+                tree, "p takes two columns, p(successes, trials)"
+            )
+    elif len(nodes) < 2 or tree.keywords:
         raise expression.make_error(
             tree,
             "counts takes two columns or more, one for each class: counts(a, b, c)",
         )
-    return tuple(checked_expression(expression.part(a), inside=True) for a in tree.args)
-
-
-def _kind_of_response(
-    expression: Expression,
-) -> tuple[Counted | None, tuple[str, ...]]:
-    """Return the kind of a response with several parts, and the names of the parts of a censored one."""
-    if not isinstance(expression.tree, ast.Call):
-        return None, ()
-    if expression.function == "cens":
-        return "cens", _parts_of_ends(expression, expression.tree)
-    if expression.function == "trunc":
-        return _parse_truncation(expression, expression.tree), ()
-    kinds: dict[str, Counted] = {"p": "p", "counts": "counts"}
-    return kinds.get(expression.function), ()
+    parts = (checked_expression(expression.part(n), inside=True) for n in nodes)
+    return tuple(parts), counted, parts_of_ends
 
 
 def _parts_of_ends(expression: Expression, tree: ast.Call) -> tuple[str, ...]:

@@ -267,20 +267,15 @@ def _files_in(path: Path, format: str | None) -> list[Path]:
     inside = sorted(
         f
         for f in path.rglob("*")
-        if f.is_file() and f.name.lower().endswith(tuple(suffixes))
+        if f.is_file()
+        and f.name.lower().endswith(tuple(suffixes))
+        and not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)
     )
-    inside = [
-        f
-        for f in inside
-        if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)
-    ]
-    keyed = [
-        f for f in inside if any("=" in part for part in f.relative_to(path).parts[:-1])
-    ]
-    if keyed:
-        where = next(part for part in keyed[0].relative_to(path).parts if "=" in part)
+    folders = (part for f in inside for part in f.relative_to(path).parts[:-1])
+    keyed = next((part for part in folders if "=" in part), None)
+    if keyed is not None:
         raise DataError(
-            f"the folder {path} is partitioned: {where!r} says a column by the name of a folder, and only columns inside files "
+            f"the folder {path} is partitioned: {keyed!r} says a column by the name of a folder, and only columns inside files "
             "are read. Write that column into the files, or give one such folder, or a list of files, to do without it"
         )
     if not inside:
