@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.types import ArrayLike
-from probreg.errors import DataError, row_error, such_rows
+from probreg.errors import DataError, require_rows, row_error
 
 Array = np.ndarray
 _FORMS = "write cens(time, event=...) for an indicator of 0 and 1, or cens(lower=..., upper=...) for the ends of an interval"
@@ -144,9 +144,5 @@ def _censor_at_limits(y: Array, lower: Array | None, upper: Array | None) -> Arr
 
 
 def _require(valid: Array, message: str, *values: Array) -> None:
-    bad = np.flatnonzero(~valid)
-    if len(bad):
-        text = message.format(*(v[bad[0]] for v in values))
-        raise row_error(
-            "", bad[0], f" of the censored response {text} ({such_rows(len(bad))})"
-        )
+    after = f" of the censored response {message} ({{rows}})"
+    require_rows(valid, "", after, *values)

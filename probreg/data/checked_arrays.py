@@ -1,6 +1,6 @@
 """Check arrays from users: names, columns, response, offset, weights and trials. Errors name the row and the value."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from probreg.arguments.arrays import as_array, category_levels, floats
 from probreg.data.formula.columns import read_columns, read_table
 from probreg.data.rows import full_weights, require
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, such_rows
+from probreg.errors import DataError, require_rows
 
 Array = np.ndarray
 INTERCEPT = "Intercept"  # the name of the column of ones
@@ -65,12 +65,13 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
 
 def check_intercept(X: Array, names: Sequence[str]) -> None:
     """Raise DataError for a column called Intercept that is not all ones, because priors treat this name as the intercept."""
-    if INTERCEPT in names and len(
-        bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)
-    ):
-        value = X[bad[0], list(names).index(INTERCEPT)]
+    if INTERCEPT not in names:
+        return
+    values = X[:, list(names).index(INTERCEPT)]
+    bad = np.flatnonzero(values != 1.0)
+    if len(bad):
         raise DataError(
-            f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
+            f"column 'Intercept' holds {values[bad[0]]:g} in row {bad[0]}: a column of that name is all ones; rename it"
         )
 
 
@@ -191,21 +192,21 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
         raise DataError(
             f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}"
         )
-    check_trials(s, t, lambda i: f"row {i}")
+    check_trials(s, t)
     return np.stack([s, t], 1)
 
 
-def check_trials(successes: Array, trials: Array, row: Callable[[int], str]) -> None:
-    """Raise DataError for the first row without whole numbers 0 <= successes <= trials; `row` names it."""
+def check_trials(successes: Array, trials: Array, before: str = "") -> None:
+    """Raise DataError for the first row without whole numbers 0 <= successes <= trials; `before` begins its sentence."""
     whole = (np.floor(successes) == successes) & (np.floor(trials) == trials)
     in_range = (successes >= 0) & (successes <= trials) & (trials < 2.0**53)
-    bad = np.flatnonzero(~(whole & in_range))
-    if len(bad):
-        i = int(bad[0])
-        raise DataError(
-            f"{row(i)} has {successes[i]:g} successes in {trials[i]:g} trials ({such_rows(len(bad))}); they are whole numbers "
-            "with 0 <= successes <= trials"
-        )
+    require_rows(
+        whole & in_range,
+        before,
+        " has {:g} successes in {:g} trials ({rows}); they are whole numbers with 0 <= successes <= trials",
+        successes,
+        trials,
+    )
 
 
 def as_trials(trials: Any, n: int) -> Array | None:

@@ -65,11 +65,10 @@ class Frame:
         return cls(np.zeros(p), np.ones(p), None)
 
     def with_mix(self, X: Array, columns: Array | None = None) -> "Frame":
-        """Return the frame with a `mix` of some columns of the rows X (n, p), if they are ill conditioned.
+        """Return the frame with a `mix` of some columns of the rows X (n, p), a sample of all, if they are ill conditioned.
 
         Columns that are combinations of earlier columns stay unchanged.
         """
-        sample_rows = 10_000  # number of evenly spaced rows from which the condition and the mix are computed
         max_columns = 200  # columns up to which the condition is computed
         max_condition = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
         singular = 1e12  # condition from which columns count as combinations of others
@@ -84,11 +83,9 @@ class Frame:
             or n <= len(mixed)
         ):
             return self
-        sample = X[:: max(1, n // sample_rows)]
         if len(mixed) != X.shape[1]:
-            sample = sample[:, mixed]
-        U = (sample - self.shift[mixed]) / self.scale[mixed]
-        n = len(sample)
+            X = X[:, mixed]
+        U = (X - self.shift[mixed]) / self.scale[mixed]
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)
         if info == 0 and condition_of(np.triu(L)) < max_condition:
             return self

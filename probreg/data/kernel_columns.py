@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.array_columns import ArrayColumns, from_arrays
-from probreg.data.checked_arrays import INTERCEPT
+from probreg.data.checked_arrays import names_of
 from probreg.data.design import Design
 from probreg.data.terms.process import (
     ProcessTerm,
@@ -15,7 +15,7 @@ from probreg.data.terms.process import (
     chosen_basis,
     with_spread,
 )  # fmt: skip
-from probreg.errors import DataError, prefix_errors
+from probreg.errors import prefix_errors
 from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
@@ -58,12 +58,8 @@ def design_of_kernel(
         weights=weights,
         labels=labels,
     )
-    if intercept and INTERCEPT in plain.columns:
-        raise DataError(
-            "X already has a column called 'Intercept'; pass intercept=False"
-        )
+    names = names_of(plain.columns, 0, intercept=intercept)
     inputs = plain.X
-    names = plain.columns
     basis_settings = settings or {}
     w = plain.weights if plain.precision is None else plain.precision
     # rows of weight 0 are treated as absent

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import DataTable, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, Remedy, such_rows
+from probreg.errors import DataError, Remedy, rows_named, such_rows
 from probreg.system.terminal import few_names, shorten_names
 
 Array = np.ndarray
@@ -214,13 +214,9 @@ def row_weights(
             f"the weights {name!r} are not numbers (row {table.rows[i]} holds {weights[i]!r})"
         )
     values = np.asarray(weights, dtype=np.float64)
-    return check_values(
-        values,
-        kind,
-        column=None if name.endswith("=") else name,
-        rows=table.rows,
-        may_vanish=may_vanish,
-    )
+    column = None if name.endswith("=") else name
+    with rows_named(table.rows):
+        return check_values(values, kind, column=column, may_vanish=may_vanish)
 
 
 def check_counts(counts: np.ndarray, *, term: str, table: DataTable) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from probreg.arguments.types import ArrayLike
-from probreg.errors import DataError
+from probreg.errors import DataError, require_rows
 
 Array = np.ndarray
 WeightKind = Literal["frequency", "precision", "sampling"]
@@ -156,26 +156,26 @@ def check_values(
     kind: WeightKind,
     *,
     column: str | None = None,
-    rows: Array | None = None,
     may_vanish: bool,
 ) -> Array:
     """Check weights: finite, not negative, whole numbers for frequencies; not all of them zero unless they `may_vanish`.
 
-    Errors name the column, if there is one, and the row by its label in `rows`, by default its number.
+    Errors name the column, if there is one, and the row.
     """
     name = "" if column is None else f" {column!r}"
-    labels = np.arange(len(values)) if rows is None else rows
-    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
-    if len(bad):
-        raise DataError(
-            f"the weight{name} of row {labels[bad[0]]} is {values[bad[0]]}; weights are finite and not negative (0 leaves a row out)"
-        )
-    fractions = np.flatnonzero(values % 1 != 0)
-    if kind == "frequency" and len(fractions):
-        i = fractions[0]
-        raise DataError(
-            f"the weight{name} of row {labels[i]} is {values[i]:g}, and plain weights are frequencies, whole numbers ({len(fractions)} such "
-            f"rows). {THREE}"
+    before = f"the weight{name} of "
+    require_rows(
+        np.isfinite(values) & (values >= 0),
+        before,
+        " is {}; weights are finite and not negative (0 leaves a row out)",
+        values,
+    )
+    if kind == "frequency":
+        require_rows(
+            values % 1 == 0,
+            before,
+            f" is {{:g}}, and plain weights are frequencies, whole numbers ({{rows}}). {THREE}",
+            values,
         )
     with np.errstate(over="ignore"):
         total = values.sum()

@@ -129,9 +129,11 @@ def read_formula(
     recipe, X, inputs = _learn_recipe(first, table, weights)
     response = response_values(parts, table, recipe.memory)
     eta = None if added is None else numeric(added, table, recipe.memory)
-    others = {name: _learn_recipe(p, table)[0] for name, p in further.items()}
+    others = {
+        f"{name}: ": _learn_recipe(parsed, table)[0] for name, parsed in further.items()
+    }
     if others:
-        recipe = ParameterRecipe.of(recipe, others)
+        recipe = ParameterRecipe.of({"": recipe, **others})
         X, inputs = recipe.read(table.columns)
     offsets = [eta, *(other.offset_at(table.columns) for other in others.values())]
     absent = None

@@ -241,13 +241,11 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
 def counts_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndarray:
     """Return successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
     counts = np.stack([numeric(part, table, memory) for part in parts.outcome], 1)
-    if parts.counted == "p":
-        successes, trials = counts.T
-        check_trials(
-            successes, trials, lambda i: f"{parts.response}: row {table.rows[i]}"
-        )
-    else:
+    if parts.counted == "counts":
         check_counts(counts, term=parts.response, table=table)
+        return counts
+    with rows_named(table.rows):
+        check_trials(*counts.T, f"{parts.response}: ")
     return counts
 
 

@@ -67,40 +67,36 @@ class ParameterRecipe(Recipe):
 
     Attributes
     ----------
-    parameters : mapping of str to Recipe
-        The recipes of the other linear predictors, by name.
+    recipes : mapping of str to Recipe
+        The recipes of all linear predictors by the prefix of their columns, which is empty for the first.
     """
 
-    parameters: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, first: Recipe, parameters: Mapping[str, Recipe]) -> "ParameterRecipe":
-        """Return the recipe of the first formula with those of further linear predictors."""
-        columns = list(first.columns)
-        for name, recipe in parameters.items():
-            columns += [f"{name}: {column}" for column in recipe.columns]
+    def of(cls, recipes: Mapping[str, Recipe]) -> "ParameterRecipe":
+        """Return the recipe of several linear predictors, by the prefix of their columns."""
+        columns = (f"{prefix}{c}" for prefix, r in recipes.items() for c in r.columns)
+        first = recipes[""]
         return cls(
             first.formula,
             tuple(columns),
             first.offset,
             first.memory,
             first.weights,
-            dict(parameters),
+            recipes,
         )
 
-    @cached_property
-    def by_prefix(self) -> dict[str, Recipe]:
-        """The recipes of all linear predictors by the prefix of their columns, which is empty for the first."""
-        others = sum(len(recipe.columns) for recipe in self.parameters.values())
-        first = Recipe(
-            self.formula,
-            self.columns[: len(self.columns) - others],
-            self.offset,
-            self.memory,
-            self.weights,
-        )
-        named = {f"{name}: ": recipe for name, recipe in self.parameters.items()}
-        return {"": first, **named}
+    @property
+    def by_prefix(self) -> Mapping[str, Recipe]:
+        return self.recipes
+
+    @property
+    def parameters(self) -> dict[str, Recipe]:
+        """The recipes of the other linear predictors, by name."""
+        named = {p.removesuffix(": "): recipe for p, recipe in self.recipes.items()}
+        del named[""]
+        return named
 
     def assign_predictors(self, X: Any) -> PredictorColumns:
         widths = [len(recipe.columns) for recipe in self.by_prefix.values()]
@@ -175,14 +171,11 @@ class ParameterRecipe(Recipe):
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> Self:
-        by_prefix = dict(self.by_prefix)
-        prefix = max((p for p in by_prefix if key.startswith(p)), key=len)
-        by_prefix[prefix] = by_prefix[prefix].with_basis(
+        prefix = max((p for p in self.by_prefix if key.startswith(p)), key=len)
+        recipe = self.by_prefix[prefix].with_basis(
             key.removeprefix(prefix), basis, length_found=length_found
         )
-        first = by_prefix.pop("")
-        others = {p.removesuffix(": "): recipe for p, recipe in by_prefix.items()}
-        return type(self).of(first, others)  # type: ignore[return-value]
+        return self.of({**self.by_prefix, prefix: recipe})  # type: ignore[return-value]
 
     def offset_at(self, data: Any) -> Array | None:
         """Return the offsets (n, m) at new rows; None for a model without an offset expression."""
@@ -198,7 +191,8 @@ class ParameterRecipe(Recipe):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        parameters = {
-            name: Recipe.from_json(part) for name, part in saved["parameters"].items()
+        others = {
+            f"{name}: ": Recipe.from_json(part)
+            for name, part in saved["parameters"].items()
         }
-        return cls.of(Recipe.from_json(saved), parameters)  # type: ignore[return-value]
+        return cls.of({"": Recipe.from_json(saved), **others})  # type: ignore[return-value]

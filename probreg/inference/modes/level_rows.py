@@ -131,7 +131,7 @@ def level_rows(model: Model) -> LevelRows | None:
     if intercept is not None:
         intercept = int(np.searchsorted(head, intercept))
     head_frame = Frame.of(sample.mean(0), sample.std(0), intercept)
-    head_frame = head_frame.with_mix(X.head)
+    head_frame = head_frame.with_mix(sample)
     other_factors = [k for k in range(len(X.tail)) if k != first]
     q = sum(X.tail[k].groups for k in other_factors)
     S = np.eye(q + len(head))
