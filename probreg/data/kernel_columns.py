@@ -1,6 +1,6 @@
 """The columns of a Gaussian process of all columns of an array, without a formula."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from probreg.errors import prefix_errors
 from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
-    KernelBasis,
     basis as made_basis,
     read_kernel,
 )
@@ -33,7 +32,6 @@ def design_of_kernel(
     kernel: CovarianceFunction | str | None = None,
     *,
     basis: str | None = None,
-    settings: Mapping[str, Any] | None = None,
     length_known: bool | None = None,
     columns: Sequence[str] | None = None,
     intercept: bool = True,
@@ -46,7 +44,7 @@ def design_of_kernel(
     """Return a design without its response, with the columns of a process of all columns of X.
 
     Without `kernel`, or with `length_known=False`, a search starts at its length,
-    the median distance of distinct rows without a kernel or for one by name. `settings` belong to the basis. An exact basis that is
+    the median distance of distinct rows without a kernel or for one by name. An exact basis that is
     `triangular` comes from a Cholesky factor, a tenth of the work of eigenvectors; its columns are not ordered by size.
     """
     plain = from_arrays(
@@ -60,35 +58,25 @@ def design_of_kernel(
     )
     names = names_of(plain.columns, 0, intercept=intercept)
     inputs = plain.X
-    basis_settings = settings or {}
     w = plain.weights if plain.precision is None else plain.precision
     # rows of weight 0 are treated as absent
-    x = inputs if w is None else inputs[w > 0]
-    if w is None or plain.weight_kind != "frequency":
-        counts = None
-    else:
-        counts = w[w > 0]
-    if length_known is None:
-        is_known = kernel is not None
-    else:
-        is_known = length_known
+    used = np.ones(plain.n, dtype=bool) if w is None else w > 0
+    x = inputs[used]
+    counts = None
+    if plain.weights is not None and plain.weight_kind == "frequency":
+        counts = plain.weights[used]
+    is_known = kernel is not None if length_known is None else length_known
     key = _key_of(names)
     with prefix_errors(key):
         start = _starting_kernel(kernel, is_known, x, counts, names)
-        made: KernelBasis
-        phi: Array | None = None
         if triangular and basis == "exact":
-            made, phi = exact_by_cholesky(start, x)
+            made, columns_of_rows = exact_by_cholesky(start, x)
         else:
-            name = basis or chosen_basis(x, is_known, basis_settings)
-            made = made_basis(start, x, name, **basis_settings)
+            made = made_basis(start, x, basis or chosen_basis(x, is_known, {}))
+            columns_of_rows = made.columns_at(x)
         term = ProcessTerm(key, key, made, is_known, names)
-        if phi is None:
-            phi = term.columns_at(x)
-        if w is not None and len(x) != len(inputs):
-            columns_of_rows = np.zeros((len(inputs), phi.shape[1]))
-            columns_of_rows[w > 0] = phi
-            phi = columns_of_rows
+    phi = np.zeros((plain.n, made.size))
+    phi[used] = columns_of_rows
     recipe = ArrayColumns(names, intercept, term)
     return replace(
         plain,

@@ -195,7 +195,6 @@ def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"settings": {"knots": 3}}, "knots= is of a basis that is named beside it"),
         (
             {"kernel": pr.kernels.RBF(1e-9)},
             "gp(x1): length = 1e-09 is far below the distances",

@@ -13,7 +13,6 @@ from probreg.kernels.sums import RowSums
 from probreg.linalg import evenly_spaced
 
 Array = np.ndarray
-PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
 # of the range: an error near 1e-8 of the second derivative of a covariance
 _WIDE = 1e-4
 
@@ -95,7 +94,7 @@ class TermFunction:
 
         None for a smooth function, which equals its columns, and for sines and frequencies, which are not projections.
         """
-        if isinstance(self.term, SmoothTerm) or self.term.basis.kind not in PROJECTIONS:
+        if isinstance(self.term, SmoothTerm) or not self.term.basis.projection:
             return None
         R = self.term.basis.residual_covariance
         if ends is None:
