@@ -76,7 +76,7 @@ def response_ends(parts: dict[str, Array]) -> Array:
     `second`, which is an indicator if it is Boolean or 0 and 1, else an upper end."""
     if "second" in parts:
         parts = _resolve_second(parts["y"], parts["second"])
-    if "event" in parts and set(parts) == {"y", "event"}:
+    if set(parts) == {"y", "event"}:
         return _right_censored(parts["y"], parts["event"])
     if "y" in parts and not parts.keys() - {"y", "lower", "upper"} and len(parts) > 1:
         return _censor_at_limits(parts["y"], parts.get("lower"), parts.get("upper"))
@@ -133,14 +133,15 @@ def _right_censored(time: Array, event: Array) -> Array:
 
 def _censor_at_limits(y: Array, lower: Array | None, upper: Array | None) -> Array:
     _require(np.isfinite(y), "has y = {:g}: expected a finite number", y)
-    ends = np.stack([y, y], 1).astype(float)
-    if lower is not None:
-        ends[y <= lower] = np.stack([np.full(len(y), -np.inf), lower], 1)[y <= lower]
-    if upper is not None:
-        if lower is not None:
-            _require(lower < upper, "has limits {:g} and {:g}", lower, upper)
-        ends[y >= upper] = np.stack([upper, np.full(len(y), np.inf)], 1)[y >= upper]
-    return ends
+    if lower is not None and upper is not None:
+        _require(lower < upper, "has limits {:g} and {:g}", lower, upper)
+    low = np.full(len(y), -np.inf) if lower is None else lower
+    high = np.full(len(y), np.inf) if upper is None else upper
+    below = y <= low
+    above = y >= high
+    lower_ends = np.select([above, below], [high, -np.inf], y)
+    upper_ends = np.select([above, below], [np.inf, low], y)
+    return np.stack([lower_ends, upper_ends], 1).astype(float)
 
 
 def _require(valid: Array, message: str, *values: Array) -> None:

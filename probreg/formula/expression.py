@@ -325,11 +325,9 @@ def _split_arguments(
     words = OPTIONS[name]
     keywords = {word.arg or "**": word.value for word in call.keywords}
     several = name in STANDALONE
-    columns = call.args
-    positional: list[ast.expr] = []
-    if not several:
-        columns = call.args[:1]
-        positional = call.args[1:]
+    n_columns = len(call.args) if several else 1
+    columns = call.args[:n_columns]
+    positional = call.args[n_columns:]
     options = dict(zip(words, positional)) | keywords
     limit = 1 if name == "C" else len(words)
     if (

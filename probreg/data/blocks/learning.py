@@ -29,6 +29,7 @@ from probreg.data.formula.columns import (
 from probreg.data.formula.evaluate import (
     Level,
     Memory,
+    is_category,
     is_truth,
     read_coding,
 )
@@ -71,17 +72,10 @@ class Plan:
     @cached_property
     def factors(self) -> dict[str, Expression]:
         """The categories that need the levels of all rows, by their text."""
-
-        def is_category(factor: Expression) -> bool:
-            name = factor.column
-            return factor.coding_call is not None or (
-                name is not None and kind_of(self.first.columns[name]) == "levels"
-            )
-
         return {
             text: factor
             for text, factor in self.parts.every_factor.items()
-            if is_category(factor) and text not in self.truths
+            if is_category(factor, self.first.columns) and text not in self.truths
         }
 
     @cached_property

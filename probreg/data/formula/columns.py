@@ -6,7 +6,7 @@ to the function that reads the formula, which uses the meaning of the columns.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -83,14 +83,14 @@ def read_columns(data: Any) -> dict[str, Any]:
 def read_table(data: Any) -> DataTable:
     """Return the columns of a table and its row labels: a pandas index, or 0 to n - 1."""
     roots = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
-    readers: dict[str, Callable[[Any], DataTable]] = {
-        "pandas": _from_pandas,
-        "pyarrow": _from_arrow,
-    }
-    reader = next((readers[root] for root in readers if root in roots), None)
-    if reader is None and isinstance(data, Mapping):
-        reader = _from_mapping
-    table = (reader or _from_narwhals)(data)
+    if "pandas" in roots:
+        table = _from_pandas(data)
+    elif "pyarrow" in roots:
+        table = _from_arrow(data)
+    elif isinstance(data, Mapping):
+        table = _from_mapping(data)
+    else:
+        table = _from_narwhals(data)
     if not len(table.rows):
         raise DataError("the table has no rows: a model needs at least one row of data")
     return table
@@ -158,10 +158,8 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
             return np.where(is_missing, np.array(None), values)
         case "boolean" if not is_missing.any():
             return values.astype(bool)
-        case "string":
-            if is_missing.any():
-                return np.where(is_missing, np.array(None), values)
-            return values
+        case "string" if is_missing.any():
+            return np.where(is_missing, np.array(None), values)
     return values
 
 

@@ -66,6 +66,14 @@ def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
     return isinstance(node, ast.Compare)
 
 
+def is_category(expression: Expression, columns: Mapping[str, Any]) -> bool:
+    """Return whether an expression is a factor of levels: text, a category, truth values, or coded by C(...)."""
+    name = expression.column
+    has_levels = name is not None and kind_of(columns[name]) in ("text", "levels")
+    is_coded = expression.coding_call is not None
+    return has_levels or is_coded or is_truth(expression, columns)
+
+
 def evaluate_expression(
     expression: Expression,
     table: DataTable,

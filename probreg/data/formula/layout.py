@@ -29,6 +29,7 @@ from probreg.data.formula.evaluate import (
     Level,
     Memory,
     evaluate_expression,
+    is_category,
     is_truth,
     read_coding,
 )
@@ -62,7 +63,9 @@ def lay_out(
 
     Factors of many levels stay codes if `codes`.
     """
-    centred = _has_constant(parts, table)
+    # the intercept, or a category that is a term by itself, spans the constant
+    alone = (parts.factors[term[0]] for term in parts.terms if len(term) == 1)
+    centred = parts.intercept or any(is_category(e, table.columns) for e in alone)
     factors = {
         text: _read_factor(text, e, table, memory, centred)
         for text, e in parts.factors.items()
@@ -95,10 +98,9 @@ def lay_out(
         )
         names += [columns.name(factor_label, j) for j in range(len(columns.names))]
     refuse_repeated(tuple(names), parts)
-    for name, values in head:
-        refuse_not_finite(values, term=name, variables=(), table=table)
     X: Any = np.empty((n, len(head)))
-    for j, (_, values) in enumerate(head):
+    for j, (name, values) in enumerate(head):
+        refuse_not_finite(values, term=name, variables=(), table=table)
         X[:, j] = values
     if tail:
         X = LazyColumns(X, tuple(tail), tuple(firsts))
@@ -149,21 +151,6 @@ def numeric(expression: Expression, table: DataTable, memory: Memory) -> np.ndar
     return values
 
 
-def _has_constant(parts: FormulaLayout, table: DataTable) -> bool:
-    """Return whether the intercept, or a category that is a term by itself, spans the constant."""
-
-    def is_category(e: Expression) -> bool:
-        levels = e.column is not None and kind_of(table.columns[e.column]) in (
-            "text",
-            "levels",
-        )
-        return levels or e.coding_call is not None or is_truth(e, table.columns)
-
-    return parts.intercept or any(
-        len(t) == 1 and is_category(parts.factors[t[0]]) for t in parts.terms
-    )
-
-
 def _read_factor(
     text: str,
     expression: Expression,
@@ -178,12 +165,7 @@ def _read_factor(
     kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
-    if (
-        coding is None
-        and kind == "number"
-        and text not in memory.levels
-        and not is_truth(expression, table.columns)
-    ):
+    if text not in memory.levels and not is_category(expression, table.columns):
         return _read_numbers(text, expression, table, memory, centred)
     if not memory.learning and text not in memory.levels:
         raise DataError(
@@ -244,8 +226,9 @@ def counts_at(parts: FormulaLayout, table: DataTable, memory: Memory) -> np.ndar
     if parts.counted == "counts":
         check_counts(counts, term=parts.response, table=table)
         return counts
+    successes, trials = counts.T
     with rows_named(table.rows):
-        check_trials(*counts.T, f"{parts.response}: ")
+        check_trials(successes, trials, f"{parts.response}: ")
     return counts
 
 
