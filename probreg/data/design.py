@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from probreg.data.arrow_moments import AnyMoments, ArrowMoments
 from probreg.data.blocks.block import Block, add
@@ -774,26 +775,23 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
 def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> Moments:
     """The moments of y on the columns of the first linear predictor; those of the others are orthogonal to them and to y."""
     X: Any = block.X
-    p = len(columns)
-    factor = np.zeros((p + 1, p + 1))
-    means = np.zeros(p + 1)
-    scales = np.zeros(p + 1)
-    of_predictor = []
+    parts = []
     for k in range(X.width):
+        # the columns of a predictor stand side by side
         places = np.flatnonzero(X.owner == k)
         names = tuple(columns[j] for j in places)
         offset = None if block.offset is None else block.offset[:, [k]]
         part = block._replace(X=np.asarray(X[:, places]), y=y, offset=offset)
-        moments = moments_of(part, columns=names)
-        factor[np.ix_(places, places)] = moments.R
-        means[places], scales[places] = moments.mean, moments.scale
-        if not k:
-            means[-1], scales[-1] = moments.means[-1], moments.scales[-1]
-            factor[places, -1] = moments.z
-            factor[-1, -1] = moments.factor[-1, -1]
-        of_predictor.append(moments)
+        parts.append(moments_of(part, columns=names))
+    first = parts[0]
+    factor = block_diag(*(m.R for m in parts), first.factor[-1:, -1:]).astype(float)
+    factor[: first.p, -1] = first.z
     return replace(
-        of_predictor[0], factor=factor, columns=columns, means=means, scales=scales
+        first,
+        factor=factor,
+        columns=columns,
+        means=np.concatenate([*(m.mean for m in parts), first.means[-1:]]),
+        scales=np.concatenate([*(m.scale for m in parts), first.scales[-1:]]),
     )
 
 

@@ -44,6 +44,11 @@ class GroupColumns(NamedTuple):
         """K."""
         return self.Z.shape[1]
 
+    @property
+    def width(self) -> int:
+        """G K."""
+        return self.groups * self.effects
+
     def part(self, rows: slice | Array) -> "GroupColumns":
         """These rows."""
         return GroupColumns(self.codes[rows], self.Z[rows], self.groups)
@@ -129,7 +134,7 @@ class ArrowColumns(NamedTuple):
     @property
     def _border_slices(self) -> list[slice]:
         """Return the places in r of each of `others`, and then of the dense columns."""
-        widths = [o.groups * o.effects for o in self.others]
+        widths = (o.width for o in self.others)
         ends = np.cumsum([0, *widths, self.dense.shape[1]])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
@@ -158,7 +163,7 @@ class ArrowColumns(NamedTuple):
         cross[..., dense] = self.lead.cross(weighted)
         corner[dense, dense] = self.dense.T @ weighted
         for i, (o, places) in enumerate(zip(self.others, grouped)):
-            q = o.groups * o.effects
+            q = o.width
             cross[..., places] = self.lead.gram_with(o, w).reshape(G, K, q)
             corner[places, dense] = o.cross(weighted).reshape(q, -1)
             corner[dense, places] = corner[places, dense].T

@@ -90,9 +90,8 @@ class LazyColumns(ImplicitMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.head), self.head.shape[1] + sum(
-            c.groups * c.effects for c in self.tail
-        )
+        n, q = self.head.shape
+        return n, q + sum(c.width for c in self.tail)
 
     @cached_property
     def of_indicators(self) -> bool:
@@ -124,9 +123,7 @@ class LazyColumns(ImplicitMatrix):
         """The first column of each part of the tail."""
         if self.firsts is not None:
             return self.firsts
-        ends = np.cumsum(
-            [self.head.shape[1], *(c.groups * c.effects for c in self.tail)]
-        )
+        ends = np.cumsum([self.head.shape[1], *(c.width for c in self.tail)])
         return tuple(int(e) for e in ends[:-1])
 
     @cached_property
@@ -134,7 +131,7 @@ class LazyColumns(ImplicitMatrix):
         """The places (q,) of the head's columns."""
         is_head = np.ones(self.shape[1], dtype=bool)
         for first, c in zip(self.starts, self.tail):
-            is_head[first : first + c.groups * c.effects] = False
+            is_head[first : first + c.width] = False
         return np.flatnonzero(is_head)
 
     def __getitem__(self, key: Any) -> Any:
@@ -170,11 +167,8 @@ class LazyColumns(ImplicitMatrix):
         columns = B.reshape(len(B), -1)
         product = self.head @ columns[self.head_places]
         for first, c in zip(self.starts, self.tail):
-            product = product + c.times(
-                columns[first : first + c.groups * c.effects].reshape(
-                    c.groups, c.effects, -1
-                )
-            )
+            coefficients = columns[first : first + c.width]
+            product = product + c.times(coefficients.reshape(c.groups, c.effects, -1))
         return product.reshape(len(self), *B.shape[1:])
 
     def without_effects(self, rows: Sequence[Array | None]) -> "LazyColumns":

@@ -69,6 +69,7 @@ def design_of_kernel(
     key = _key_of(names)
     with prefix_errors(key):
         start = _starting_kernel(kernel, is_known, x, counts, names)
+        made: KernelBasis
         if triangular and basis == "exact":
             made, columns_of_rows = exact_by_cholesky(start, x)
         else:

@@ -51,18 +51,18 @@ def within_levels(
     lead: GroupColumns,
     V: Array,
     weights: Array | None,
-    level_codes: Array,
+    precision: Array | float = 0.0,
     center: Array | None = None,
 ) -> Within:
     """Subtract the means by level from the columns V (n, r + 1), y last; a level without rows and precision has means of zero.
 
-    `V` is overwritten.
+    `precision` l (G,) about `center` b (G,) is prior information on the levels. `V` is overwritten.
     """
     w = full_weights(weights, len(V))
-    weight = lead.gram(w)[:, 0, 0] + level_codes
+    weight = lead.gram(w)[:, 0, 0] + precision
     sums = lead.cross(w[:, None] * V)[:, 0]
     if center is not None:
-        sums[:, -1] += level_codes * center
+        sums[:, -1] += precision * center
     means = sums / np.where(weight > 0, weight, 1.0)[:, None]
     V -= lead.times(means[:, None])
     names = tuple(map(str, range(V.shape[1] - 1)))
@@ -129,4 +129,4 @@ def _within_largest(
     k, lead, border = select_leading_part(X)
     other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
     V = np.column_stack([*other_parts, X.head, y])
-    return lead, border, within_levels(X.tail[k], V, weights, np.zeros(len(lead)))
+    return lead, border, within_levels(X.tail[k], V, weights)

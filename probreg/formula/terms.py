@@ -494,7 +494,7 @@ class _Reader:
                     f"the number {number} is no term of {shown}; only 0 and 1 are, for the intercept. "
                     f"A column of that name is written {quote_name(str(number))}, twice a column I(2 * x)"
                 )
-            case ast.Call() if self.is_offset(node):
+            case ast.Call(func=ast.Name(id="offset")):
                 terms = Terms(offsets=(self._read_offset(node),))
             case ast.Name() | ast.Call() | ast.Attribute():
                 terms = self._read_factor(node)
@@ -518,9 +518,6 @@ class _Reader:
         if isinstance(operator, ast.Div):
             return self._nest(a, b)
         return self._cross(a, b)
-
-    def is_offset(self, node: ast.Call) -> bool:
-        return isinstance(node.func, ast.Name) and node.func.id == "offset"
 
     def _read_sum(self, nodes: Sequence[ast.expr]) -> Terms:
         terms = dict[frozenset[Factor], Term]()

@@ -390,7 +390,7 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
         group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
         lead = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
     V = np.column_stack([U, np.zeros(len(U))])
-    within = within_levels(lead, V, None, np.zeros(lead.groups))
+    within = within_levels(lead, V, None)
     is_level = within.weight[int(intercept) :] > 0
     return bool(is_level.all() and not rank_of(within.factor[:-1, :-1]).dropped)
 
