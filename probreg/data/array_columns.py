@@ -24,7 +24,6 @@ from probreg.data.formula.columns import read_columns
 from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
-from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
@@ -80,11 +79,8 @@ class ArrayColumns(ColumnRecipe):
             return np.ascontiguousarray(phi)
         return np.hstack([np.ones((len(phi), 1)), phi])
 
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> Self:
-        process = self.processes[key].with_basis(basis, length_found=length_found)
-        return replace(self, process=process)
+    def with_process(self, term: ProcessTerm) -> Self:
+        return replace(self, process=term)
 
     def read_back(self, design: Design) -> dict[str, Array]:
         """Return the given columns (n,) by name, from the rows of a design."""

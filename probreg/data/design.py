@@ -146,10 +146,8 @@ class ColumnRecipe(ABC):
         return None
 
     @abstractmethod
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> "ColumnRecipe":
-        """Return the recipe with another basis for the process `key`."""
+    def with_process(self, term: ProcessTerm) -> "ColumnRecipe":
+        """Return the recipe with another process of the same key."""
 
     def offset_at(self, data: Any) -> Array | None:
         """Return the offset (n,) at new rows; None without an offset expression."""
@@ -620,20 +618,14 @@ class Design(PrintsLines):
                 f"{key!r} is no Gaussian process of this design; it has {process_names}"
             )
         self.need_rows("another basis of a process")
-        term = self.recipe.processes[key]
-        recipe = self.recipe.with_basis(key, basis, length_found=length_found)
-        old = term.columns
-        new = recipe.processes[key]
-        first = self.columns.index(old[0])
-
-        def among(columns: Array, new: Array) -> Array:
-            return np.concatenate(
-                [columns[..., :first], new, columns[..., first + len(old) :]], axis=-1
-            )
-
-        columns = among(
-            np.asarray(self.X), new.columns_at(self.inputs[key], self.labels)
-        )
+        old = self.recipe.processes[key]
+        new = old.with_basis(basis, length_found=length_found)
+        recipe = self.recipe.with_process(new)
+        start = self.columns.index(old.columns[0])
+        stop = start + len(old.columns)
+        X = np.asarray(self.X)
+        phi = new.columns_at(self.inputs[key], self.labels)
+        columns = np.hstack([X[:, :start], phi, X[:, stop:]])
         return replace(
             self,
             X=recipe.assign_predictors(np.ascontiguousarray(columns)),
@@ -642,7 +634,7 @@ class Design(PrintsLines):
             kept=None,
             kept_by_trials=None,
             notes=(
-                *(note for note in self.notes if note not in term.notes),
+                *(note for note in self.notes if note not in old.notes),
                 *new.notes,
             ),
         )
@@ -711,8 +703,7 @@ class Design(PrintsLines):
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
         sample = self._sample_rows
-        of_terms = self.of_terms
-        plain = np.flatnonzero(~of_terms) if of_terms.any() else None
+        plain = np.flatnonzero(~self.of_terms)
         return self.basis.with_mix(sample, plain) if len(sample) else self.basis
 
     @cached_property

@@ -135,11 +135,9 @@ class Frame:
 
     def of_columns(self, columns: Array) -> "Frame":
         """Return the frame of some columns, in increasing order, which include all mixed columns and the intercept."""
-        place = {int(j): i for i, j in enumerate(columns)}
-        if self.mixed is None:
-            mixed = None
-        else:
-            mixed = np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
+        mixed = None
+        if self.mixed is not None:
+            mixed = np.searchsorted(columns, self.mixed)
         intercept = intercept_among(self.intercept, columns)
         return Frame(
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed

@@ -418,20 +418,19 @@ def join_predictors(parts: Sequence[Any]) -> PredictorColumns:
     """Return the columns of each linear predictor behind those of the one before."""
     widths = [part.shape[1] for part in parts]
     owner = np.repeat(np.arange(len(parts)), widths)
-    if not any(isinstance(part, LazyColumns) for part in parts):
-        return PredictorColumns(np.hstack(parts), owner, len(parts))
     heads: list[Array] = []
     tail: list[GroupColumns] = []
     firsts: list[int] = []
     for part, end in zip(parts, np.cumsum(widths)):
-        start = int(end) - part.shape[1]
-        if not isinstance(part, LazyColumns):
-            heads.append(part)
-            continue
-        heads.append(part.head)
-        tail += part.tail
-        firsts += [start + first for first in part.starts]
-    columns = LazyColumns(np.hstack(heads), tuple(tail), tuple(firsts))
+        if isinstance(part, LazyColumns):
+            start = int(end) - part.shape[1]
+            tail += part.tail
+            firsts += [start + first for first in part.starts]
+            part = part.head
+        heads.append(part)
+    columns: Any = np.hstack(heads)
+    if tail:
+        columns = LazyColumns(columns, tuple(tail), tuple(firsts))
     return PredictorColumns(columns, owner, len(parts))
 
 

@@ -19,6 +19,7 @@ from probreg.errors import prefix_errors
 from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
+    KernelBasis,
     basis as made_basis,
     read_kernel,
 )

@@ -6,7 +6,6 @@ A pass calls a function on each part in the process that has it, and adds up the
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from probreg.data.blocks.block import Block
@@ -53,42 +52,32 @@ def pass_over(
     rows: int | None = None,
 ) -> PartsPass:
     """Apply fn to every block of every part and combine the results by `add`; the total is None if there is no block."""
-    in_part = partial(
-        _pass_over_part, blocks, fn, add, rows, parts.name, parts.progress
-    )
-    return parts.reduce(in_part, partial(_join_passes, add)) or PartsPass(
-        None, 0, Tally()
-    )
+    name = parts.name
+    progress = parts.progress
 
+    def pass_over_part(number: int, part: Any) -> PartsPass:
+        tally = Tally()
+        total, done = None, 0
+        # sums over a block have threads of their own
+        with (
+            one_blas_thread(),
+            progress_bar(f"{name}, rows", rows, show=progress) as bar,
+            closing(blocks(number, part, tally)) as made,
+        ):
+            for block in made:
+                if block.rows:  # none if, for example, all rows have weight zero
+                    value = fn(block)
+                    total = value if total is None else add(total, value)
+                    done += block.rows
+                    bar.advance(block.rows)
+        return PartsPass(total, done, tally)
 
-def _pass_over_part(
-    blocks: PartBlocks, fn: Callable[[Any], Any], add: Callable[[Any, Any], Any], rows: int | None, name: str,
-    progress: bool | None, number: int, part: Any,
-) -> PartsPass:  # fmt: skip
-    """Return the pass over one part."""
-    tally = Tally()
-    total, done = None, 0
-    # sums over a block have threads of their own
-    with (
-        one_blas_thread(),
-        progress_bar(f"{name}, rows", rows, show=progress) as bar,
-        closing(blocks(number, part, tally)) as made,
-    ):
-        for block in made:
-            if block.rows:  # none if, for example, all rows have weight zero
-                value = fn(block)
-                total = value if total is None else add(total, value)
-                done += block.rows
-                bar.advance(block.rows)
-    return PartsPass(total, done, tally)
+    def join(a: PartsPass, b: PartsPass) -> PartsPass:
+        totals = [x.total for x in (a, b) if x.total is not None]
+        total = add(*totals) if len(totals) == 2 else next(iter(totals), None)
+        return PartsPass(total, a.rows + b.rows, a.tally + b.tally)
 
-
-def _join_passes(
-    add: Callable[[Any, Any], Any], a: PartsPass, b: PartsPass
-) -> PartsPass:
-    totals = [x.total for x in (a, b) if x.total is not None]
-    total = add(*totals) if len(totals) == 2 else next(iter(totals), None)
-    return PartsPass(total, a.rows + b.rows, a.tally + b.tally)
+    return parts.reduce(pass_over_part, join) or PartsPass(None, 0, Tally())
 
 
 @dataclass(frozen=True, eq=False)

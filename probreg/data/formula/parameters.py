@@ -13,8 +13,8 @@ import numpy as np
 from probreg.data.formula.evaluate import Term
 from probreg.data.formula.recipe import Recipe
 from probreg.data.implicit_columns import PredictorColumns, join_predictors
+from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError
-from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
@@ -168,13 +168,10 @@ class ParameterRecipe(Recipe):
                 terms[prefix + key] = replace(term, **names)  # type: ignore[arg-type]
         return terms
 
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> Self:
-        prefix = max((p for p in self.by_prefix if key.startswith(p)), key=len)
-        recipe = self.by_prefix[prefix].with_basis(
-            key.removeprefix(prefix), basis, length_found=length_found
-        )
+    def with_process(self, term: ProcessTerm) -> Self:
+        prefix = max((p for p in self.by_prefix if term.key.startswith(p)), key=len)
+        own_names = {k: getattr(term, k).removeprefix(prefix) for k in ("key", "short")}
+        recipe = self.by_prefix[prefix].with_process(replace(term, **own_names))
         return self.of({**self.by_prefix, prefix: recipe})  # type: ignore[return-value]
 
     def offset_at(self, data: Any) -> Array | None:

@@ -29,12 +29,11 @@ from probreg.data.formula.layout import (
 from probreg.data.implicit_columns import beside_groups
 from probreg.data.rows import refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
-from probreg.data.terms.process import process_of
+from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.terms.term import smooth_of
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import Bar, FormulaLayout, parse_formula
-from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
@@ -275,19 +274,12 @@ class Recipe(ColumnRecipe):
     def basis_terms(self) -> Mapping[str, Term]:
         return {key: self.memory.terms[key] for key in self._term_keys}
 
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> Self:
-        """Return the recipe with another basis for the process `key`."""
-        old = self.processes[key]
-        new = old.with_basis(basis, length_found=length_found)
-        start = self.columns.index(old.columns[0])
-        columns = (
-            *self.columns[:start],
-            *new.columns,
-            *self.columns[start + len(old.columns) :],
-        )
-        memory = replace(self.memory, terms={**self.memory.terms, key: new})
+    def with_process(self, term: ProcessTerm) -> Self:
+        old = self.processes[term.key].columns
+        start = self.columns.index(old[0])
+        stop = start + len(old)
+        columns = (*self.columns[:start], *term.columns, *self.columns[stop:])
+        memory = replace(self.memory, terms={**self.memory.terms, term.key: term})
         return replace(self, columns=columns, memory=memory)
 
     def offset_at(self, data: Any) -> np.ndarray | None:
