@@ -84,7 +84,7 @@ class Plan:
         return {
             text: [False, True]
             for text, factor in self.parts.every_factor.items()
-            if is_truth(factor, self.first.columns) and _listed_levels(factor) is None
+            if is_truth(factor, self.first.columns) and read_coding(factor)[1] is None
         }
 
     @property
@@ -286,12 +286,6 @@ def _plain_recipe(plan: Plan) -> Recipe:
     return _recipe(plan, few_rows, Memory(levels=dict(plan.truths)))
 
 
-def _listed_levels(factor: Expression) -> Any:
-    """Return the levels that the formula lists, C(x, levels=...); None without them."""
-    call = factor.coding_call
-    return None if call is None else read_coding(call)[1]
-
-
 def _none_complete(files: Tables) -> DataError:
     return DataError(
         f"{files.name} holds no rows that count: none is complete and has a weight above 0"
@@ -444,15 +438,9 @@ class Scan:
 
     def training_levels(self, text: str, ordered: bool) -> list[Level]:
         """Return the levels of a factor over all rows, in the same order as for a table in memory."""
-        factor = self.factors[text]
         rows: Any = range(self.rows)
-        return training_levels(
-            text,
-            self.levels[text].in_order(ordered),
-            _listed_levels(factor),
-            DataTable({}, rows),
-            coded=factor.coding_call is not None,
-        )
+        column = self.levels[text].in_order(ordered)
+        return training_levels(text, self.factors[text], column, DataTable({}, rows))
 
     def group_levels(self, group: Group, ordered: Mapping[str, bool]) -> Group:
         """Return the groups of all rows, in the same order as for a table in memory. `ordered` marks columns with an order."""

@@ -12,7 +12,6 @@ import numpy as np
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.evaluate import read_coding
 from probreg.data.grouped_columns import GroupColumns
-from probreg.formula.expression import Expression
 from probreg.formula.terms import FormulaLayout
 
 LEVELS = 50  # minimum number of levels for a coded factor
@@ -32,15 +31,8 @@ def coded_factors(
         text
         for text in many.intersection(parts.factors)
         if [term for term in parts.terms if text in term] == [(text,)]
-        and _has_default_coding(parts.factors[text])
+        and read_coding(parts.factors[text])[0] == LevelCoding()
     }
-
-
-def _has_default_coding(expression: Expression) -> bool:
-    """Whether the factor has treatment contrasts against its first level."""
-    if expression.coding_call is None:
-        return True
-    return read_coding(expression.coding_call)[0] == LevelCoding()
 
 
 def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:

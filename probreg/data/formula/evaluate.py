@@ -90,8 +90,11 @@ def evaluate_expression(
         return _Evaluation(expression, table, memory, centred).value(expression.tree)
 
 
-def read_coding(call: ast.Call) -> tuple[LevelCoding, Any]:
-    """Return the contrast of a checked `C(...)`, and its levels; None if they are not listed."""
+def read_coding(expression: Expression) -> tuple[LevelCoding, Any]:
+    """Return the contrast of a checked factor, by default treatment, and the levels of `C(...)`; None if they are not listed."""
+    call = expression.coding_call
+    if call is None:
+        return LevelCoding(), None
     keywords = {word.arg: word.value for word in call.keywords if word.arg}
     node = call.args[1] if len(call.args) > 1 else keywords.pop("contrasts", None)
     levels = ast.literal_eval(keywords["levels"]) if "levels" in keywords else None

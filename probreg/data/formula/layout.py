@@ -22,7 +22,6 @@ from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
 from probreg.data.formula.contrasts import (
     CodedFactor,
-    LevelCoding,
     code_terms,
 )
 from probreg.data.formula.evaluate import (
@@ -161,7 +160,6 @@ def _read_factor(
     import pandas as pd
 
     name = expression.column
-    coding = expression.coding_call
     kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
@@ -171,18 +169,15 @@ def _read_factor(
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
-    contrast, listed = (LevelCoding(), None) if coding is None else read_coding(coding)
     column = level_column(expression, table, memory)
     if text not in memory.levels:
-        memory.levels[text] = training_levels(
-            text, column, listed, table, coded=coding is not None
-        )
+        memory.levels[text] = training_levels(text, expression, column, table)
     levels = memory.levels[text]
     codes = level_codes_of(text, column, levels, table)
     # whole numbers among levels with decimals are named as floats: g[T.3.0]
     shown = list(pd.Index(levels))
     try:
-        return contrast.code(codes, shown)
+        return read_coding(expression)[0].code(codes, shown)
     except DataError as error:
         raise DataError(f"the columns of {text!r} cannot be made: {error}") from None
 
@@ -354,9 +349,10 @@ def _time_as_text(value: Any) -> str:
 
 
 def training_levels(
-    text: str, column: Any, listed: Any, table: DataTable, *, coded: bool
+    text: str, expression: Expression, column: Any, table: DataTable
 ) -> list[Level]:
     """The levels of a factor in the training rows; DataError for fewer than two, or one for every row."""
+    listed = read_coding(expression)[1]
     if not isinstance(listed, list | tuple | None):
         raise DataError(
             f"levels={listed!r} of {text!r} is a list of levels, such as ['a', 'b']"
@@ -381,7 +377,7 @@ def training_levels(
             f"{text!r} has the single level {', '.join(map(repr, levels))} in these rows, so it tells none "
             "apart; leave it out"
         )
-    if coded or kind_of(column) != "text":
+    if expression.coding_call is not None or kind_of(column) != "text":
         return levels
     if all(_DATE.match(str(level)) for level in levels):
         raise _not_a_number(text, f"is text with dates, such as {levels[0]!r}")
