@@ -163,17 +163,13 @@ class ArrowColumns(NamedTuple):
         cross[..., dense] = self.lead.cross(weighted)
         corner[dense, dense] = self.dense.T @ weighted
         for i, (o, places) in enumerate(zip(self.others, grouped)):
-            q = o.width
-            cross[..., places] = self.lead.gram_with(o, w).reshape(G, K, q)
-            corner[places, dense] = o.cross(weighted).reshape(q, -1)
+            cross[..., places] = self.lead.gram_with(o, w).reshape(G, K, o.width)
+            corner[places, dense] = o.cross(weighted).reshape(o.width, -1)
             corner[dense, places] = corner[places, dense].T
-            block = np.zeros((o.groups, o.effects, o.groups, o.effects))
-            groups = np.arange(o.groups)
-            block[groups, :, groups] = o.gram(w)
-            corner[places, places] = block.reshape(q, q)
-            for p, other_places in zip(self.others[:i], grouped):
-                corner[other_places, places] = p.gram_with(o, w).reshape(-1, q)
-                corner[places, other_places] = corner[other_places, places].T
+            for p, other_places in zip(self.others[: i + 1], grouped):
+                products = p.gram_with(o, w).reshape(p.width, o.width)
+                corner[other_places, places] = products
+                corner[places, other_places] = products.T
         return ArrowGram(self.lead.gram(w), cross, corner)
 
     def leverage(self, blocks: Array, border: Array, corner: Array) -> Array:

@@ -382,11 +382,9 @@ class TensorProduct(SmoothBasis):
         smooth = cls(margins, np.ones(1), np.zeros(1))
         columns = smooth._uncentred_columns(x)
         ends = np.cumsum([smooth.flat, *smooth.blocks])
-        margins_of = [
-            np.full(b - a, _root_mean_square(columns[:, a:b], counts))
-            for a, b in pairwise(ends)
-        ]
-        sizes = np.concatenate([np.ones(smooth.flat), *margins_of])
+        sizes = np.ones(smooth.width)
+        for a, b in pairwise(ends):
+            sizes[a:b] = _root_mean_square(columns[:, a:b], counts)
         return cls(margins, sizes, np.average(columns / sizes, axis=0, weights=counts))
 
     def _range_margins(self) -> list[tuple[bool, ...]]:
