@@ -206,7 +206,7 @@ class Design(PrintsLines):
     @property
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
-        rows = f"{self.n} rows" if self.n else self._rows_place
+        rows = f"{self.n} rows" if self.n else self._place_and_remedy[0]
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         if self.has_weights:
             has += [f"{self.weight_kind} weights"]
@@ -304,17 +304,15 @@ class Design(PrintsLines):
     @property
     def count(self) -> int:
         """The number of rows of the design, in memory or elsewhere; 0 if unknown."""
-        if self.source is not None:
-            return self.source.n
-        return self.n if self.kept is None else self.kept.n
+        elsewhere = self.source or self.kept
+        return self.n if elsewhere is None else elsewhere.n
 
     @property
     def total(self) -> float:
         """The number of observations: the sum of frequency weights, the number of rows under other weights."""
-        if self.source is not None:
-            return self.source.weight
-        if self.kept is not None:
-            return self.kept.weight
+        elsewhere = self.source or self.kept
+        if elsewhere is not None:
+            return elsewhere.weight
         return float(self.n if self.weights is None else self.weights.sum())
 
     @property
@@ -337,15 +335,18 @@ class Design(PrintsLines):
     @property
     def rows_absent(self) -> str:
         """The reason that no rows are in memory."""
-        return f"this model {self._rows_place}"
+        return f"this model {self._place_and_remedy[0]}"
 
     @property
-    def _rows_place(self) -> str:
+    def _place_and_remedy(self) -> tuple[str, str]:
+        """The place of rows that are not in memory, and the advice of errors about them."""
         if self.source is not None:
-            return f"reads its rows by the block ({self.source.name})"
+            place = f"reads its rows by the block ({self.source.name})"
+            return place, "build it from a part that fits in memory"
         if self.of_moments:
-            return "is of moments and holds no rows"
-        return "holds no rows, since it was saved without its rows"
+            return "is of moments and holds no rows", "build it where the rows are"
+        place = "holds no rows, since it was saved without its rows"
+        return place, "save(rows=True) keeps them"
 
     @property
     def rows_needed(self) -> str:
@@ -355,11 +356,7 @@ class Design(PrintsLines):
     @property
     def remedy(self) -> str:
         """The advice of errors about rows that are not in memory."""
-        if self.of_moments:
-            return "build it where the rows are"
-        if self.source is None:
-            return "save(rows=True) keeps them"
-        return "build it from a part that fits in memory"
+        return self._place_and_remedy[1]
 
     def rows_obstacle(self, quantity: str, instead: str = "") -> str | None:
         """Explain why `quantity` is not available and how to obtain it; None if the rows are in memory.
@@ -562,8 +559,9 @@ class Design(PrintsLines):
         if self.owner is None:
             return self.intercept
         places = np.flatnonzero(self.is_intercept)
-        place_of = dict(zip(self.owner[places].tolist(), places.tolist()))
-        return np.array([place_of.get(k, -1) for k in self.owner.tolist()], np.intp)
+        place_of = np.full(self.owner.max(initial=0) + 1, -1)
+        place_of[self.owner[places]] = places
+        return place_of[self.owner]
 
     def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
         """Return the columns at new rows (no response) with the training knots, means and levels.

@@ -131,14 +131,35 @@ class Expression:
     @property
     def variables(self) -> tuple[str, ...]:
         """The columns that it uses, in order of appearance."""
-        names = _column_names(self.tree)
-        return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
+        return tuple(dict.fromkeys(self._column_names(self.tree)))
 
     @property
     def numeric_columns(self) -> tuple[str, ...]:
         """The columns of numbers that it computes with: not columns that are compared with text, coded, or multiply a smooth."""
-        names = _column_names(self.tree, computed=True)
-        return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
+        return tuple(dict.fromkeys(self._column_names(self.tree, computed=True)))
+
+    def _column_names(self, node: ast.AST, *, computed: bool = False) -> Iterator[str]:
+        """Yield the names of all columns, or only of columns that are `computed` with."""
+        name = function_of(node)
+        match node:
+            case ast.Name():
+                yield self.alias.get(node.id, node.id)
+            case ast.Compare() if computed and any(
+                map(is_text, [node.left, *node.comparators])
+            ):
+                return
+            case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
+                return
+            case ast.Call():
+                parts = node.args
+                if name in OPTIONS and name not in STANDALONE:
+                    parts = parts[:1]
+                by = [w.value for w in node.keywords if w.arg == "by" and not computed]
+                for part in [*parts, *by]:
+                    yield from self._column_names(part, computed=computed)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    yield from self._column_names(child, computed=computed)
 
     @property
     def names_labels(self) -> bool:
@@ -214,30 +235,6 @@ def _is_literal(node: ast.AST) -> bool:
         case ast.List() | ast.Tuple():
             return all(_is_literal(part) for part in node.elts)
     return False
-
-
-def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
-    """Yield the names of all columns, or only of columns that are `computed` with."""
-    name = function_of(node)
-    match node:
-        case ast.Name():
-            yield node.id
-        case ast.Compare() if computed and any(
-            map(is_text, [node.left, *node.comparators])
-        ):
-            return
-        case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
-            return
-        case ast.Call():
-            parts = node.args
-            if name in OPTIONS and name not in STANDALONE:
-                parts = parts[:1]
-            by = [w.value for w in node.keywords if w.arg == "by" and not computed]
-            for part in [*parts, *by]:
-                yield from _column_names(part, computed=computed)
-        case _:
-            for child in ast.iter_child_nodes(node):
-                yield from _column_names(child, computed=computed)
 
 
 # ---- validation -----------------------------------------------------------------------------------------------------------

@@ -417,8 +417,9 @@ def _new_rows(
     table = read_table(data)
     require(table, variables)
     table = table.only(variables)
-    refuse_missing(table.without(ends))
-    refuse_infinite(table.without(ends))
+    required = table.without(ends)
+    refuse_missing(required)
+    refuse_infinite(required)
     return table
 
 

@@ -71,12 +71,12 @@ class GroupedTerm:
 
     def inputs_of(self, labels: Array, Z: Array) -> Array:
         """Return inputs (n, 1 + K) from the group of each row as text and z (n, K); new groups are numbered by appearance."""
-        place = {level: i for i, level in enumerate(self.levels)}
-        codes = np.array(
-            [place.setdefault(label, len(place)) for label in labels.tolist()],
-            dtype=float,
-        )
-        return np.column_stack([codes, Z])
+        import pandas as pd
+
+        # in order of appearance, the known groups first
+        known = np.array(self.levels, dtype=object)
+        numbers, _ = pd.factorize(np.append(known, labels))
+        return np.column_stack([numbers[len(self.levels) :], Z])
 
     def labels_of(self, inputs: Array) -> Array:
         """Return the group (n,) of each row as text; "new" with a number for new groups."""
