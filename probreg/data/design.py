@@ -488,10 +488,6 @@ class Design(PrintsLines):
             labels[self.absent.places] = self.absent.labels
         return labels
 
-    def counted_rows(self, values: Array) -> Array:
-        """Select the rows with positive weight (n, ...) from values with one entry per row of the data."""
-        return values[self.places]
-
     @property
     def sample(self) -> "Design":
         """Rows in memory that represent all rows.
@@ -535,7 +531,7 @@ class Design(PrintsLines):
     @property
     def has_codes(self) -> bool:
         """Whether factors of many levels are stored as codes instead of columns."""
-        return isinstance(self.X, LazyColumns) and not self.recipe.grouped
+        return self.is_lazy and not self.recipe.grouped
 
     @property
     def intercept(self) -> int | None:

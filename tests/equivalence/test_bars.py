@@ -101,8 +101,11 @@ def test_columns_are_indicators_times_what_varies(bars, expected, effects):
     assert reading.recipe.columns[:2] == ("Intercept", "x")
     for term in reading.recipe.grouped.values():
         assert list(term.effects) == effects
+        codes, *Z = reading.inputs[term.key].T
+        indicators = np.eye(len(term.levels))[codes.astype(int)]
         np.testing.assert_array_equal(
-            term.columns_at(reading.inputs[term.key]), reading.X[:, _of(reading, term)]
+            np.einsum("ng,kn->ngk", indicators, Z).reshape(len(codes), -1),
+            reading.X[:, _of(reading, term)],
         )
 
 

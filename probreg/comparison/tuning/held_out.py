@@ -60,7 +60,7 @@ def folds_of(
             )
         labels = as_array(folds, "folds")
         if labels.ndim and len(labels) == design.rows:
-            labels = design.counted_rows(labels)
+            labels = labels[design.places]
         return _folds_from_labels(labels, design.n)
     codes = np.arange(design.n)
     if groups is not None:

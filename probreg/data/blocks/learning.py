@@ -1,7 +1,7 @@
 """The recipe of a formula for rows in parts: levels from all rows, and transforms fitted to an evenly spaced sample of rows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,7 +21,6 @@ from probreg.data.blocks.parts import Parts, pass_over
 from probreg.data.blocks.survey import EvenSample, Orders, Tally, declared_order
 from probreg.data.formula.columns import (
     DataTable,
-    first_text,
     joined_columns,
     kind_of,
     missing_values,
@@ -165,21 +164,33 @@ def plan(
     return Plan(parts, files, selection, first, offset, kind)
 
 
+def _find_cell(
+    batches: Generator[Batch], name: str, is_wanted: Callable[[Any], bool]
+) -> tuple[Any, str] | None:
+    """Return the first wanted value of a column, and its row and file; None if there is none."""
+    with closing(batches):
+        for batch in batches:
+            values = np.asarray(batch.table.columns[name], dtype=object)
+            for row, value in zip(batch.table.rows, values):
+                if is_wanted(value):
+                    return value, f"row {row} of {batch.file}"
+    return None
+
+
 def _no_numbers(files: Tables, name: str) -> DataError:
     """Return the error for a text column where numbers are needed; it names the first cell that is not a number."""
-    with closing(files.batches([name])) as batches:
-        for batch in batches:
-            column = batch.table.columns[name]
-            value = ""
-            if len(batch.table.rows):
-                value = column[i := first_text(column)]
-            if isinstance(value, str) and not reads_as_number(value):
-                return DataError(
-                    f"column {name!r} is computed with and holds text: {value!r} in row {batch.table.rows[i]} of {batch.file} is no number. "
-                    "Correct the cell"
-                )
+
+    def is_no_number(value: Any) -> bool:
+        return isinstance(value, str) and not reads_as_number(value)
+
+    cell = _find_cell(files.batches([name]), name, is_no_number)
+    if cell is None:
+        return DataError(
+            f"column {name!r} of {files.name} is computed with and holds text: make it numbers"
+        )
+    value, place = cell
     return DataError(
-        f"column {name!r} of {files.name} is computed with and holds text: make it numbers"
+        f"column {name!r} is computed with and holds text: {value!r} in {place} is no number. Correct the cell"
     )
 
 
@@ -263,17 +274,11 @@ def _recipe_of_scan(plan: Plan, scan: "Scan | None") -> tuple[Recipe, tuple[str,
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
-    """Return the file and row of the first occurrence of a level; "" if the rows are not in this process."""
-    name = plan.parts.every_factor[text].category
-    with closing(plan.selection(0, plan.files, Tally())) as batches:
-        for batch in batches:
-            column = batch.table.columns[name or text]
-            rows = np.flatnonzero(
-                [value == level for value in np.asarray(column, dtype=object)]
-            )
-            if len(rows):
-                return f" in row {batch.table.rows[rows[0]]} of {batch.file}"
-    return ""
+    """Return the row and file of the first occurrence of a level; "" if the rows are not in this process."""
+    name = plan.parts.every_factor[text].category or text
+    batches = plan.selection(0, plan.files, Tally())
+    cell = _find_cell(batches, name, lambda value: value == level)
+    return "" if cell is None else f" in {cell[1]}"
 
 
 def _plain_recipe(plan: Plan) -> Recipe:

@@ -10,6 +10,7 @@ import numpy as np
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
+from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm, learned_process
 from probreg.data.terms.term import SmoothTerm, learned_term
@@ -221,9 +222,7 @@ class _Evaluation:
             # columns that are not centred sum to 1, like the intercept
             words["centred"] = self.centred
         state = self.memory.transforms.setdefault(key, {})
-        counts = self.table.counts
-        if counts is None:
-            counts = np.ones(len(values))
+        counts = full_weights(self.table.counts, len(values))
         x = np.array(values, dtype=float)
         try:
             columns = TRANSFORMS[name](x, state, counts, *arguments, **words)

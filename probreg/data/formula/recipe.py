@@ -65,11 +65,8 @@ def levels_of_groups(group: tuple[str, ...], table: DataTable) -> tuple[str, ...
     """Return the groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
     for name in group:
         _refuse_measurements(name, table)
-    levels = [tuple(factor_levels(table.columns[name])) for name in group]
-    return in_order(
-        observed_combinations(group, table),
-        [tuple(str(v) for v in column_levels) for column_levels in levels],
-    )
+    levels = [tuple(map(str, factor_levels(table.columns[name]))) for name in group]
+    return in_order(observed_combinations(group, table), levels)
 
 
 def in_order(

@@ -129,7 +129,7 @@ def _align(values: Array, rows: Array | None, design: Design, subject: str) -> A
         if len(place) == len(rows) and all(label in place for label in design_labels):
             return values[[place[label] for label in design_labels]]
     if len(values) == design.rows:
-        return design.counted_rows(values)
+        return values[design.places]
     raise DataError(
         f"{subject}: {len(values)} labels for {design.rows} rows of the data; give one label per row"
     )
