@@ -20,6 +20,7 @@ from probreg.inference.sampling.chains import (
     SamplerSettings,
     sample as _sample,
 )
+from probreg.inference.sampling.density import SampledDensity
 from probreg.system.interrupts import Interrupts
 from tests.conftest import covering
 
@@ -231,3 +232,20 @@ def test_the_same_seed_gives_the_same_draws_in_every_process():
     )
     assert run.stdout.strip() == here["said"]
     assert len(here["said"]) == 20 * 2 * 2 * 16
+
+
+def test_chains_have_a_start_where_no_scales_maximise_the_evidence():
+    """A response without noise has no typical scales, but chains need none."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(12), 10)
+    x = rng.normal(size=120)
+    effects = rng.normal(size=12)[group]
+    data = {"g": group, "x": x, "y": np.exp(0.3 * x + effects)}
+    half = pr.HalfNormal(2.5)
+    model = pr.Model.from_formula(
+        "y ~ x + (1 | g)", data, likelihood="gamma", prior={"(1 | g)": pr.Covariance(half), "x": pr.Normal(2.0)}, aux={"phi": half}
+    )  # fmt: skip
+    density = SampledDensity.of(model)
+    value, slopes = density.log_prob(density.start(np.random.default_rng(1)))
+    assert np.isfinite(value)
+    assert np.isfinite(slopes).all()

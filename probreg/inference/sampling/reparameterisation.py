@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Status
 from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.evidence import Evidence
@@ -369,7 +369,7 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     problem = EvidenceProblem(normal_model, False)
     try:
         top = problem.maximise(100)
-    except (Incompatible, np.linalg.LinAlgError):
+    except (Incompatible, NotConverged, np.linalg.LinAlgError):
         return None
     hyper = np.exp(top.theta[: len(problem.groups.priors)])
     # gamma_k / n_k, the share of the block's coefficients determined by the data
