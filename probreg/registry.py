@@ -8,7 +8,7 @@ import ast
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -37,10 +37,13 @@ class Registry[T](Mapping[str, type[T]]):
         kind: str,
         parts: "tuple[Registry[Any], ...]" = (),
         files: str = "",
+        example: str = "normal(2.5)",
     ) -> None:
         """`files`: a module that imports every file that
-        registers a class here; the registry imports it at the first name that it lacks, or when it lists all names."""
+        registers a class here; the registry imports it at the first name that it lacks, or when it lists all names.
+        `example`: a call in text, for error messages."""
         self.kind = kind
+        self.example = example
         # instances without settings, by name
         self.presets: dict[str, T] = {}
         # registries of the classes that a field may hold
@@ -71,12 +74,10 @@ class Registry[T](Mapping[str, type[T]]):
         if name in self._classes or name in self:
             return self._classes[name]
         names = sorted([*self, *self.presets])
-        hint = "."
+        hint = suggestion(str(name), names)
         peers = REGISTERED.get(self.kind, {})
         if name in peers:
             hint = f"; use {peers[name]}."
-        elif near := difflib.get_close_matches(str(name), names, n=1):
-            hint = f"; did you mean {near[0]!r}?"
         raise ProbregError(
             f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
         )
@@ -120,7 +121,7 @@ class Registry[T](Mapping[str, type[T]]):
         function = node if call is None else call.func
         if not isinstance(function, ast.Name):
             raise DataError(
-                f"{text!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
+                f"{text!r} is not understood as a {self.kind}: write a name, or a name with settings in brackets, such as {self.example}"
             )
         name = function.id
         if name in self.presets:
@@ -133,6 +134,14 @@ class Registry[T](Mapping[str, type[T]]):
             return cls()
         options = {k: f.options for k, f in declared_fields(cls).items()}  # type: ignore[arg-type]
         fields = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
+        given = [k.arg for k in call.keywords]
+        for k in call.keywords:
+            if given.count(k.arg) > 1:
+                raise DataError(f"{text!r} sets {k.arg} twice")
+            if k.arg not in fields:
+                raise DataError(
+                    f"{name} has no setting {k.arg!r}{suggestion(str(k.arg), fields)} It has: {', '.join(fields) or 'none'}"
+                )
         names = fields + [""] * len(call.args)
         values = [
             self._setting(value, options.get(name, ()), text)
@@ -153,7 +162,9 @@ class Registry[T](Mapping[str, type[T]]):
 
     def _setting(self, node: ast.expr, options: Any, text: str) -> Any:
         """Return the value of a field with these options. Other words stay text if an option is text, for the check of the class."""
-        word = ast.unparse(node).strip("'\"")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        word = ast.unparse(node)
         if (str, word) in options:
             return word
         try:
@@ -248,9 +259,16 @@ def split_assignments(text: str) -> Iterator[tuple[str | None, str]]:
         raise DataError(f"a bracket is not closed in {text!r}")
 
 
+def suggestion(name: str, candidates: Collection[str]) -> str:
+    """Return the end of a sentence on an unknown name: a similar one, if there is one."""
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
 def finite_number(text: str, whole: str) -> float:
+    """Return the number in a part of the text `whole`, an integer if it is written as one."""
     try:
-        value = float(text)
+        value = int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -44,7 +44,9 @@ from probreg.system.terminal import few_names
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
-METHODS: Registry["Method"] = Registry("method", files="probreg.inference.methods")
+METHODS: Registry["Method"] = Registry(
+    "method", files="probreg.inference.methods", example="nuts(draws=2000)"
+)
 METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS for editors and type checkers; a test compares the two.

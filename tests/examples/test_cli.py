@@ -203,11 +203,8 @@ USAGE = [
         ["fit", *ORINGS, "--method", "nuts(progress=stan)"],
         "'stan'",
     ),
-    (["fit", *ORINGS, "--method", "nuts(draws)"], "such as nuts(draws=2000)"),
-    (
-        ["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"],
-        "such as nuts(draws=2000)",
-    ),
+    (["fit", *ORINGS, "--method", "nuts(draws)"], "'draws' in 'nuts(draws)'"),
+    (["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"], "sets draws twice"),
     (["fit", *ORINGS, "--method", "nuts(draws=5"], "such as nuts(draws=2000)"),
     (["fit", *ORINGS, "--rows"], "--rows needs --save"),
     (["fit", *ORINGS, "--json", "--csv"], "--json"),

@@ -15,7 +15,6 @@ import pytest
 import probreg as pr
 from probreg.inference import METHODS
 from probreg.show.cli.files import read_file
-from probreg.show.cli.parser import parse_method
 from tests.commands import run
 from tests.examples.test_cli import ORINGS
 
@@ -267,8 +266,8 @@ def test_every_number_and_word_of_every_method_can_be_set():
             for key, value in values.items()
             if isinstance(value, int | float | str)
         ]
-        assert parse_method(f"{name}({', '.join(given)})") == cls()
-    assert parse_method("evidence(criterion=ML)") == pr.Evidence(criterion="ML")
+        assert METHODS.resolve(f"{name}({', '.join(given)})") == cls()
+    assert METHODS.resolve("evidence(criterion=ML)") == pr.Evidence(criterion="ML")
 
 
 def test_settings_reach_the_method_that_has_them(folder):

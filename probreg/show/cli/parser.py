@@ -1,10 +1,7 @@
 """The commands, their options and the values of these. A value that cannot be parsed is a usage error."""
 
 import argparse
-import ast
-import dataclasses
-import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
@@ -14,11 +11,12 @@ from probreg.arguments.types import DataArray
 from probreg.data.weights import named_weights
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
-from probreg.inference import METHODS, Method
+from probreg.inference import METHODS
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.model.group_effects import Groups
 from probreg.priors.text import parse_aux, parse_prior
+from probreg.registry import suggestion
 from probreg.show.cli import commands
 from probreg.show.cli.files import SUFFIXES
 from probreg.show.cli.output import write_message
@@ -197,7 +195,7 @@ def _add_method(parser: argparse.ArgumentParser, *, several: bool = False) -> No
     group = parser.add_argument_group("The method")
     repeat: dict[str, Any] = {"action": "append"} if several else {}
     group.add_argument(
-        "--method", type=_option_type(parse_method, several), help=METHOD, **repeat
+        "--method", type=_option_type(METHODS.resolve, several), help=METHOD, **repeat
     )
     group.add_argument("--seed", type=int, help="Of everything random. Default: 0.")
 
@@ -223,50 +221,6 @@ def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 COVARIANCES = tuple(DEFINITIONS)
-
-
-def parse_method(text: str) -> Method:
-    """Return the method that a name, or a call with its settings, describes.
-
-    >>> parse_method("nuts(draws=2000, progress=false)").progress
-    False
-    >>> parse_method("nuts(drws=2000)")
-    Traceback (most recent call last):
-    probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress
-    """
-    name, bracket, _ = text.partition("(")
-    cls = METHODS[name.strip()]
-    if not bracket:
-        return cls()
-    names = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
-    try:
-        call: Any = ast.parse(text.strip(), mode="eval").body
-        settings = {k.arg: _parse_value(k.value) for k in call.keywords}
-        plain = not call.args and len(settings) == len(call.keywords)
-    except (SyntaxError, ValueError, AttributeError):
-        plain = False
-    if not plain:
-        raise DataError(
-            f"{text!r}: expected a method and its settings, such as nuts(draws=2000)"
-        )
-    for setting in settings:
-        if setting not in names:
-            raise DataError(
-                f"{name} has no setting {setting!r}{_suggest(str(setting), names)} It has: {', '.join(names) or 'none'}"
-            )
-    return cls(**settings)
-
-
-def _parse_value(node: ast.expr) -> Any:
-    """A number, True or true, False or false, or the text itself."""
-    if not isinstance(node, ast.Name):
-        return ast.literal_eval(node)
-    return {"true": True, "false": False}.get(node.id, node.id)
-
-
-def _suggest(name: str, candidates: Sequence[str]) -> str:
-    matches = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else "."
 
 
 class CovarianceOption(NamedTuple):
@@ -298,7 +252,7 @@ def parse_covariance(text: str) -> CovarianceOption:
     kind, colon, argument = text.partition(":")
     if kind not in COVARIANCES:
         raise DataError(
-            f"no covariance is called {kind!r}{_suggest(kind, COVARIANCES)} There are: {', '.join(COVARIANCES)}"
+            f"no covariance is called {kind!r}{suggestion(kind, COVARIANCES)} There are: {', '.join(COVARIANCES)}"
         )
     if kind == "cluster" and not (argument and argument.count(",") <= 1):
         raise DataError(
