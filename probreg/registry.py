@@ -107,7 +107,8 @@ class Registry[T](Mapping[str, type[T]]):
     def parse(self, text: str) -> T:
         """Return the instance that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.
 
-        It evaluates no code: the grammar is a registered name and numbers, booleans or calls of `parts` in parentheses.
+        It evaluates no code: the grammar is a registered name and, in parentheses, numbers, booleans, quoted text, tuples of these,
+        or calls of `parts`.
         """
         try:
             node = ast.parse(text.strip(), mode="eval").body
@@ -164,6 +165,8 @@ class Registry[T](Mapping[str, type[T]]):
         """Return the value of a field with these options. Other words stay text if an option is text, for the check of the class."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
+        if isinstance(node, ast.Tuple):
+            return tuple(self._setting(part, options, text) for part in node.elts)
         word = ast.unparse(node)
         if (str, word) in options:
             return word

@@ -1,0 +1,30 @@
+"""A likelihood, a prior, a method or a kernel can be given as the text that the library prints of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import probreg as pr
+from probreg.kernels.base import KERNELS
+from probreg.priors import AUX_PRIORS
+
+from .cases import AUX_CASES, LIKELIHOOD_CASES, METHOD_CASES, PRIOR_CASES
+
+
+@pytest.mark.parametrize(
+    ("registry", "things"),
+    [
+        (pr.LIKELIHOODS, LIKELIHOOD_CASES),
+        (pr.PRIORS, PRIOR_CASES),
+        (pr.METHODS, METHOD_CASES),
+        # an interval without an end has no number for it
+        (AUX_PRIORS, [prior for prior in AUX_CASES if "inf" not in repr(prior)]),
+        (KERNELS, [pr.kernels.RBF(0.3), pr.kernels.Matern(2, nu=1.5)]),
+    ],
+    ids=["likelihoods", "priors", "methods", "nuisance priors", "kernels"],
+)
+def test_what_is_printed_is_read_again(registry: Any, things: Sequence[Any]) -> None:
+    for thing in things:
+        assert registry.resolve(repr(thing)) == thing
+        assert registry.resolve(str(thing)) == thing
