@@ -272,7 +272,7 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
 def _add_residual(
     model: Model, p: Predictive, variance: Array, rng: np.random.Generator
 ) -> Predictive:
-    """Return p(y) with the residual of a process added to eta: N(0, v), v (S, n) or (1, n), at each row and linear predictor.
+    """Return p(y) with the residual of a process added to eta: N(0, v), v as in `OffSpan.moments`, at each row and linear predictor.
 
     Several atoms (draws) get one draw of the residual each. A single atom becomes a Gaussian of variance sigma^2 + v, nodes over the
     residual, or for several predictors points of a low-discrepancy sequence. Additive noise narrower than a hundredth of the
@@ -280,13 +280,13 @@ def _add_residual(
     """
     max_ratio = 100.0  # largest ratio of the residual's standard deviation to the noise scale that the nodes resolve
     S, n, m = p.eta.shape
-    sd = np.sqrt(variance if variance.ndim == 3 else variance[..., None])
+    sd = np.sqrt(variance)
     if S > 1:
         return replace(p, eta=p.eta + sd * normal_scores(rng, S, n, m))
     if model.likelihood.least_squares:
         noise = model.noise_scale
         return replace(
-            p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)}
+            p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance[..., 0])}
         )
     aux = dict(p.aux)
     share = None
@@ -416,7 +416,7 @@ def _exact_prediction(
         model, solution, design, noise_of_scale(model, solution)
     )
     if extra_variance is not None:
-        variance = variance + extra_variance
+        variance = variance + extra_variance[:, 0]
     error = closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
         return Prediction({"mean": mean, "error": error})
@@ -712,8 +712,6 @@ def _error_and_interval(
     extra_variance = _residual_variance(model, solution, design)
     if extra_variance is not None:
         # Var(J eta) = J (x'Sx + v I) J', v the residual variance of each linear predictor
-        if extra_variance.ndim != 2:
-            extra_variance = extra_variance[:, None]
         variance = variance + np.einsum(
             "nm,ndm->nd",
             np.broadcast_to(extra_variance, (len(J), J.shape[-1])),
@@ -738,7 +736,7 @@ def _error_and_interval(
 def _residual_variance(
     model: Model, solution: Solution, design: Design, noise: float | None = None
 ) -> Array | None:
-    """Return the residual variance at the estimate: (n,) of each linear predictor, or (n, m) if they differ.
+    """Return the residual variance of the linear predictors at the estimate, (n, m), or (n, 1) if they share it.
 
     `noise` replaces the noise scale of the solution.
     """

@@ -582,12 +582,10 @@ class SmoothLikelihood(DifferentiableLikelihood):
         By Newton's method; a row whose step leaves the bracket, or is more than half of the one before, bisects it.
         """
         n = len(y)
-        low, high = (
-            np.array(np.broadcast_to(end, (n, 1))[:, 0]) for end in (low, high)
-        )
+        ends = np.hstack([np.broadcast_to(end, (n, 1)) for end in (low, high)])
         values = {name: np.broadcast_to(value, n) for name, value in aux.items()}
-        eta = 0.5 * (low + high)
-        size = high - low
+        eta = ends.mean(1)
+        size = ends[:, 1] - ends[:, 0]
         i = np.arange(n)  # rows on the way
         for _ in range(60):
             known = {name: value[i] for name, value in values.items()}
@@ -595,13 +593,13 @@ class SmoothLikelihood(DifferentiableLikelihood):
                 _, gradient, curvature = self.value_grad_hessian(
                     y[i], eta[i, None], **known
                 )
-                slope = gradient[:, 0]
-                step = slope / curvature[:, 0, 0]
-            low[i] = np.where(slope > 0.0, eta[i], low[i])
-            high[i] = np.where(slope > 0.0, high[i], eta[i])
-            is_newton = (low[i] < eta[i] + step) & (eta[i] + step < high[i])
+                step = gradient[:, 0] / curvature[:, 0, 0]
+            rises = gradient[:, 0] > 0.0
+            ends[i, np.where(rises, 0, 1)] = eta[i]
+            start, stop = ends[i].T
+            is_newton = (start < eta[i] + step) & (eta[i] + step < stop)
             is_newton &= np.abs(step) < 0.5 * size[i]
-            step = np.where(is_newton, step, 0.5 * (low[i] + high[i]) - eta[i])
+            step = np.where(is_newton, step, 0.5 * (start + stop) - eta[i])
             eta[i] += step
             size[i] = np.abs(step)
             # log p is flat there: its error is of the order of the square

@@ -32,7 +32,7 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
 
 
 def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    curve_of(eta, t, y.shape[0], curve)
+    curve_of(eta, t, np.ones(y.shape[0]), curve)
 
 
 @LIKELIHOODS.register

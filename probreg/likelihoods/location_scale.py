@@ -348,9 +348,5 @@ class LogLocationScaleLikelihood(StandardDensity):
         spread = np.expm1(self.log_moment(2.0 * s)[0] - 2.0 * self.log_moment(s)[0])
         return np.square(self.mean(eta, **aux)) * spread
 
-    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        # f has its maximum at 0
-        return np.log(y)[:, None]
-
     def base_measure(self, y: Array) -> Array:
         return self.log_transform_slope(y)

@@ -35,12 +35,7 @@ def _trials(y: Array) -> Array:
 
 
 def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    n = _trials(y)
-    curve_of(eta, t, n.size, curve)
-    for pair in range(curve.shape[0]):
-        w = curve[pair]
-        for i in range(n.size):
-            w[i] *= n[i]
+    curve_of(eta, t, _trials(y), curve)
 
 
 @LIKELIHOODS.register

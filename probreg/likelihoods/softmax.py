@@ -58,10 +58,11 @@ def tile_of_counts(
     apply_contrasts(p, t, b, slope)
 
 
-def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
-    """C' (diag p - p p') C, row by row: the covariance of C over the classes of one draw."""
+def curve_of(eta: Array, t: Array, n: Array, curve: Array) -> None:
+    """n C' (diag p - p p') C, row by row: the covariance of C over the classes of n draws."""
     m = eta.shape[0]
     K = t.size // m
+    b = n.size
     p = np.zeros((K, b))
     total = np.zeros(b)
     mean = np.zeros((m, b))
@@ -87,6 +88,8 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
                     f = p[k]
                     for i in range(b):
                         w[i] += weight * f[i]
+            for i in range(b):
+                w[i] *= n[i]
             pair += 1
 
 

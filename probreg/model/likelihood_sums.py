@@ -237,11 +237,6 @@ def base_measure_of_rows(rows: Block, likelihood: DifferentiableLikelihood) -> A
     return base + 0.5 * np.log(rows.precision)
 
 
-def _base_measure(rows: Block, likelihood: DifferentiableLikelihood) -> float:
-    """The same of the log-likelihood."""
-    return float(_weighted_sum(base_measure_of_rows(rows, likelihood), rows.weights))
-
-
 def value_grad_hessian(
     block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, frame: Frame | None,
     aux_values: Mapping[str, float], curved: bool,
@@ -317,7 +312,10 @@ def _derivative_sums(
         H = np.empty((len(pairs[0]) if curved else 0, p, p))
         U = rows.X if frame is None else frame.rows(rows.X)
         value = derivatives(*plain_rows(rows, U, likelihood), beta, t, slope, H)
-        value += _base_measure(rows, likelihood) if curved or unknown else np.nan
+        base: Any = np.nan
+        if curved or unknown:
+            base = _weighted_sum(base_measure_of_rows(rows, likelihood), rows.weights)
+        value += base
         of_beta = slope[density_places(rows.X, likelihood)].reshape(p, m)
         slopes = np.array(value), of_beta, slope[pick]
         if not curved:

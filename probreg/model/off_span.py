@@ -193,22 +193,17 @@ class OffSpan:
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
         """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design.
 
-        The variance is (S, n) or (1, n), or (S, n, m) where predictors differ; None where every row is in the span.
+        The variance is (S, n, m), with 1 in place of S or m where atoms or predictors share it; None where every row is in the span.
         """
         means = list[Array | float]()
         variances = list[Array]()
         for p in self.processes:
             mean, variance = p.moments(design)
             means.append(mean)
-            if variance is not None and p.predictor is not None:
-                of_predictor = np.arange(self.width) == p.predictor
-                variance = variance[..., None] * of_predictor
             if variance is not None:
-                variances.append(variance)
-        if any(v.ndim == 3 for v in variances):
-            variances = [v if v.ndim == 3 else v[..., None] for v in variances]
-        total = np.asarray(sum(variances)) if variances else None
-        return sum(means, 0.0), total
+                which = p.predictor is None or np.arange(self.width) == p.predictor
+                variances.append(variance[..., None] * which)
+        return sum(means, 0.0), np.asarray(sum(variances)) if variances else None
 
     def variance(self, design: Design) -> Array | None:
         """The variance of `moments`."""
