@@ -139,9 +139,8 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
             )
 
     @property
-    def family(self) -> IntervalLikelihood:
-        """The base."""
-        assert isinstance(self.base, IntervalLikelihood)  # checked above
+    def family(self) -> Any:
+        """The base, an `IntervalLikelihood`, and of zeros a `CountLikelihood`."""
         return self.base
 
     nuisance = from_base()

@@ -126,11 +126,6 @@ class ZeroMixture(OfBase, MayDiverge):
             )
 
     @property
-    def family(self) -> CountLikelihood:
-        assert isinstance(self.base, CountLikelihood)  # checked above
-        return self.base
-
-    @property
     def part(self) -> IntervalLikelihood | Truncated:
         """The distribution of counts that are no extra zeros."""
         return self.family
