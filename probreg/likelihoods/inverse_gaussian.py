@@ -32,11 +32,6 @@ def _terms_of_phi(values: Any, constants: Any) -> tuple[Any, Any]:
     return 1.0 / values[0], -0.5 * (log(values[0]) + LOG_2PI)
 
 
-def _row_hessian(y: float, eta: float, t: Array) -> float:
-    r = exp(log(y) - eta)
-    return t[0] * (2.0 * r - 1.0) * r / y
-
-
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class InverseGaussian(PositiveLikelihood):
@@ -63,9 +58,7 @@ class InverseGaussian(PositiveLikelihood):
 
     name = "inverse_gaussian"
     power = 3
-    compiled_density = CompiledDensity(
-        _evaluate_row, hessian=_row_hessian, settings=_terms_of_phi
-    )
+    compiled_density = CompiledDensity(_evaluate_row, settings=_terms_of_phi)
 
     @property
     def concave(self) -> bool:  # type: ignore[override]

@@ -65,12 +65,6 @@ def _terms_of_alpha(values: Any, constants: Any) -> tuple[Any, Any]:
     return 1.0 / alpha, log(alpha)
 
 
-def _row_hessian(y: float, eta: float, t: Array) -> float:
-    e = exp(-abs(eta + t[1]))
-    # -d^2 log p / d eta^2 = (y + r) q (1 - q).
-    return (y + t[0]) * e / ((1.0 + e) * (1.0 + e))
-
-
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):
@@ -105,9 +99,7 @@ class NegativeBinomial(CountLikelihood):
     name = "negative_binomial"
     nuisance = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
-    compiled_density = CompiledDensity(
-        _evaluate_row, hessian=_row_hessian, settings=_terms_of_alpha
-    )
+    compiled_density = CompiledDensity(_evaluate_row, settings=_terms_of_alpha)
 
     # at a known alpha too the slopes are those over both parameters
     score = SmoothLikelihood.score

@@ -284,19 +284,11 @@ def _observe(
     if likelihood.is_discrete:
         y = y.astype(int)
     if design.weights is None:
-        cls(
-            name,
-            **parameters,
-            observed=y,
-            dims=("obs", _second_dim(likelihood))[: y.ndim],
-        )
+        # a row has the counts of classes, the ends of an interval, or one number
+        dims = ("obs", "level" if likelihood.levels else "end")[: y.ndim]
+        cls(name, **parameters, observed=y, dims=dims)
     else:
         pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
-
-
-def _second_dim(likelihood: Likelihood) -> str:
-    """Return the dim of the numbers of a row of the response: the classes that are counted, or the ends of an interval."""
-    return "level" if likelihood.levels else "end"
 
 
 def _predictor_dim(likelihood: Likelihood) -> str:
@@ -448,7 +440,7 @@ class _BlockVariables:
         return (*lead, *coords)
 
     def _variable(
-        self, name: str, coords: dict[str, list[str]], prior: Prior, factor: Any
+        self, name: str, coords: dict[str, list[str]], prior: Any, factor: Any
     ) -> Any:
         import pymc as pm
 
@@ -462,24 +454,26 @@ class _BlockVariables:
             lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
             return v.reshape((*lead[np.ndim(v)], *shape))
 
-        if self.noncentered and self.hyper and isinstance(prior, AffinePrior):
+        is_scaled = bool(self.hyper) and isinstance(prior, AffinePrior)
+        is_scaled = is_scaled and self.noncentered
+        cls, parameters = prior.pymc(1.0 if is_scaled else factor)
+        parameters = {k: shaped(v) for k, v in parameters.items()}
+        if is_scaled:
             location = shaped(np.asarray(prior.location, dtype=float))
-            cls, parameters = prior.pymc(1.0)
-            parameters = {k: shaped(v) for k, v in parameters.items()}
             offset = cls(f"{name}_offset", **parameters, dims=dims)
             value = location + shaped(factor) * (offset - location)
-            return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
-        cls, parameters = prior.pymc(factor)
-        parameters = {k: shaped(v) for k, v in parameters.items()}
-        if (
+            variable = pm.Deterministic(name, value, dims=dims)
+        elif (
             isinstance(prior, ExponentialPower)
             and not prior.convex
             and self.noncentered
         ):
             r = prior.uniforms(name, dims)
             value = parameters["location"] + parameters["scale"] * r
-            return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
-        return self._in_rows(cls(name, **parameters, dims=dims), shape)
+            variable = pm.Deterministic(name, value, dims=dims)
+        else:
+            variable = cls(name, **parameters, dims=dims)
+        return self._in_rows(variable, shape)
 
     def _effects(self, term: GroupedTerm, root: Any) -> Any:
         """Return effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K); as Lambda z_g with standard normal z if noncentered."""
