@@ -124,6 +124,22 @@ class Likelihood(ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
     name: ClassVar[str]
+    # the part of the line on which the response has a density, or the values that it takes (counts are cut far in the tail)
+    support: Support | Array
+    # the scale on which an interval of the mean is symmetric
+    link: Any
+    # the functional of the response that the inverse link gives, such as its mean, its median or its centre
+    centre: str = "mean"
+    # the levels of the response, code by code; empty for a number
+    levels: Levels = ()
+    # m, the number of linear predictors per row
+    width: int = 1
+    # names of the reported linear predictors; empty when there is only one
+    outcomes: tuple[str, ...] = ()
+    # (len(outcomes), m): reported coefficients are beta @ contrast_matrix.T
+    contrast_matrix: Array = np.ones((1, 1))
+    # names of linear predictors that have hyperparameters of their own; empty for one predictor, and for exchangeable ones
+    predictors_apart: tuple[str, ...] = ()
     nuisance: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
     # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
     noise_scale: ClassVar[str | None] = None
@@ -268,19 +284,9 @@ class Likelihood(ABC):
         ]
         return f"{type(self).__name__}({', '.join(arguments)})"
 
-    @property
-    def centre(self) -> str:
-        """The functional of the response that the inverse link gives, such as its mean, its median or its centre."""
-        return "mean"
-
     def mean_name(self, response: str) -> str:
         """Return the name of the mean: the response, or the modelled probability."""
         return response
-
-    @property
-    @abstractmethod
-    def support(self) -> Support | Array:
-        """The part of the line on which the response has a density, or the values that it takes (counts are cut far in the tail)."""
 
     @property
     def is_discrete(self) -> bool:
@@ -288,39 +294,9 @@ class Likelihood(ABC):
         return not isinstance(self.support, str)
 
     @property
-    @abstractmethod
-    def width(self) -> int:
-        """m, the number of linear predictors per row."""
-
-    @property
-    @abstractmethod
-    def outcomes(self) -> tuple[str, ...]:
-        """Names of the reported linear predictors; empty when there is only one."""
-
-    @property
-    def predictors_apart(self) -> tuple[str, ...]:
-        """Names of linear predictors that have hyperparameters of their own; empty for one predictor, and for exchangeable ones."""
-        return ()
-
-    @property
-    def levels(self) -> Levels:
-        """The levels of the response, code by code; empty for a number."""
-        return ()
-
-    @property
     def level_names(self) -> list[str]:
         """The levels as texts."""
         return list(map(str, self.levels))
-
-    @property
-    @abstractmethod
-    def contrast_matrix(self) -> Array:
-        """(len(outcomes), m): reported coefficients are beta @ contrast_matrix.T."""
-
-    @property
-    @abstractmethod
-    def link(self) -> Link:
-        """The scale on which an interval of the mean is symmetric."""
 
     @property
     def link_function(self) -> Link:
@@ -421,9 +397,6 @@ class Likelihood(ABC):
 class UnivariateLikelihood(Likelihood):
     """One linear predictor, a mean of one number, and a response with an order: it has a distribution function."""
 
-    width = 1
-    outcomes = ()
-    contrast_matrix = np.ones((1, 1))
     has_cdf = has_scalar_mean = True
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:

@@ -111,8 +111,6 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
 
     named = from_base()
     exact_information = False
-    outcomes = ()
-    contrast_matrix = np.ones((1, 1))
 
     def __post_init__(self) -> None:
         base = self.base

@@ -237,21 +237,20 @@ class StandardDensity(IntervalLikelihood):
         log_p = self.log_interval(lower, upper, eta, **aux)
         s = self.scale(aux)
         k = 1 + len(self.nuisance)
-        gradient = np.zeros((len(log_p), 2))
-        second = np.zeros((len(log_p), 2, 2))
-        for end, sign in ((lower, -1.0), (upper, 1.0)):
-            r = self.residual(end, eta, aux)
-            finite = np.isfinite(r)
-            r = np.where(finite, r, 0.0)
-            # of F(b) - F(a) over P: d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
-            with np.errstate(under="ignore", over="ignore"):
-                density = sign * finite * np.exp(self.standard_log_prob(r) - log_p)
-            g = self.standard_slopes(r)[0]
-            dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)
-            gradient += density[:, None] * dr
-            bend = -g[:, None, None] * dr[:, :, None] * dr[:, None, :]
-            bend += symmetric_pairs(np.zeros_like(r), 1.0 / s + 0.0 * r, r)
-            second += density[:, None, None] * bend
+        # of both ends, (2, n)
+        r = np.stack([self.residual(end, eta, aux) for end in (lower, upper)])
+        finite = np.isfinite(r)
+        r = np.where(finite, r, 0.0)
+        # of F(b) - F(a) over P: d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
+        with np.errstate(under="ignore", over="ignore"):
+            density = finite * np.exp(self.standard_log_prob(r) - log_p)
+        density[0] *= -1.0
+        g = self.standard_slopes(r)[0]
+        dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)
+        gradient = (density[..., None] * dr).sum(0)
+        bend = symmetric_pairs(np.zeros_like(r), 1.0 / s + 0.0 * r, r)
+        bend -= g[..., None, None] * dr[..., :, None] * dr[..., None, :]
+        second = (density[..., None, None] * bend).sum(0)
         curvature = gradient[:, :, None] * gradient[:, None, :] - second
         return ValueGradHessian(log_p, gradient[:, :k], curvature[:, :k, :k])
 

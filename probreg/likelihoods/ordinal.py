@@ -156,8 +156,6 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     link: OrderedLinkName = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"
-    width, outcomes = 1, ()
-    contrast_matrix = np.ones((1, 1))
     has_cdf = concave = True
     compiled_density = _DENSITIES[LOGIT]
     densities_of_links = _DENSITIES
