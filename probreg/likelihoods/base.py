@@ -751,7 +751,7 @@ class OneOfClasses(OfClasses):
         return codes(values, self.levels)
 
     @property
-    def support(self) -> Array:
+    def support(self) -> Array:  # type: ignore[override]
         return np.arange(float(len(self.levels)))
 
     def response(self, y: Array) -> Array:

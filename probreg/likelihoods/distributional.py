@@ -134,7 +134,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         return self.base
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         return 1 + len(self.with_formula)
 
     @property

@@ -296,7 +296,7 @@ class Quantile(PiecewiseLinearLikelihood):
     working = "standard errors are those of the asymmetric Laplace density, no calibrated statement about a quantile; covariance('HC0') is one"
 
     @property
-    def centre(self) -> str:
+    def centre(self) -> str:  # type: ignore[override]
         return f"{self.tau:g} quantile"
 
     @property

@@ -138,11 +138,11 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return f"the log odds of each class of {response} against the reference class {self.levels[self._reference_index]}"
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         return len(self.levels) - 1
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def outcomes(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(
             str(v)
             for i, v in enumerate(self.levels)
@@ -150,13 +150,13 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         )
 
     @property
-    def predictors_apart(self) -> tuple[str, ...]:
+    def predictors_apart(self) -> tuple[str, ...]:  # type: ignore[override]
         if self.width > 1 and not self.symmetric:
             return self.outcomes
         return ()
 
     @property
-    def contrast_matrix(self) -> Array:
+    def contrast_matrix(self) -> Array:  # type: ignore[override]
         if self.symmetric:
             return self.contrast
         return np.eye(self.width)

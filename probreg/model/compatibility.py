@@ -72,12 +72,14 @@ def response_of_counts(
     if isinstance(counted, Truncation):
         return Truncated(likelihood, *counted), ()
     count_likelihood = likelihood.of_counts()
-    expected = Binomial if counted == "p" else Multinomial
+    expected: Any = Multinomial
+    content = "counts by class"
+    row = "a row counts by class"
+    if counted == "p":
+        expected = Binomial
+        content = "successes out of trials"
+        row = "a row counts successes of trials"
     if not isinstance(count_likelihood, expected):
-        if counted == "p":
-            content = "successes out of trials"
-        else:
-            content = "counts by class"
         hint = ""
         if count_likelihood is not None and expected is Multinomial:
             hint = "; for two classes write p(a, a + b)"
@@ -86,7 +88,7 @@ def response_of_counts(
         )
     if count_likelihood is likelihood:
         return likelihood, ()
-    note = f"{describe_counts(counted)}: the likelihood is {expected.__name__}, the same model as {type(likelihood).__name__} of single trials"
+    note = f"{row}: the likelihood is {expected.__name__}, the same model as {type(likelihood).__name__} of single trials"
     return count_likelihood, (note,)
 
 
@@ -115,13 +117,6 @@ class Choices:
                 f"likelihood is a Likelihood or the name of one, got {shown}"
             )
         object.__setattr__(self, "likelihood", resolved)
-
-
-def describe_counts(counted: Counted) -> str:
-    """Return a description of a row of counts."""
-    if counted == "p":
-        return "a row counts successes of trials"
-    return "a row counts by class"
 
 
 def of_rows(

@@ -34,7 +34,7 @@ def rows_for(
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
     fisher = None
     if not noisy and isinstance(likelihood, DifferentiableLikelihood):
-        fisher = Fisher(design, likelihood, held)
+        fisher = partial(_fisher_information, design, likelihood, held)
     return PriorData(
         columns=tuple(design.columns[i] for i in where),
         n=design.total,
@@ -128,43 +128,25 @@ def _unit_information(
     )
 
 
-class Fisher:
-    """beta (p, m) -> the expected information I = X'WX (p m, p m) and the gradient (p m,) of log |I|^(1/2).
+def _fisher_information(
+    design: Design,
+    likelihood: DifferentiableLikelihood,
+    held: Mapping[str, float],
+    beta: Array,
+) -> tuple[Array, Array]:
+    """The expected information I = X'WX (p m, p m) at beta (p, m), and the gradient (p m,) of log |I|^(1/2).
 
     The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
     """
-
-    def __init__(
-        self,
-        design: Design,
-        likelihood: DifferentiableLikelihood,
-        held: Mapping[str, float],
-    ) -> None:
-        self.design, self.likelihood, self.held = design, likelihood, held
-
-    def __call__(self, beta: Array) -> tuple[Array, Array]:
-        d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
-        information = d.sum_over_rows(
-            partial(
-                sums.expected_information,
-                likelihood=likelihood,
-                beta=beta,
-                aux_values=self.held,
-            )
-        )[0]
-        size = np.sqrt(np.abs(np.diagonal(information)))
-        size = np.where(size > 0, size, 1.0)
-        try:
-            V = np.linalg.inv(information / np.outer(size, size)) / np.outer(size, size)
-        except np.linalg.LinAlgError:
-            return information, np.full(p * m, np.nan)
-        inverse = V.reshape(p, m, p, m)
-        fn = partial(
-            sums.information_slope,
-            likelihood=likelihood,
-            beta=beta,
-            inverse=inverse,
-            aux_values=self.held,
-        )
-        slope = d.sum_over_rows(fn)[0]
-        return information, slope.ravel()
+    point = {"likelihood": likelihood, "beta": beta, "aux_values": held}
+    information = design.sum_over_rows(partial(sums.expected_information, **point))[0]
+    size = np.sqrt(np.abs(np.diagonal(information)))
+    size = np.where(size > 0, size, 1.0)
+    unit = np.outer(size, size)
+    try:
+        inverse = np.linalg.inv(information / unit) / unit
+    except np.linalg.LinAlgError:
+        return information, np.full(beta.size, np.nan)
+    inverse = inverse.reshape(*beta.shape, *beta.shape)
+    fn = partial(sums.information_slope, inverse=inverse, **point)
+    return information, design.sum_over_rows(fn)[0].ravel()

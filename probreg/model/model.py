@@ -1021,20 +1021,17 @@ def prior_derivatives(model: Model, beta: Array, T: Array, aux: Aux) -> LocalMod
     if not unknown and not model.joint.informative.any():  # flat: log p = 0
         return LocalModel(0.0, np.zeros(k), np.zeros((k, k)))
     value, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(aux))
-    # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
-    if model.noise_unknown:
-        noise_index = [k + unknown.index(model.noise_scale)]
-    else:
-        noise_index = []
     if not np.array_equal(T, np.eye(len(T))):
         S = with_aux(map_of_columns(T, beta.shape[1]), 1)
         g = S.T @ g
         h = S.T @ h @ S
     gradient = np.zeros(k + len(unknown))
     curvature = np.zeros((k + len(unknown), k + len(unknown)))
-    a = [*range(k), *noise_index]
-    n_unknown = k + len(noise_index)
-    gradient[a], curvature[np.ix_(a, a)] = g[:n_unknown], h[:n_unknown, :n_unknown]
+    # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
+    noise = [k + i for i, a in enumerate(unknown) if a == model.likelihood.noise_scale]
+    a = [*range(k), *noise]
+    gradient[a] = g[: len(a)]
+    curvature[np.ix_(a, a)] = h[: len(a), : len(a)]
     for i, name in enumerate(unknown):
         prior = model.aux_prior(name)
         v = aux[name]

@@ -121,12 +121,8 @@ class Predictive(PrintsTable):
         if self.share is not None:
             return self
         every_k = slice(None, None, -(-len(self.eta) // atoms))
-        return Predictive(
-            self.likelihood,
-            self.eta[every_k],
-            {k: v[every_k] for k, v in self.aux.items()},
-            self.given,
-        )
+        aux = {k: v[every_k] for k, v in self.aux.items()}
+        return replace(self, eta=self.eta[every_k], aux=aux)
 
     def _join_given(self, y: Array) -> Array:
         """Return y joined with the given values of its row, such as trials."""
@@ -274,10 +270,9 @@ class Predictive(PrintsTable):
             k: np.broadcast_to(v, self.eta.shape[1:2])[index]
             for k, v in self.given.items()
         }
-        if self.share is None or self.share.ndim == 1:
-            share = self.share
-        else:
-            share = self.share[:, index]
+        share = self.share
+        if share is not None and share.ndim == 2:
+            share = share[:, index]
         return Predictive(self.likelihood, self.eta[:, index], aux, row_values, share)
 
     def _mean_response(self) -> Array:

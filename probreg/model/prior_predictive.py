@@ -247,11 +247,11 @@ def _effect_words(likelihood: Likelihood, response: str) -> str:
 
 
 def _range_of(y: Array, levels: tuple[Any, ...]) -> str:
-    if y.ndim == 3:
-        share = [f"{v}: {s:.3g}" for v, s in zip(levels, y.sum((0, 1)) / y.sum())]
-        return f"prior predictive shares of the classes: {', '.join(share)}"
     if levels:
-        share = [f"{v}: {(y == k).mean():.3g}" for k, v in enumerate(levels)]
-        return f"prior predictive shares of the classes: {', '.join(share)}"
+        # counts of each class, or one class
+        counts = y if y.ndim == 3 else y[..., None] == np.arange(len(levels))
+        shares = counts.sum((0, 1)) / counts.sum()
+        words = ", ".join(f"{v}: {s:.3g}" for v, s in zip(levels, shares))
+        return f"prior predictive shares of the classes: {words}"
     low, mid, high = np.quantile(y, [0.025, 0.5, 0.975])
     return f"prior predictive outcomes, {len(y)} draws: 95 % between {low:.4g} and {high:.4g}, median {mid:.4g}"
