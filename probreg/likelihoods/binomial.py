@@ -103,13 +103,13 @@ class Binomial(BinaryLikelihood, OfTrials):
         """Return (n, 2), successes and trials, from such pairs, or from successes (n,) with `trials`."""
         kind = type(self).__name__
         values = np.asarray(values)
-        if values.ndim == 1 and self.trials is None:
-            raise DataError(
-                f"a {kind} response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
-            )
         if values.ndim == 1:
+            if self.trials is None:
+                raise DataError(
+                    f"a {kind} response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
+                )
             k = whole_counts(values, kind)
-            values = np.stack([k, np.full(len(k), float(self.trials or 1))], -1)
+            values = np.stack([k, np.full(len(k), float(self.trials))], -1)
         y = whole_counts(values, kind)
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(

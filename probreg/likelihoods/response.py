@@ -12,7 +12,6 @@ from probreg.errors import (
     require_rows,
     require_unicode,
     row_error,
-    such_rows,
 )
 
 Level = str | int | float | bool
@@ -65,24 +64,30 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
     first_inexact = 2.0**53  # counts from here on have neighbours that are not numbers
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
-    rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(
-        len(y), int(np.prod(y.shape[1:]))
+    table = y.reshape(len(y), int(np.prod(y.shape[1:])))
+    response = f"{with_article(kind)} response holds counts"
+    _require_counts(
+        table,
+        (table >= 0) & np.isfinite(table) & (np.floor(table) == table),
+        f"{response} 0, 1, 2, ...; ",
+        " holds {:g} ({rows})",
     )
-    bad = np.argwhere(rows)
-    if len(bad):
-        raise row_error(
-            f"{with_article(kind)} response holds counts 0, 1, 2, ...; ",
-            bad[0, 0],
-            f" holds {y.reshape(rows.shape)[tuple(bad[0])]:g} ({such_rows(len(np.unique(bad[:, 0])))})",
-        )
-    too_large = np.argwhere(y >= first_inexact)
-    if len(too_large):
-        raise row_error(
-            f"{with_article(kind)} response holds counts below 2^53 = {first_inexact:.0f}; ",
-            too_large[0, 0],
-            f" holds {y[tuple(too_large[0])]:g}: larger ones are not exact in double precision",
-        )
+    _require_counts(
+        table,
+        table < first_inexact,
+        f"{response} below 2^53 = {first_inexact:.0f}; ",
+        " holds {:g}: larger ones are not exact in double precision",
+    )
     return y
+
+
+def _require_counts(
+    table: np.ndarray, valid: np.ndarray, before: str, after: str
+) -> None:
+    """`require_rows` of rows of several counts, with the first count that is not valid."""
+    if not valid.all():
+        first = table[np.arange(len(table)), np.argmin(valid, 1)]
+        require_rows(valid.all(1), before, after, first)
 
 
 def check_variation(y: np.ndarray) -> None:
