@@ -333,9 +333,17 @@ def with_precision(
     `kind` is the kind of the model's weights. DataError for weights of another kind than precisions.
     """
     if weights is None:
-        if kind == "precision":
-            return _with_own_precision(design, data)
-        return design
+        name = getattr(design.recipe, "weights", None)
+        has_column = name is not None and not is_array(data)
+        if kind != "precision" or not has_column or name not in read_columns(data):
+            return design
+        own = as_weights(
+            design.recipe.weights_at(data), design.n, "precision", may_vanish=True
+        )
+        assert own is not None  # the recipe has their column
+        # rows of weight 0 get the noise scale sigma
+        precision = np.where(own > 0, own, 1.0)
+        return replace(design, precision=precision, weight_kind="precision")
     kind, values = read_weights(weights)
     if kind != "precision":
         raise DataError(
@@ -344,31 +352,14 @@ def with_precision(
         )
     if isinstance(values, str):
         values = read_column(data, values)
-    precision = as_weights(values, design.n, kind)
-    result = replace(design, precision=precision, weight_kind=kind)
+    given = as_weights(values, design.n, kind)
+    result = replace(design, precision=given, weight_kind=kind)
     check_design(result, likelihood)
-    if precision is not None and (precision == 0).any():
+    if given is not None and (given == 0).any():
         raise DataError(
             "a precision of 0 is noise without bound: new rows have precisions above 0"
         )
     return result
-
-
-def _with_own_precision(design: Design, data: Any) -> Design:
-    """Return new rows with the precisions of the model's column, if the table has it; rows of weight 0 get the noise scale sigma."""
-    if (
-        is_array(data)
-        or (name := getattr(design.recipe, "weights", None)) is None
-        or name not in read_columns(data)
-    ):
-        return design
-    values = as_weights(
-        design.recipe.weights_at(data), design.n, "precision", may_vanish=True
-    )
-    assert values is not None  # the recipe has their column
-    return replace(
-        design, precision=np.where(values > 0, values, 1.0), weight_kind="precision"
-    )
 
 
 def check_design(design: Design, likelihood: Likelihood) -> None:

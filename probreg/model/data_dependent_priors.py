@@ -5,6 +5,7 @@ They are computed on use, so never for a prior in raw units.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -138,7 +139,7 @@ def _fisher_information(
 
     The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
     """
-    point = {"likelihood": likelihood, "beta": beta, "aux_values": held}
+    point: dict[str, Any] = {"likelihood": likelihood, "beta": beta, "aux_values": held}
     information = design.sum_over_rows(partial(sums.expected_information, **point))[0]
     size = np.sqrt(np.abs(np.diagonal(information)))
     size = np.where(size > 0, size, 1.0)

@@ -16,7 +16,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.kernels.sums import RowSums, covariance_left, root_left
-from probreg.model.group_effects import LinearSums, inputs_of
+from probreg.model.group_effects import LinearSums, inputs_of, weigh_sums
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
@@ -111,10 +111,8 @@ class DrawnProcess:
             z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
                 np.maximum(value, 0.0)
             )
-            draws[mine] = sum(
-                ((A @ mean[..., k].T).T for k, A in enumerate(weights)), np.zeros(())
-            )
-            draws[mine] += self.amplitude[mine, None] * (z @ vector.T)
+            noise = self.amplitude[mine, None] * (z @ vector.T)
+            draws[mine] = weigh_sums(weights, mean) + noise
         return draws
 
     def mean_of_sums(self, sums: RowSums) -> Array:

@@ -110,8 +110,9 @@ class GroupEffects:
     ) -> Array | float:
         """Draws (S, E) of weighted sums."""
         every = slice(None)
-        draws = self.joint(sums, size, len(weights), rng).at(every, every)
-        return np.asarray(sum((A @ draws[..., k].T).T for k, A in enumerate(weights)))
+        return weigh_sums(
+            weights, self.joint(sums, size, len(weights), rng).at(every, every)
+        )
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
@@ -152,6 +153,11 @@ class GroupEffects:
         return csr_array(
             (values.ravel(), (np.repeat(i, K), columns.ravel())), shape=shape
         ), len(groups)
+
+
+def weigh_sums(weights: list[Any], values: Array) -> Array:
+    """Weighted sums (S, E) of values (S, n, m), with sparse weights A_l (E, n) of each predictor."""
+    return np.asarray(sum((A @ values[..., k].T).T for k, A in enumerate(weights)))
 
 
 def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
@@ -218,20 +224,18 @@ def groups_by_term(
         ]
         if not keys:
             factors = ", ".join(
-                repr(name)
-                for name in dict.fromkeys(term.group for term in terms.values())
+                map(repr, dict.fromkeys(t.group for t in terms.values()))
             )
             raise DataError(
                 f"groups: {name!r} is no grouping factor of this model; there are: {factors}"
             )
         groups_of |= dict.fromkeys(keys, _checked_groups(how, f"groups[{name!r}]"))
     for key, outer in terms.items():
-        for inner in (
-            terms[k]
-            for k in terms
-            if groups_of[k] in (None, "known") and groups_of[key] in ("new", "typical")
-        ):
-            if set(outer.factors) < set(inner.factors):
+        if groups_of[key] in (None, "known"):
+            continue
+        for k, inner in terms.items():
+            known = groups_of[k] in (None, "known")
+            if known and set(outer.factors) < set(inner.factors):
                 raise DataError(
                     f"groups: {outer.group} is {groups_of[key]!r}, so its {inner.group} is not known: "
                     f"groups={{{outer.group!r}: {groups_of[key]!r}, {inner.group!r}: {groups_of[key]!r}}}"

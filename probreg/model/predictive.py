@@ -71,11 +71,8 @@ class Predictive(PrintsTable):
         """The mean over the atoms of values (S, ...)."""
         if self.share is None:
             return values.mean(0)
-        if self.share.ndim == 1:
-            return np.tensordot(self.share, values, 1)
-        return np.einsum(
-            "sn,sn...->n...", np.broadcast_to(self.share, values.shape[:2]), values
-        )
+        weights = np.broadcast_to(self._atom_weights, values.shape[:2])
+        return np.einsum("sn,sn...->n...", weights, values)
 
     def means(self) -> Array:
         """E[y | atom], shape (S, n) or (S, n, K)."""
