@@ -145,6 +145,8 @@ class Likelihood(ABC):
     noise_scale: ClassVar[str | None] = None
     # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
     least_squares: ClassVar[bool] = False
+    # k of the dispersion s^k, s the first of `nuisance`; 0 without one
+    dispersion_power: float = 0.0
     # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `nuisance`: errors within it cost nothing
     insensitive: ClassVar[float | None] = None
     # whether the likelihood of some data increases without limit, so that no estimate exists; None: not known, and inferred
@@ -385,7 +387,9 @@ class Likelihood(ABC):
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""
-        return 1.0
+        if not self.dispersion_power:
+            return 1.0
+        return float(aux[self.nuisance[0]]) ** self.dispersion_power
 
     def at_rows(self, aux: AuxValues, precision: Array | None) -> dict[str, Any]:
         """The nuisance parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""

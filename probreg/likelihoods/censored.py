@@ -225,13 +225,8 @@ class Censored(OfBase, MayDiverge):
         # the distribution function of a log-concave density is log-concave
         return self.family.concave
 
-    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
-        y = self.encode(values)
-        if not len(y):
-            return self
-        if not np.isfinite(y).any():
-            raise DataError("every row of the response is unknown: (-inf, inf)")
-        return self
+    def check_response(self, values: Array) -> None:
+        self.encode(values)
 
     def encode(self, values: Array) -> Array:
         """Return (n, 2), lower and upper ends; a lower end of 0 of a positive response is -inf."""

@@ -1,6 +1,5 @@
 """Gaussian noise about a mean: least squares, and means by a log or an inverse link."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -99,6 +98,7 @@ class GaussianByLink(ExponentialFamily):
     name = "gaussian"
     nuisance = ("sigma",)
     support = "real"
+    dispersion_power = 2
     positive_limit = "the density is positive at a mean of 0, the limit of the link"
     domain = -np.inf, np.inf
     compiled_density = density_of_noise(standard_normal)
@@ -141,9 +141,6 @@ class GaussianByLink(ExponentialFamily):
 
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
         return np.zeros_like(mu)
-
-    def dispersion(self, aux: Mapping[str, float]) -> float:
-        return float(aux["sigma"]) ** 2
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         log_p, g, h = super().value_grad_hessian(y, eta, **aux)

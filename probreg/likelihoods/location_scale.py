@@ -1,7 +1,7 @@
 """A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, e of a standard density."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -263,6 +263,8 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
 
     nuisance = ("sigma",)
     noise_scale = "sigma"
+    # 2 sigma^2 (log f(0) - log f(r / sigma)) = r^2 for normal noise: squared units of y
+    dispersion_power: float = 2.0
 
     @property
     @abstractmethod
@@ -273,10 +275,6 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
         import pytensor.tensor as pt
 
         return self.standard_log_prob((y - mu) / aux[0]) - pt.log(aux[0])
-
-    def dispersion(self, aux: Mapping[str, float]) -> float:
-        # 2 sigma^2 (log f(0) - log f(r / sigma)) = r^2 for normal noise: squared units of y
-        return float(aux["sigma"]) ** 2
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         return np.broadcast_to(

@@ -1,7 +1,6 @@
 """Noise with a log density that is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,6 +57,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """
 
     compiled_density = CompiledDensity(_evaluate_row)
+    # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
+    dispersion_power = 1
 
     @abstractmethod
     def slopes(self, **aux: Any) -> Slopes:
@@ -66,10 +67,6 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         slopes = self.slopes(**aux)
         return -_loss(y - eta[..., 0], slopes) - np.log(slopes.mass)
-
-    def dispersion(self, aux: Mapping[str, float]) -> float:
-        # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
-        return float(aux[self.nuisance[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         return _loss_slope(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]

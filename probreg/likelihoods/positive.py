@@ -1,7 +1,6 @@
 """The base class of positive responses with a mean and a dispersion phi."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ class PositiveLikelihood(ExponentialFamily):
     nuisance = ("phi",)
     support = "positive"
     mean_range = 0.0, np.inf
+    dispersion_power = 1
     # k of V(mu) = mu^k
     power: ClassVar[int]
 
@@ -37,9 +37,6 @@ class PositiveLikelihood(ExponentialFamily):
         mean = np.mean(y)
         phi = np.var(np.log(y)) * mean**2 / self.variance(mean, phi=1.0)
         return self.link.forward(y)[:, None], {"phi": float(phi) or 1.0}
-
-    def dispersion(self, aux: Mapping[str, float]) -> float:
-        return float(aux["phi"])
 
     def variance(self, mu: Array, **aux: Any) -> Array:
         return aux["phi"] * mu**self.power

@@ -1,6 +1,5 @@
 """Noise with a power of its size in the exponent: L_p regression as maximum likelihood."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -143,9 +142,9 @@ class PowerNoise(LocationScaleLikelihood):
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)
         return np.where(rng.random(shape) < 0.5, -size, size)
 
-    def dispersion(self, aux: Mapping[str, float]) -> float:
-        # sigma^p |r / sigma|^p = |r|^p
-        return float(aux["sigma"]) ** self.p
+    @property
+    def dispersion_power(self) -> float:  # type: ignore[override]
+        return self.p  # sigma^p |r / sigma|^p = |r|^p
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
