@@ -313,9 +313,9 @@ class Likelihood(ABC):
         """log p(y) at the largest value over the mean (n,); `eta` (n, m) has the other linear predictors."""
         return self.log_prob(y, self.saturated_predictor(y, **aux), **aux)
 
-    @abstractmethod
     def initial_eta(self, y: Array) -> Start:
-        """Return a rough eta (n, m) and aux from the response alone, as the start of Newton's method."""
+        """Return a rough eta (n, m) and aux from the response alone, as the start of Newton's method; zeros by default."""
+        return np.zeros((len(y), self.width)), {}
 
     @abstractmethod
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -16,7 +16,6 @@ from probreg.likelihoods.base import (
     Levels,
     Likelihood,
     PymcVariable,
-    Start,
 )
 from probreg.likelihoods.binary import (
     BinaryLikelihood,
@@ -134,9 +133,6 @@ class Bernoulli(BinaryLikelihood):
 
     def mean_name(self, response: str) -> str:
         return f"P({response} = {self.levels[1]})"
-
-    def initial_eta(self, y: Array) -> Start:
-        return np.zeros((len(y), 1)), {}
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.tails.q(eta[..., 0]), 1.0))

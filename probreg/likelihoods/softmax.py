@@ -18,7 +18,6 @@ from probreg.likelihoods.base import (
     OfClasses,
     Recession,
     SmoothLikelihood,
-    Start,
     ValueGradHessian,
 )
 from probreg.likelihoods.links import LOGIT
@@ -239,9 +238,6 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
             return (n * q)[..., None] * (np.eye(self.width) - q[..., None, :])
         squares = np.einsum("...k,ka,kb->...ab", n * p, C, C, optimize=True)
         return squares - (n * q)[..., :, None] * q[..., None, :]
-
-    def initial_eta(self, y: Array) -> Start:
-        return np.zeros((len(y), self.width)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_p = log_softmax(self.scores(eta), -1)
