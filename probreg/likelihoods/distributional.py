@@ -159,20 +159,19 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
             }
         return eta[..., :1], {**aux, **values}
 
+    def _add_predictors(self, first: Array, values: AuxValues) -> Array:
+        """The predictors (n, m) with constants behind the first, of these nuisance parameters, or of 1."""
+        logs = [np.log(values.get(a, 1.0)) for a in self.with_formula]
+        return np.hstack([first, np.broadcast_to(logs, (len(first), len(logs)))])
+
     def initial_eta(self, y: Array) -> Start:
         eta, aux = self.base.initial_eta(y)
-        further = [
-            np.full((len(eta), 1), np.log(aux.pop(a))) for a in self.with_formula
-        ]
-        return np.hstack([eta, *further]), aux
+        return self._add_predictors(eta, aux), {a: aux[a] for a in self.nuisance}
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         _, start = self.base.initial_eta(y)
         first = self.base.saturated_predictor(y, **start | aux)
-        further = [
-            np.full((len(first), 1), np.log(start[a])) for a in self.with_formula
-        ]
-        return np.hstack([first, *further])
+        return self._add_predictors(first, start)
 
     saturated_log_prob = _at_predictors("saturated_log_prob")
     log_prob = _at_predictors("log_prob")
@@ -203,7 +202,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         )
 
     def _place(self, name: str) -> int:
-        return 1 + self.base.nuisance.index(name)
+        return 1 + self.density_nuisance.index(name)
 
     def information(self, eta: Array, **known: Any) -> Array:
         """Return the information of the mean, and 1 for each other predictor: an approximation, for starts."""
@@ -272,10 +271,6 @@ class OrdinalOfScale(Distributional, OfClasses):
         return SCALED_DENSITIES[self.base.link] if self.base.anchor == 0 else None
 
     @property
-    def density_rows(self) -> list[int]:
-        return [0, 1]
-
-    @property
     def density_nuisance(self) -> tuple[str, ...]:
         return (*self.with_formula, *self.base.nuisance)
 
@@ -286,14 +281,6 @@ class OrdinalOfScale(Distributional, OfClasses):
             precision = np.exp(-eta[..., 1])
         gaps = {a: aux[a] * precision for a in self.nuisance}
         return eta[..., :1] * precision[..., None], gaps
-
-    def initial_eta(self, y: Array) -> Start:
-        eta, aux = self.base.initial_eta(y)
-        return np.hstack([eta, np.zeros_like(eta)]), aux
-
-    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        eta = self.base.saturated_predictor(y, **aux)
-        return np.hstack([eta, np.zeros_like(eta)])
 
     def _jacobian(self, first: Array, eta: Array) -> Array:
         """d(eta / s, log(gap / s)) / d(eta, log s, log gap), (..., 1 + a, 2 + a)."""
