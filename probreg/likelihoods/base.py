@@ -30,6 +30,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LINKS, LOG, Link
 from probreg.likelihoods.response import Level, check_variation, codes
+from probreg.likelihoods.tails import TAILS, Tails
 from probreg.registry import Registry
 from probreg.special import differentiate
 
@@ -544,6 +545,11 @@ class DifferentiableLikelihood(Likelihood):
 
 class SmoothLikelihood(DifferentiableLikelihood):
     """Twice differentiable in (eta, log aux): Newton's method and Laplace's approximation apply."""
+
+    @property
+    def tails(self) -> Tails:
+        """The distribution function that is the inverse of the link, with its digits where it is near 0 and 1."""
+        return TAILS[self.link]
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         of_row = np.shape(self.drawn(y))

@@ -23,7 +23,6 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.log_gamma import log_gamma_terms, shifted_log_gamma
 from probreg.likelihoods.response import finite_response
-from probreg.likelihoods.tails import TAILS, Tails
 from probreg.special import betainc, betaln, digamma, polygamma
 
 
@@ -55,11 +54,15 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     )
 
 
-def shapes_of_beta(tails: Tails, eta: Array, phi: Any) -> tuple[Array, Array]:
-    """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
-    e = eta[..., 0]
-    a, b = np.exp(tails.log_p(e)), np.exp(tails.log_q(e))
-    return np.maximum(phi * a, 1e-300), np.maximum(phi * b, 1e-300)
+class BetaShapes(SmoothLikelihood):
+    """A probability with a beta distribution of mean mu and precision phi."""
+
+    def shapes(self, eta: Array, aux: AuxValues) -> tuple[Array, Array]:
+        """a = mu phi and b = (1 - mu) phi, positive where a mean underflows."""
+        e = eta[..., 0]
+        phi = aux["phi"]
+        a, b = np.exp(self.tails.log_p(e)), np.exp(self.tails.log_q(e))
+        return np.maximum(phi * a, 1e-300), np.maximum(phi * b, 1e-300)
 
 
 def expand_shapes(
@@ -87,7 +90,7 @@ def expand_shapes(
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Beta(UnivariateLikelihood, SmoothLikelihood):
+class Beta(UnivariateLikelihood, BetaShapes):
     """A proportion y in (0, 1) with mean mu, 1 / (1 + exp(-eta)) by the logit link, precision phi and variance mu (1 - mu) / (1 + phi).
 
     y ~ Beta(a, b) with a = mu phi and b = (1 - mu) phi: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b).
@@ -133,15 +136,8 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         phi = mean * (1.0 - mean) / variance - 1.0 if variance else 1.0
         return self.link_function.forward(y)[:, None], {"phi": max(phi, 0.1)}
 
-    @property
-    def tails(self) -> Tails:
-        return TAILS[self.link]
-
-    def _shapes(self, eta: Array, aux: AuxValues) -> tuple[Array, Array]:
-        return shapes_of_beta(self.tails, eta, aux["phi"])
-
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         y = np.asarray(y)
         with np.errstate(all="ignore"):  # y outside (0, 1)
             value = (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y) - betaln(a, b)
@@ -159,12 +155,12 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # phi^2 mu'^2 (psi'(a) + psi'(b))
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         slope = aux["phi"] * self.link_function.slope(eta[..., 0])
         return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         phi = aux["phi"]
         # the slopes over log a and log b, with those of phi = a + b shared between them
         u = np.log(y) - digamma(a) + digamma(phi)
@@ -181,11 +177,11 @@ class Beta(UnivariateLikelihood, SmoothLikelihood):
         return self.find_zero_score(y, -40.0, 40.0, **aux)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         return betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        y = rng.beta(*self._shapes(eta, aux))
+        y = rng.beta(*self.shapes(eta, aux))
         return np.clip(y, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:

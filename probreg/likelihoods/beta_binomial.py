@@ -26,7 +26,7 @@ from probreg.likelihoods.base import (
     Start,
     ValueGradHessian,
 )
-from probreg.likelihoods.beta import expand_shapes, shapes_of_beta
+from probreg.likelihoods.beta import BetaShapes, expand_shapes
 from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.binomial import Binomial, evaluate_binomial_row
 from probreg.likelihoods.links import LOGIT
@@ -48,7 +48,7 @@ def _evaluate_row(y: Array, eta: float, t: Array) -> Row:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class BetaBinomial(Binomial):
+class BetaBinomial(Binomial, BetaShapes):
     """Successes k of n trials, k | p ~ Binomial(n, p) with p ~ Beta(a, b): counts that vary more than binomial ones.
 
     a = mu phi and b = (1 - mu) phi with the mean mu = 1 / (1 + exp(-eta)) by the logit link and the precision phi. The variance of k
@@ -104,11 +104,8 @@ class BetaBinomial(Binomial):
         phi = (n.mean() - 1.0) / max(ratio - 1.0, 1e-3) - 1.0
         return super().initial_eta(y)[0], {"phi": float(np.clip(phi, 0.5, 50.0))}
 
-    def _shapes(self, eta: Array, aux: Any) -> tuple[Array, Array]:
-        return shapes_of_beta(self.tails, eta, aux["phi"])
-
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         k, failures = self._events_and_failures(y)
         sums = rising_sums(k, a)[0] + rising_sums(failures, b)[0]
         return (
@@ -128,7 +125,7 @@ class BetaBinomial(Binomial):
 
     def information(self, eta: Array, **known: Any) -> Array:
         # h^2 E[S2(K, a)] + g^2 E[S2(n - K, b)], S2(k, a) the sum over j < k of (a / (a + j))^2
-        a, b = self._shapes(eta, known)
+        a, b = self.shapes(eta, known)
         h, g, _ = self._rates(eta)
         n = np.asarray(self.size(**known), dtype=float)
         total = h**2 * _expected_squares(n, a, b) + g**2 * _expected_squares(n, b, a)
@@ -136,7 +133,7 @@ class BetaBinomial(Binomial):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # with S1(k, a), S2(k, a) the sums over j < k of a / (a + j) and its square, d S1 / d log a = S1 - S2
-        a, b = self._shapes(eta, aux)
+        a, b = self.shapes(eta, aux)
         phi = np.broadcast_to(aux["phi"] * 1.0, a.shape)
         k, failures = self._events_and_failures(y)
         n = k + failures
@@ -154,12 +151,12 @@ class BetaBinomial(Binomial):
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         k = np.floor(self.drawn(y))
         n = np.asarray(y)[..., 1]
-        masses = enumerate(_masses(n, *self._shapes(eta, aux)))
+        masses = enumerate(_masses(n, *self.shapes(eta, aux)))
         total = sum((mass * (j <= k) for j, mass in masses), np.zeros(()))
         return np.where(k >= n, 1.0, np.minimum(total, 1.0))
 
     def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
-        a, b = self._shapes(eta, known)
+        a, b = self.shapes(eta, known)
         n = np.broadcast_to(self.size(**known), a.shape)
         k = rng.binomial(n.astype(np.int64), rng.beta(a, b))
         return np.stack([k.astype(float), n.astype(float)], -1)

@@ -27,7 +27,7 @@ from probreg.likelihoods.links import (
     PROBIT,
     Link,
 )
-from probreg.likelihoods.tails import TAILS, Tails, symbolic_log_p, symbolic_log_q
+from probreg.likelihoods.tails import TAILS, symbolic_log_p, symbolic_log_q
 
 OrderedLinkName = Literal["logit", "probit", "cloglog"]
 BinaryLinkName = Literal["logit", "probit", "cloglog", "cauchit", "log", "identity"]
@@ -58,11 +58,6 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
     @property
     def canonical(self) -> bool:  # type: ignore[override]
         return self.link is LOGIT
-
-    @property
-    def tails(self) -> Tails:
-        """The functions of the link that keep their digits."""
-        return TAILS[self.link]
 
     def variance(self, mu: Array, **aux: Any) -> Array:
         return mu * (1.0 - mu)

@@ -148,6 +148,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     at_zero = from_base()
     mean = from_base()
     link_mean_and_slope = from_base()
+    information = from_base()  # of exact responses, for starts
 
     @property
     def _link_of_noise(self) -> Link | None:
@@ -162,10 +163,6 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     @property
     def named(self) -> str:
         return with_article(f"{self.name} {self.base.name}".replace("_", " "))
-
-    def information(self, eta: Array, **aux: Any) -> Array:
-        # of exact responses of the base, for starts
-        return self.family.information(eta, **aux)
 
 
 @LIKELIHOODS.register
@@ -200,6 +197,9 @@ class Censored(OfBase, MayDiverge):
     base: Likelihood = field(default_factory=Gaussian)
 
     name = "censored"
+    concave = (
+        from_base()
+    )  # the distribution function of a log-concave density is log-concave
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,11 +219,6 @@ class Censored(OfBase, MayDiverge):
     def base_measure(self, y: Array) -> Array:
         measure = self.family.base_measure(self._exact_or_one(y))
         return np.where(self.is_censored(y), 0.0, measure)
-
-    @property
-    def concave(self) -> bool:  # type: ignore[override]
-        # the distribution function of a log-concave density is log-concave
-        return self.family.concave
 
     def check_response(self, values: Array) -> None:
         self.encode(values)

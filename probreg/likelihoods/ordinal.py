@@ -27,7 +27,7 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.binary import OrderedLinkName
 from probreg.likelihoods.links import CLOGLOG, LOGIT, PROBIT
 from probreg.likelihoods.response import refuse_fractions, response_levels
-from probreg.likelihoods.tails import TAILS, Tails, interval, symbolic_log_q
+from probreg.likelihoods.tails import TAILS, interval, symbolic_log_q
 
 
 def _evaluate_row(y: float, eta: float, t: Array, slopes: Array) -> tuple[float, float]:
@@ -161,11 +161,6 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     densities_of_links = _DENSITIES
     # the threshold that is minus the intercept, counted from 0
     anchor: ClassVar[int] = 0
-
-    @property
-    def tails(self) -> Tails:
-        """The distribution function p of the latent variable; y <= k if the variable is below the k-th threshold."""
-        return TAILS[self.link]
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
