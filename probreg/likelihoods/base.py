@@ -902,9 +902,20 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         if not self.canonical:  # a residual may be infinite
             h = h - residual * second
         g = np.multiply(residual, first, out=residual)
-        return ValueGradHessian(
-            self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
-        )
+        log_p = self.log_prob(y, eta, **aux)
+        if not self.dispersion_power:
+            return ValueGradHessian(log_p, g[:, None], h[:, None, None])
+        scale = aux[self.nuisance[0]]
+        slope, second = self.slopes_over_log_scale(y, self.mean(eta), scale)
+        # the score is proportional to s^-k: -d2 log p / (d eta d log s) is k times the score
+        H = symmetric_pairs(h, self.dispersion_power * g, second)
+        return ValueGradHessian(log_p, np.stack([g, slope], -1), H)
+
+    def slopes_over_log_scale(
+        self, y: Array, mu: Array, scale: Any
+    ) -> tuple[Array, Array]:
+        """d log p / d log s and the negative second derivative, of a family with a dispersion s^k."""
+        raise NotImplementedError
 
     def _natural(self, eta: Array, aux: AuxValues) -> tuple[Any, Any]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta; 1 and 0 for the canonical link."""

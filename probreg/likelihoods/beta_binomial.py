@@ -18,6 +18,7 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
+    AuxValues,
     DifferentiableLikelihood,
     Level,
     Levels,
@@ -155,11 +156,8 @@ class BetaBinomial(Binomial, BetaShapes):
         total = sum((mass * (j <= k) for j, mass in masses), np.zeros(()))
         return np.where(k >= n, 1.0, np.minimum(total, 1.0))
 
-    def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
-        a, b = self.shapes(eta, known)
-        n = np.broadcast_to(self.size(**known), a.shape)
-        k = rng.binomial(n.astype(np.int64), rng.beta(a, b))
-        return np.stack([k.astype(float), n.astype(float)], -1)
+    def draw_probability(self, rng: Generator, eta: Array, known: AuxValues) -> Array:
+        return rng.beta(*self.shapes(eta, known))
 
     def pymc(self, eta: Any, **known: Any) -> PymcVariable:
         import pymc as pm

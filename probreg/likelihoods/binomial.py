@@ -13,6 +13,7 @@ from probreg.errors import DataError, require_rows
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
+    AuxValues,
     Level,
     Levels,
     OfTrials,
@@ -183,15 +184,15 @@ class Binomial(BinaryLikelihood, OfTrials):
         )
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
+    def draw_probability(self, rng: Generator, eta: Array, known: AuxValues) -> Array:
+        """The probability of a success in each row, which may vary between draws."""
+        return self.mean(eta)
+
     def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
-        n = np.broadcast_to(self.size(**known), eta.shape[:-1])
-        return np.stack(
-            [
-                rng.binomial(n.astype(np.int64), self.mean(eta)).astype(float),
-                n.astype(float),
-            ],
-            -1,
-        )
+        p = self.draw_probability(rng, eta, known)
+        n = np.broadcast_to(self.size(**known), p.shape)
+        k = rng.binomial(n.astype(np.int64), p)
+        return np.stack([k.astype(float), n.astype(float)], -1)
 
     def pymc(self, eta: Any, **known: Any) -> PymcVariable:
         import pymc as pm

@@ -217,7 +217,7 @@ class Censored(OfBase, MayDiverge):
         return density_of_base(_censored_row, density, self._link_of_noise, transform)
 
     def base_measure(self, y: Array) -> Array:
-        measure = self.family.base_measure(self._exact_or_one(y))
+        measure = self.family.base_measure(self._exact_or(1.0, y))
         return np.where(self.is_censored(y), 0.0, measure)
 
     def check_response(self, values: Array) -> None:
@@ -258,8 +258,7 @@ class Censored(OfBase, MayDiverge):
 
     def drawn(self, y: Array) -> Array:
         """The exact responses, nan where a row is censored."""
-        y = np.asarray(y)
-        return np.where(self.is_censored(y), np.nan, y[..., 0])
+        return self._exact_or(np.nan, y)
 
     def join(self, drawn: Array, **given: Array) -> Array:
         return np.stack([drawn, drawn], -1)
@@ -301,12 +300,12 @@ class Censored(OfBase, MayDiverge):
         inside = self.family.log_interval(low, high, eta, **aux)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(
-                exact, self.family.log_prob(self._exact_or_one(y), eta, **aux), inside
+                exact, self.family.log_prob(self._exact_or(1.0, y), eta, **aux), inside
             )
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split_ends(y)
-        density = self.family.value_grad_hessian(self._exact_or_one(y), eta, **aux)
+        density = self.family.value_grad_hessian(self._exact_or(1.0, y), eta, **aux)
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(
             *(
@@ -325,10 +324,10 @@ class Censored(OfBase, MayDiverge):
             exact,
         )
 
-    def _exact_or_one(self, y: Array) -> Array:
-        """Return the exact responses, and 1 in censored rows."""
+    def _exact_or(self, other: float, y: Array) -> Array:
+        """Return the exact responses, and another number in censored rows."""
         y = np.asarray(y)
-        return np.where(self.is_censored(y), 1.0, y[..., 0])
+        return np.where(self.is_censored(y), other, y[..., 0])
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         """P(Y <= the upper end)."""

@@ -150,13 +150,11 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     at_rows = from_base()
 
     def split_predictors(
-        self, eta: Array, aux: AuxValues
-    ) -> tuple[Array, dict[str, Any]]:
-        """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters."""
+        self, eta: Any, aux: AuxValues, exp: Any = np.exp
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters; `exp` is another of symbols."""
         with np.errstate(over="ignore"):
-            values = {
-                a: np.exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)
-            }
+            values = {a: exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)}
         return eta[..., :1], {**aux, **values}
 
     def _add_predictors(self, first: Array, values: AuxValues) -> Array:
@@ -238,10 +236,8 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         import pymc as pm
 
-        values = {
-            a: pm.math.exp(eta[:, 1 + i]) for i, a in enumerate(self.with_formula)
-        }
-        return self.base.pymc(eta[:, :1], **aux, **values)
+        first, values = self.split_predictors(eta, aux, pm.math.exp)
+        return self.base.pymc(first, **values)
 
 
 class OrdinalOfScale(Distributional, OfClasses):
@@ -275,10 +271,10 @@ class OrdinalOfScale(Distributional, OfClasses):
         return (*self.with_formula, *self.base.nuisance)
 
     def split_predictors(
-        self, eta: Array, aux: AuxValues
-    ) -> tuple[Array, dict[str, Any]]:
+        self, eta: Any, aux: AuxValues, exp: Any = np.exp
+    ) -> tuple[Any, dict[str, Any]]:
         with np.errstate(over="ignore"):
-            precision = np.exp(-eta[..., 1])
+            precision = exp(-eta[..., 1])
         gaps = {a: aux[a] * precision for a in self.nuisance}
         return eta[..., :1] * precision[..., None], gaps
 
@@ -315,13 +311,6 @@ class OrdinalOfScale(Distributional, OfClasses):
         information = super().information(eta, **known)
         information[..., 0, 0] *= np.exp(-2.0 * eta[..., 1])
         return information
-
-    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
-        import pymc as pm
-
-        precision = pm.math.exp(-eta[:, 1])
-        gaps = {a: aux[a] * precision for a in self.nuisance}
-        return self.base.pymc(eta[:, :1] * precision[:, None], **gaps)
 
 
 class OfTrialsDistributional(Distributional, OfTrials):

@@ -92,9 +92,11 @@ class Gamma(PositiveLikelihood):
     def base_measure(self, y: Array) -> Array:
         return -np.log(y)
 
-    def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
+    def slopes_over_log_scale(
+        self, y: Array, mu: Array, scale: Any
+    ) -> tuple[Array, Array]:
         # with d = r - 1 - log r: d/du = a (d - log a + psi(a)), -d2/du2 = d/du + a^2 psi'(a) - a
-        a, _, slope_of_constant = _terms_of_phi([phi], ())
+        a, _, slope_of_constant = _terms_of_phi([scale], ())
         s = np.log(y / mu)
         slope = a * (np.expm1(s) - s - slope_of_constant)
         large = np.maximum(a, 10.0)

@@ -13,8 +13,6 @@ from probreg.likelihoods.base import (
     ExponentialFamily,
     PymcVariable,
     Start,
-    ValueGradHessian,
-    symmetric_pairs,
 )
 from probreg.likelihoods.links import IDENTITY, INVERSE, LOG, PROBIT
 from probreg.likelihoods.location_scale import (
@@ -142,12 +140,11 @@ class GaussianByLink(ExponentialFamily):
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
         return np.zeros_like(mu)
 
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        log_p, g, h = super().value_grad_hessian(y, eta, **aux)
-        # the score is proportional to 1 / sigma^2
-        square = np.square((y - self.mean(eta)) / aux["sigma"])
-        H = symmetric_pairs(h[:, 0, 0], 2.0 * g[:, 0], 2.0 * square)
-        return ValueGradHessian(log_p, np.column_stack([g, square - 1.0]), H)
+    def slopes_over_log_scale(
+        self, y: Array, mu: Array, scale: Any
+    ) -> tuple[Array, Array]:
+        square = np.square((y - mu) / scale)
+        return square - 1.0, 2.0 * square
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         return rng.normal(*np.broadcast_arrays(self.mean(eta), aux["sigma"]))

@@ -78,8 +78,10 @@ class InverseGaussian(PositiveLikelihood):
     def base_measure(self, y: Array) -> Array:
         return -1.5 * np.log(y)
 
-    def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
-        half = 0.5 * (y / mu - 1.0) ** 2 / (y * phi)
+    def slopes_over_log_scale(
+        self, y: Array, mu: Array, scale: Any
+    ) -> tuple[Array, Array]:
+        half = 0.5 * (y / mu - 1.0) ** 2 / (y * scale)
         return half - 0.5, half
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -1,6 +1,5 @@
 """The base class of positive responses with a mean and a dispersion phi."""
 
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,8 +8,6 @@ from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
     Start,
-    ValueGradHessian,
-    symmetric_pairs,
 )
 from probreg.likelihoods.response import positive_response
 
@@ -43,14 +40,3 @@ class PositiveLikelihood(ExponentialFamily):
 
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
         return self.power * aux["phi"] * mu ** (self.power - 1)
-
-    @abstractmethod
-    def slopes_over_log_phi(self, y: Array, mu: Array, phi: Any) -> tuple[Array, Array]:
-        """d log p / d log phi and the negative second derivative."""
-
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        log_p, g, h = super().value_grad_hessian(y, eta, **aux)
-        slope, second = self.slopes_over_log_phi(y, self.mean(eta), aux["phi"])
-        # the score is proportional to 1 / phi: -d2 log p / (d eta d log phi) is the score
-        H = symmetric_pairs(h[:, 0, 0], g[:, 0], second)
-        return ValueGradHessian(log_p, np.column_stack([g, slope]), H)
