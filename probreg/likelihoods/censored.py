@@ -197,9 +197,8 @@ class Censored(OfBase, MayDiverge):
     base: Likelihood = field(default_factory=Gaussian)
 
     name = "censored"
-    concave = (
-        from_base()
-    )  # the distribution function of a log-concave density is log-concave
+    # the distribution function of a log-concave density is log-concave
+    concave = from_base()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,7 +216,7 @@ class Censored(OfBase, MayDiverge):
         return density_of_base(_censored_row, density, self._link_of_noise, transform)
 
     def base_measure(self, y: Array) -> Array:
-        measure = self.family.base_measure(self._exact_or(1.0, y))
+        measure = self.family.base_measure(self._exact_values(y, 1.0))
         return np.where(self.is_censored(y), 0.0, measure)
 
     def check_response(self, values: Array) -> None:
@@ -258,7 +257,7 @@ class Censored(OfBase, MayDiverge):
 
     def drawn(self, y: Array) -> Array:
         """The exact responses, nan where a row is censored."""
-        return self._exact_or(np.nan, y)
+        return self._exact_values(y, np.nan)
 
     def join(self, drawn: Array, **given: Array) -> Array:
         return np.stack([drawn, drawn], -1)
@@ -300,12 +299,14 @@ class Censored(OfBase, MayDiverge):
         inside = self.family.log_interval(low, high, eta, **aux)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(
-                exact, self.family.log_prob(self._exact_or(1.0, y), eta, **aux), inside
+                exact,
+                self.family.log_prob(self._exact_values(y, 1.0), eta, **aux),
+                inside,
             )
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split_ends(y)
-        density = self.family.value_grad_hessian(self._exact_or(1.0, y), eta, **aux)
+        density = self.family.value_grad_hessian(self._exact_values(y, 1.0), eta, **aux)
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(
             *(
@@ -324,10 +325,10 @@ class Censored(OfBase, MayDiverge):
             exact,
         )
 
-    def _exact_or(self, other: float, y: Array) -> Array:
-        """Return the exact responses, and another number in censored rows."""
+    def _exact_values(self, y: Array, censored: float) -> Array:
+        """Return the exact responses, and a number of censored rows."""
         y = np.asarray(y)
-        return np.where(self.is_censored(y), other, y[..., 0])
+        return np.where(self.is_censored(y), censored, y[..., 0])
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         """P(Y <= the upper end)."""
