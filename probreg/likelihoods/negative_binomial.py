@@ -105,7 +105,7 @@ class NegativeBinomial(CountLikelihood):
     score = SmoothLikelihood.score
 
     def __post_init__(self) -> None:
-        if self.is_linear:
+        if str(self.variance) == "nb1":  # any value, which is checked below
             density = CompiledDensity(_evaluate_linear_row, settings=_terms_of_alpha)
             object.__setattr__(self, "compiled_density", density)
         super().__post_init__()
