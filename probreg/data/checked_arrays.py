@@ -32,14 +32,11 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         )
     if not isinstance(intercept, bool | np.bool_):
         raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
-    if columns is not None and (
-        not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0
-    ):
-        raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
     if columns is None:
-        labels = [f"x{j + 1}" for j in range(width)]
-    else:
-        labels = list(columns)
+        columns = [f"x{j + 1}" for j in range(width)]
+    if not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0:
+        raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
+    labels = list(columns)
     odd = [
         name
         for name in labels

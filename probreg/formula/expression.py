@@ -164,10 +164,7 @@ class Expression:
     @property
     def names_labels(self) -> bool:
         """Whether it contains a whole number that no float represents, such as an identifier in a comparison."""
-        return any(
-            isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT
-            for n in ast.walk(self.tree)
-        )
+        return any(map(is_inexact, ast.walk(self.tree)))
 
     def written(self, node: ast.AST | None = None) -> str:
         """Return the canonical spelling of a node, or of the whole expression, which is the key of a transform's state."""
@@ -224,6 +221,12 @@ def contrast_of(node: ast.AST) -> str | None:
 def is_text(node: ast.AST) -> bool:
     """Return whether a node is a quoted text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def is_inexact(node: ast.AST) -> bool:
+    """Return whether a node is a whole number that no float represents."""
+    is_whole = isinstance(node, ast.Constant) and type(node.value) is int
+    return is_whole and abs(node.value) > EXACT
 
 
 def _is_literal(node: ast.AST) -> bool:

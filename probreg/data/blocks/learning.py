@@ -200,20 +200,14 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
     columns = dict[str, Any]()
     shown = set[str]()
     with closing(files.batches(names)) as batches:
-        for table in (batch.table for batch in batches if len(batch.table.rows)):
+        for table in (batch.table for batch in batches if batch.rows):
             if not len(rows):
                 rows = table.rows
-            first_values = {
-                name
-                for name in names
-                if name not in shown and not missing_values(table.columns[name]).all()
-            }
-            columns |= {
-                name: table.columns[name]
-                for name in names
-                if name in first_values or name not in columns
-            }
-            shown |= first_values
+            for name, values in table.columns.items():
+                if name not in shown and not missing_values(values).all():
+                    shown.add(name)
+                    columns[name] = values
+                columns.setdefault(name, values)
             if len(shown) == len(names):
                 break
     return DataTable(columns, rows)

@@ -17,7 +17,6 @@ from probreg.data.terms.term import SmoothTerm, learned_term
 from probreg.errors import DataError
 from probreg.formula.expression import (
     ARITHMETIC,
-    EXACT,
     FUNCTIONS,
     SMOOTHS,
     STANDALONE,
@@ -25,6 +24,7 @@ from probreg.formula.expression import (
     Expression,
     contrast_of,
     function_of,
+    is_inexact,
     is_text,
     literal_arguments,
 )
@@ -194,12 +194,7 @@ class _Evaluation:
         (op,) = node.ops
         sides = [node.left, *node.comparators]
         texts = any(map(is_text, sides))
-        large = any(
-            isinstance(s, ast.Constant)
-            and type(s.value) is int
-            and abs(s.value) > EXACT
-            for s in sides
-        )
+        large = any(map(is_inexact, sides))
         names = [name for name in map(self.of.name_of, sides) if name is not None]
         if texts and (len(names) != 1 or not isinstance(op, ast.Eq | ast.NotEq)):
             raise DataError(

@@ -119,12 +119,12 @@ class ThinPlate(SmoothBasis):
             raise DataError(
                 f"{name}: {len(knots)} distinct points are too few, {null + 1} are needed: leave the term out"
             )
-        if len(knots) < k or k <= null:
-            if k <= null:
-                expected = f"at least {null + 1}"
-            else:
-                expected = f"at most {len(knots)}, the number of distinct points"
-            raise DataError(f"{name}: k is {expected}, got {k}")
+        if k <= null:
+            raise DataError(f"{name}: k is at least {null + 1}, got {k}")
+        if len(knots) < k:
+            raise DataError(
+                f"{name}: k is at most {len(knots)}, the number of distinct points, got {k}"
+            )
         if len(knots) > max_knots:
             knots = knots[
                 np.random.default_rng(0).choice(len(knots), max_knots, replace=False)
@@ -277,14 +277,13 @@ class PenalisedSpline(SmoothBasis):
                 f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
             )
         min_k = 4 if cyclic else 5
-        if k < min_k or (distinct := len(np.unique(x))) < 3:
-            if k < min_k:
-                expected = f"k is at least {min_k}, got {k}"
-            else:
-                expected = (
-                    f"the column has {distinct} distinct values, three are needed"
-                )
-            raise DataError(f"{name}: {expected}")
+        if k < min_k:
+            raise DataError(f"{name}: k is at least {min_k}, got {k}")
+        distinct = len(np.unique(x))
+        if distinct < 3:
+            raise DataError(
+                f"{name}: the column has {distinct} distinct values, three are needed"
+            )
         eye = np.eye(k)
         # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
         if cyclic:
