@@ -9,7 +9,7 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.types import ArrayLike
 from probreg.data import INTERCEPT, as_response, own_name
-from probreg.data.kernel_columns import design_of_kernel
+from probreg.data.array_columns import design_of_kernel
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError
 from probreg.kernels import CovarianceFunction

@@ -9,7 +9,7 @@ from scipy.special import expit, voigt_profile
 from scipy.stats import norm, t as student
 
 import probreg as pr
-from probreg.data.kernel_columns import design_of_kernel
+from probreg.data.array_columns import design_of_kernel
 from probreg.diagnostics.conformal import Split
 from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.prediction import off_span_of

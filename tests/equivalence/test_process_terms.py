@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data.array_columns import design_of_kernel
 from probreg.data.formula.variables import variables
-from probreg.data.kernel_columns import design_of_kernel
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.kernel_columns import design_of_kernel
+from probreg.data.array_columns import design_of_kernel
 from probreg.priors import Flat
 
 N = 30
