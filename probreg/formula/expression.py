@@ -225,8 +225,9 @@ def is_text(node: ast.AST) -> bool:
 
 def is_inexact(node: ast.AST) -> bool:
     """Return whether a node is a whole number that no float represents."""
-    is_whole = isinstance(node, ast.Constant) and type(node.value) is int
-    return is_whole and abs(node.value) > EXACT
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value > EXACT
+    return False
 
 
 def _is_literal(node: ast.AST) -> bool:

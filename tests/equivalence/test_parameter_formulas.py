@@ -292,3 +292,18 @@ def test_a_smooth_function_of_sigma_has_its_own_test_of_linearity():
     assert min(p["straight"]) > 0.01
     assert p["curved"][0] > 0.01
     assert p["curved"][1] < 1e-3
+
+
+def test_moments_of_the_response_are_those_of_its_own_formula() -> None:
+    formulas = {"y": "y ~ x", "log sigma": "~ z"}
+    several = pr.Model.from_formula(formulas, DATA).design.moments
+    for text, places in (("y ~ x", [0, 1]), ("y ~ z", [2, 3])):
+        plain = pr.Model.from_formula(text, DATA).design.moments
+        np.testing.assert_allclose(
+            several.gram[0][np.ix_(places, places)], plain.gram[0]
+        )
+        np.testing.assert_allclose(several.mean[places], plain.mean)
+        np.testing.assert_allclose(several.scale[places], plain.scale)
+        if places[0] == 0:
+            np.testing.assert_allclose(several.z[places], plain.z.astype(float))
+    assert several.y_scale == pytest.approx(np.std(DATA["y"]))

@@ -1,6 +1,7 @@
 """Censored and truncated responses: derivatives, PyMC's density, forms of a formula, and consumers of exact responses."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -342,3 +343,17 @@ def test_simulated_data_sets_keep_the_limits_of_their_rows():
     assert found.failures["wald"] == {"separated": 3}
     with pytest.raises(pr.NotConverged, match="0 of 3"):
         bias_variance(flat, pr.Truth([0.0, 1.0]), reps=3, method="newton")
+
+
+def test_intervals_without_an_end_are_not_dropped_from_files(tmp_path):
+    rng = np.random.default_rng(0)
+    x, e = rng.normal(size=(2, 40))
+    low, high = x + e - 0.2, x + e + 0.2
+    low[:8], high[8:20], x[20] = np.nan, np.inf, np.nan
+    data = pd.DataFrame({"x": x, "low": low, "high": high})
+    data.to_csv(tmp_path / "a.csv", index=False)
+    formula = "cens(low, high) ~ x"
+    here = pr.Model.from_formula(formula, data, missing="drop")
+    there = pr.Model.from_files(formula, tmp_path / "a.csv", missing="drop")
+    assert here.design.count == there.design.count == 39
+    np.testing.assert_allclose(pr.fit(there).coef, pr.fit(here).coef, rtol=1e-7)

@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.data import implicit_columns
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.implicit_columns import LazyColumns
+from probreg.data.implicit_columns import LazyColumns, all_close
 from probreg.errors import DataError
 from probreg.model.model import Model
 
@@ -50,6 +50,16 @@ def test_they_are_the_array_that_they_stand_for():
     np.testing.assert_allclose(X.mean(0), W.mean(0), atol=1e-15)
     np.testing.assert_allclose(X.std(0), W.std(0), rtol=1e-12)
     np.testing.assert_allclose(np.column_stack([X, V]), np.column_stack([W, V]))
+
+
+def test_they_are_compared_number_by_number():
+    X = columns()
+    Z = X.tail[0].Z.copy()
+    assert all_close(X, X)
+    for change, is_close in ((1e-12, True), (1e-3, False)):
+        Z[7, 1] = X.tail[0].Z[7, 1] * (1.0 + change)
+        other = LazyColumns(X.head, (X.tail[0]._replace(Z=Z), X.tail[1]))
+        assert all_close(X, other) is is_close
 
 
 def test_they_are_not_written_out_beyond_a_limit(monkeypatch):

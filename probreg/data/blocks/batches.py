@@ -73,7 +73,7 @@ class Selection:
         if not len(table.rows):
             return table
         self._require_same_kinds(table)
-        missing = missing_by_column(table)
+        missing = missing_by_column(table.without(self.layout.end_columns))
         if missing and self.missing == "drop":
             dropped = np.logical_or.reduce(list(missing.values()))
             tally.dropped += int(dropped.sum())
@@ -137,10 +137,10 @@ class FormulaBlocks:
                 if has_group_columns:
                     size = max(_NUMBERS // len(self.recipe.columns), 1)
                 for rows in row_slices(batch.rows, size):
-                    some = batch.part(rows)
-                    with prefix_errors(some.place):
-                        block = self.block(some.table, tally)
-                    yield block._replace(start=some.start)
+                    piece = batch.part(rows)
+                    with prefix_errors(piece.place):
+                        block = self.block(piece.table, tally)
+                    yield block._replace(start=piece.start)
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""

@@ -59,7 +59,8 @@ class EvenSample:
 class Survey(NamedTuple):
     """Counts, evenly spaced rows, the distinct values of the response and, if requested, the moments.
 
-    If the response (n, c) consists of counts, `values` (1, c) are its sums; else the distinct values met, or some of them when `many`.
+    If the response (n, c) consists of counts or ends, `values` (1, c) are its maxima, which are a valid response; else the distinct
+    values met, or some of them when `many`.
     """
 
     n: int
@@ -135,11 +136,11 @@ def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) ->
 
 
 def distinct(values: Array) -> tuple[Array, bool]:
-    """Return the distinct values, and whether they are too many to be levels (then only some of them); for counts, their sums."""
+    """Return the distinct values, and whether they are too many to be levels (then only some of them); for counts and ends, their maxima."""
     import pandas as pd
 
     if values.ndim == 2:
-        return values.sum(0, keepdims=True), False
+        return values.max(0, keepdims=True), False
     values_met: Any = pd.unique(values)
     return values_met[: _DISTINCT + 1], len(values_met) > _DISTINCT
 
