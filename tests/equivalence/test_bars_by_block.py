@@ -6,6 +6,7 @@ import pytest
 
 import probreg as pr
 from probreg.data.blocks import batches, files
+from probreg.data.formula.columns import DataTable
 
 N = 600
 FORMULA = "y ~ center(x) + (center(x) | g) + (1 | h / k) + (0 + f || number)"
@@ -104,3 +105,10 @@ def test_groups_of_files_are_refused_as_those_of_tables(
     data.to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(pr.DataError, match=message):
         pr.Model.from_files(formula, tmp_path / "rows.parquet")
+
+
+def test_parts_of_a_batch_keep_the_numbers_of_their_rows():
+    table = DataTable({"x": np.arange(9.0)}, np.arange(100, 109))
+    part = files.Batch(table, "a.csv", start=40, number=2).part(slice(3, 5))
+    assert (part.start, part.number, part.rows) == (43, 2, 2)
+    assert part.place == "rows 103 to 104 of a.csv"

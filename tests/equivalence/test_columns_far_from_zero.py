@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data import Frame
 from probreg.inference.sampling.reparameterisation import reparameterise
 from probreg.likelihoods import EpsilonInsensitive, Quantile
 from probreg.priors import ElasticNet, ExponentialPower, GroupLaplace
@@ -131,3 +132,15 @@ def test_coordinates_of_a_sampler_do_not_depend_on_the_origin(shift, likelihood)
 def test_a_horseshoe_starts_at_columns_far_from_zero():
     fit = pr.fit(horseshoe_model(1e9), pr.NUTS(draws=20, tune=50, chains=1), seed=1)
     assert np.isfinite(fit.coef).all()
+
+
+def test_a_frame_of_some_columns_has_their_rows():
+    x = np.linspace(1e5, 1e5 + 10.0, 50)
+    X = np.column_stack([np.ones(50), np.sin(x), x, x**2])
+    frame = Frame.of(X.mean(0), X.std(0), 0).with_mix(X, np.array([2, 3]))
+    assert frame.mixed.tolist() == [2, 3]
+    places = np.array([0, 2, 3])
+    part = frame.of_columns(places)
+    np.testing.assert_allclose(
+        part.rows(X[:, places]), frame.rows(X)[:, places], atol=1e-9
+    )

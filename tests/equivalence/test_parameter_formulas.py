@@ -307,3 +307,12 @@ def test_moments_of_the_response_are_those_of_its_own_formula() -> None:
         if places[0] == 0:
             np.testing.assert_allclose(several.z[places], plain.z.astype(float))
     assert several.y_scale == pytest.approx(np.std(DATA["y"]))
+
+
+def test_each_column_has_the_intercept_of_its_predictor() -> None:
+    formulas = {"y": "y ~ x", "log sigma": "~ 0 + z"}
+    design = pr.Model.from_formula(formulas, DATA).design
+    np.testing.assert_array_equal(design.intercepts, [0, 0, -1])
+    formulas["log sigma"] = "~ z"
+    design = pr.Model.from_formula(formulas, DATA).design
+    np.testing.assert_array_equal(design.intercepts, [0, 0, 2, 2])

@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.data import implicit_columns
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.implicit_columns import LazyColumns, all_close
+from probreg.data.implicit_columns import LazyColumns, all_close, join_predictors
 from probreg.errors import DataError
 from probreg.model.model import Model
 
@@ -50,6 +50,13 @@ def test_they_are_the_array_that_they_stand_for():
     np.testing.assert_allclose(X.mean(0), W.mean(0), atol=1e-15)
     np.testing.assert_allclose(X.std(0), W.std(0), rtol=1e-12)
     np.testing.assert_allclose(np.column_stack([X, V]), np.column_stack([W, V]))
+
+
+def test_predictors_keep_the_places_of_their_columns():
+    parts = [columns(), RNG.normal(size=(N, 2)), columns()]
+    joined = join_predictors(parts)
+    np.testing.assert_array_equal(joined, np.hstack([np.asarray(X) for X in parts]))
+    assert joined.owner.tolist() == [0] * 25 + [1] * 2 + [2] * 25
 
 
 def test_they_are_compared_number_by_number():
