@@ -357,3 +357,19 @@ def test_intervals_without_an_end_are_not_dropped_from_files(tmp_path):
     there = pr.Model.from_files(formula, tmp_path / "a.csv", missing="drop")
     assert here.design.count == there.design.count == 39
     np.testing.assert_allclose(pr.fit(there).coef, pr.fit(here).coef, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ([-np.inf, 0.0], "is positive; row 1 ends at -inf and 0"),
+        ([-1.0, 2.0], "is positive; row 1 ends at -1 and 2"),
+        ([2.0, 1.0], "lower <= upper; row 1 has lower = 2 and upper = 1"),
+        ([-np.inf, np.inf], "row 1 of the response has no finite end"),
+    ],
+)
+def test_impossible_ends_of_a_positive_response_name_their_row(ends, reason):
+    with pytest.raises(pr.DataError, match=reason):
+        pr.likelihoods.Censored(pr.likelihoods.Weibull()).encode(
+            np.array([[1.0, 1.0], ends])
+        )
