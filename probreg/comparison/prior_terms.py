@@ -12,9 +12,9 @@ import numpy as np
 
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
-from probreg.inference.covariance import root_of_curvature
 from probreg.inference.varying import hyper_of_blocks
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import root_of_curvature
 from probreg.model import likelihood_sums as sums
 from probreg.model.descriptions import describe_prior
 from probreg.model.model import Model

@@ -14,12 +14,12 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.prediction import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
-from probreg.inference.covariance import root_of_square
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.varying import (
     EffectsOfGroup,
     effects_of_groups,
 )
+from probreg.linalg import root_of_square
 from probreg.model.model import Model
 
 Array = np.ndarray

@@ -21,7 +21,7 @@ from probreg.data.implicit_columns import (
     row_gradients,
 )
 from probreg.errors import DataError
-from probreg.linalg import factor_of, inverse_upper, row_slices, unit_diagonal
+from probreg.linalg import factor_of, inverse_upper, root_of_square, row_slices
 from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
@@ -790,40 +790,3 @@ def root_of_factor(R: Array, frame: Frame) -> Array:
 def _null_space(B: Array) -> Array:
     """N (r, r - f) with B N = 0 and N'N = I, of rows B (f, r) that are independent."""
     return np.linalg.qr(B.T, mode="complete")[0][:, len(B) :]
-
-
-def root_of_curvature(H: Array) -> Array | None:
-    """Upper triangular K with K K' = H^-1; None where H is not positive definite."""
-    if not np.isfinite(H).all():
-        return None
-    scaled, d = unit_diagonal(H)
-    try:
-        # D^-1 H D^-1 = L L', H^-1 = D^-1 L'^-1 L^-1 D^-1
-        L = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
-        return None
-    return inverse_upper(np.ascontiguousarray(L.T)) / d[:, None]
-
-
-def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
-    """(k, r) whose square is a generalised inverse of H, symmetric: the pseudo-inverse of H
-    scaled to a unit diagonal, of the eigenvalues above `rcond` times the largest."""
-    if not len(H):
-        return np.zeros((0, 1))
-    scaled, d = unit_diagonal(H)
-    value, vector = np.linalg.eigh(scaled)
-    keep = value > rcond * np.abs(value).max(initial=0.0)
-    if keep.any():
-        return np.asarray(vector[:, keep] / np.sqrt(value[keep]) / d[:, None])
-    return np.zeros((len(H), 1))
-
-
-def root_of_square(M: Array) -> Array:
-    """(k, r) with the square M, positive semidefinite; drops eigenvalues that are not
-    positive (rounding)."""
-    scaled, d = unit_diagonal(M)
-    value, vector = np.linalg.eigh(scaled)
-    keep = value > 0.0
-    if keep.any():
-        return np.asarray(vector[:, keep] * np.sqrt(value[keep]) * d[:, None])
-    return np.zeros((len(M), 1))

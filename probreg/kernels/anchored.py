@@ -15,7 +15,7 @@ from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.pairs import Array, RowPairs, pivoted_root, refuse_indefinite
-from probreg.linalg import inverse_upper, one_blas_thread
+from probreg.linalg import inverse_upper, one_blas_thread, root_of_pseudo_inverse
 from probreg.linalg.lazy_array import LazyArray
 
 
@@ -181,11 +181,11 @@ def cholesky(
 def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
     """T = U w^-1/2 of the eigenvalues w > n eps w_max of k(A, A), largest first."""
     with one_blas_thread():  # two threads save a third of its time, and on a busy machine take forty times as long
-        w, U = np.linalg.eigh(kernel.matrix(RowPairs(A, A)))
-    if not w[-1] > 0:
+        K = kernel.matrix(RowPairs(A, A))
+        root = root_of_pseudo_inverse(K, len(A) * np.finfo(float).eps)
+    if not root.any():
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
-    positive = w > len(A) * np.finfo(float).eps * w[-1]
-    return np.ascontiguousarray((U[:, positive] / np.sqrt(w[positive]))[:, ::-1])
+    return np.ascontiguousarray(root[:, ::-1])
 
 
 def refuse_negative_variance(

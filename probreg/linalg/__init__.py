@@ -2,7 +2,7 @@
 
 The upper triangular factor F of rows A = [X y], F'F = A' diag(w) A, is computed without A'A if A is ill-conditioned.
 Rows are processed in blocks that fit in cache and are shared by the cores. `factors` imports from `blocks`, and
-`tall`, `doubled` and `arrow` import from these two.
+`tall`, `doubled`, `roots` and `arrow` import from these two.
 """
 
 from probreg.linalg.arrow import (
@@ -37,6 +37,11 @@ from probreg.linalg.factors import (
     rank_of as rank_of,
     solve_upper as solve_upper,
     unit_diagonal as unit_diagonal,
+)
+from probreg.linalg.roots import (
+    root_of_curvature as root_of_curvature,
+    root_of_pseudo_inverse as root_of_pseudo_inverse,
+    root_of_square as root_of_square,
 )
 from probreg.linalg.tall import (
     Reduction as Reduction,

@@ -18,10 +18,10 @@ from probreg.inference.covariance import (
     FactoredCovariance,
     NoCovariance,
     ParameterCovariance,
-    root_of_square,
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.linalg import root_of_square
 
 from .cases import (
     LIKELIHOOD_CASES,

@@ -41,6 +41,7 @@ from probreg.fits.residuals import (
     standardise,
 )
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
+from probreg.linalg import root_of_square
 from probreg.linalg.vec import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
@@ -205,10 +206,8 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     # R with R'R = P for a positive semidefinite P.
     wide = map_of_columns(T, m)
-    value, vector = np.linalg.eigh(
-        wide.T @ model.joint.precision_of_entries(m, fit.model.noise(fit.aux)) @ wide
-    )
-    prior = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
+    P = model.joint.precision_of_entries(m, fit.model.noise(fit.aux))
+    prior = root_of_square(wide.T @ P @ wide).T
     # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
     weighted = stacked * np.sqrt(np.repeat(w, m))[:, None]
     R = np.linalg.qr(np.vstack([weighted, prior]), mode="r")

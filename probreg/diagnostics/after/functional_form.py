@@ -32,7 +32,7 @@ from probreg.inference.modes.newton_method import Newton
 from probreg.inference.penalized.degrees import information_of
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import triangular
+from probreg.linalg import root_of_square, triangular
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Normal
@@ -265,9 +265,9 @@ def _restricted_ratio(
     sigma = model.noise(fit.aux)
     F = np.asarray(model.design.moments.factor, dtype=float)
     # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
-    L, U = np.linalg.eigh(model.joint.precision(sigma)[np.ix_(others, others)])
-    rows = np.zeros((len(others), p + 1))
-    rows[:, others] = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
+    root = root_of_square(model.joint.precision(sigma)[np.ix_(others, others)])
+    rows = np.zeros((root.shape[1], p + 1))
+    rows[:, others] = sigma * root.T
     order = [*others, *Z, p]
     T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
     # T_zz L = U diag(sqrt mu) V': w = U' T_zy.

@@ -27,14 +27,10 @@ from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
 from probreg.fits.leave_out.rows import LeftOut, normal_given_scales
 from probreg.fits.prediction import off_span_of, parameter_draws
 from probreg.inference import ClosedForm
-from probreg.inference.covariance import (
-    DenseCovariance,
-    ParameterCovariance,
-    root_of_curvature,
-)
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.penalized.degrees import prior_given
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
-from probreg.linalg import evenly_spaced
+from probreg.linalg import evenly_spaced, root_of_curvature
 from probreg.model.group_effects import GroupEffects
 from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model

@@ -25,7 +25,7 @@ from probreg.data import Design
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.inference.covariance import DenseCovariance, root_of_square
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.latent_groups import (
     DIFFERENCE,
     EvidencePoint,
@@ -40,7 +40,7 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.kernels.pairs import RowPairs
-from probreg.linalg import inverse_upper
+from probreg.linalg import inverse_upper, root_of_square
 from probreg.model.model import Model
 from probreg.priors import Reference
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength

@@ -30,12 +30,7 @@ from probreg.inference.base import (
     spare_rows,
     split_parameters,
 )
-from probreg.inference.covariance import (
-    DenseCovariance,
-    ParameterCovariance,
-    root_of_curvature,
-    root_of_pseudo_inverse,
-)
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.closed_form import (
     combinations,
     null_space,
@@ -52,7 +47,13 @@ from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import JOINT_SIGMA, Note, Topic, routine_note
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
-from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
+from probreg.linalg import (
+    one_blas_thread,
+    root_of_curvature,
+    root_of_pseudo_inverse,
+    sum_over_blocks,
+    weighted_gram,
+)
 from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.likelihood_sums import sample_of
 from probreg.model.model import LocalModel, Model

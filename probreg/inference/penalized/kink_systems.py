@@ -31,12 +31,12 @@ from scipy.linalg import (
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
-from probreg.inference.covariance import root_of_square
 from probreg.inference.penalized.kinks import EPS, ROUNDING, Certificate, KinkProblem
 from probreg.linalg import (
     inverse_upper,
     merge,
     rank_of,
+    root_of_square,
     triangular,
     weighted_gram,
 )

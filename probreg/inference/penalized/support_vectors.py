@@ -19,11 +19,7 @@ from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
-from probreg.inference.covariance import (
-    DenseCovariance,
-    NoCovariance,
-    root_of_curvature,
-)
+from probreg.inference.covariance import DenseCovariance, NoCovariance
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.wide import independent_normals
 from probreg.inference.notes import Topic, important_note
@@ -36,6 +32,7 @@ from probreg.inference.penalized.piecewise_linear import (
 )  # fmt: skip
 from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.linalg import root_of_curvature
 from probreg.linalg.lazy_array import LazyArray
 from probreg.model.found import FoundValue
 from probreg.model.model import Model

@@ -20,7 +20,6 @@ from scipy.special import gammaln
 
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Status
-from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.latent_groups import LatentGroup
@@ -31,7 +30,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import ProximalLikelihood
-from probreg.linalg import factor_of, merge
+from probreg.linalg import factor_of, merge, root_of_curvature
 from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.hyperparameters import unit_prior
 from probreg.model.model import Model

@@ -15,11 +15,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
 from probreg.inference.base import Array, Method, Solution, Status, log_names
-from probreg.inference.covariance import (
-    NoCovariance,
-    ParameterCovariance,
-    root_of_square,
-)
+from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
@@ -39,7 +35,7 @@ from probreg.inference.uncertainty.clusters import (
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.inference.varying import FoundScales
 from probreg.likelihoods import ExponentialFamily, ProximalLikelihood
-from probreg.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread, root_of_square
 from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import few_names

@@ -18,16 +18,12 @@ from probreg.data.implicit_columns import row_gradients
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
-from probreg.inference.covariance import (
-    DenseCovariance,
-    root_of_curvature,
-    root_of_square,
-)
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
-from probreg.linalg import row_blocks, weighted_gram
+from probreg.linalg import root_of_curvature, root_of_square, row_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
