@@ -313,11 +313,11 @@ class Importance(Method):
         first = ends[0] if stretch is None else (ends[0] + 1) // 2
         counts = proposal.split(first, [1.0] * len(peaks))
         modes = [Component(*place, df, n) for place, n in zip(places, counts)]
-        components: list[proposal.AnyComponent] = []
-        components_new: list[proposal.AnyComponent] = [*modes]
+        components: list[Component] = []
+        components_new: list[Component] = [*modes]
         if stretch is not None:
-            rest = replace(modes[0], count=ends[0] - first)
-            components_new.append(proposal.Stretched(rest, stretch))
+            rest = replace(modes[0], count=ends[0] - first, stretch=stretch)
+            components_new.append(rest)
         rounds: list[_Points] = []
         log_q: list[Array] = []
         for before, end in pairwise([0, *ends]):
@@ -331,12 +331,10 @@ class Importance(Method):
                 components_new = []
                 if stretch is not None:
                     u = stretch.apply(z, -1.0)
-                    components_new = [
-                        proposal.Stretched(c, stretch)
-                        for c in proposal.about_moments(
-                            modes, u, weight, count // 2, tail
-                        )
-                    ]
+                    stretched = proposal.about_moments(
+                        modes, u, weight, count // 2, tail
+                    )
+                    components_new = [replace(c, stretch=stretch) for c in stretched]
                     count -= count // 2
                 components_new += proposal.about_moments(modes, z, weight, count, tail)
             log_q = [
@@ -379,7 +377,7 @@ class Importance(Method):
         self,
         model: Model,
         peak: Peak,
-        components: Sequence[proposal.AnyComponent],
+        components: Sequence[Component],
         rng: np.random.Generator,
     ) -> _Points:
         """Return points of some components by chain, with their log posterior."""

@@ -10,6 +10,7 @@ widest component bounds the weights.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,39 +27,6 @@ def student_points(
         # t = z / (chi^2_df / df)^(1/2)
         z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
     return z, student_log_density((z**2).sum(1), dim, df)
-
-
-@dataclass(frozen=True, eq=False)
-class Component:
-    """The Student-t density of centre + root t, with `count` points in each chain."""
-
-    centre: Array  # (d,)
-    root: Array  # (d, d), lower triangular except for a mode
-    df: float
-    count: int
-
-    def draw(self, rng: np.random.Generator, chains: int) -> Array:
-        """Points (chains, count, d)."""
-        dim = len(self.centre)
-        t, _ = student_points(rng, chains * self.count, dim, self.df)
-        z = self.centre + times_root(t, self.root)
-        return z.reshape(chains, self.count, dim)
-
-    def log_density(self, z: Array) -> Array:
-        """log of count times density (n,) at z (n, d)."""
-        t = self._inverse @ (z - self.centre).T
-        square = np.einsum("dn,dn->n", t, t)
-        log_q = student_log_density(square, len(self.centre), self.df)
-        return np.log(self.count) + log_q - self._log_det
-
-    @cached_property
-    def _inverse(self) -> Array:
-        """The inverse of the root, for which a product is faster than a solution."""
-        return np.linalg.inv(self.root)
-
-    @cached_property
-    def _log_det(self) -> float:
-        return float(np.linalg.slogdet(self.root)[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,47 +55,64 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretched:
-    """A component in the coordinates u of a `Stretch`: given the noise scale the coefficients spread in proportion to it, which no
-    Student-t over both follows where the noise scale is hardly known."""
+class Component:
+    """The Student-t density of u = centre + root t, with `count` points in each chain.
 
-    inner: Component
-    stretch: Stretch
+    With a `stretch` u is in its coordinates: given the noise scale the coefficients spread in proportion to it, which no
+    Student-t over both follows where the noise scale is hardly known.
+    """
 
-    @property
-    def count(self) -> int:
-        return self.inner.count
+    centre: Array  # (d,)
+    root: Array  # (d, d), lower triangular except for a mode
+    df: float
+    count: int
+    stretch: Stretch | None = None
 
     def draw(self, rng: np.random.Generator, chains: int) -> Array:
         """Points (chains, count, d)."""
-        u = self.inner.draw(rng, chains)
-        return self.stretch.apply(u.reshape(-1, u.shape[-1])).reshape(u.shape)
+        dim = len(self.centre)
+        t, _ = student_points(rng, chains * self.count, dim, self.df)
+        z = self.centre + times_root(t, self.root)
+        if self.stretch is not None:
+            z = self.stretch.apply(z)
+        return z.reshape(chains, self.count, dim)
 
     def log_density(self, z: Array) -> Array:
         """log of count times density (n,) at z (n, d)."""
-        # log |dz / du| = k delta
-        slope = self.stretch.k * self.stretch.delta(z)
-        return self.inner.log_density(self.stretch.apply(z, -1.0)) - slope
+        log_size = self._log_det
+        if self.stretch is not None:
+            # log |dz / du| = k delta
+            log_size = log_size + self.stretch.k * self.stretch.delta(z)
+            z = self.stretch.apply(z, -1.0)
+        t = self._inverse @ (z - self.centre).T
+        square = np.einsum("dn,dn->n", t, t)
+        log_q = student_log_density(square, len(self.centre), self.df)
+        return np.log(self.count) + log_q - log_size
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """The inverse of the root, for which a product is faster than a solution."""
+        return np.linalg.inv(self.root)
+
+    @cached_property
+    def _log_det(self) -> Any:
+        return np.linalg.slogdet(self.root)[1]
 
 
-AnyComponent = Component | Stretched
-
-
-def mixture_log_density(components: Sequence[AnyComponent], z: Array) -> Array:
+def mixture_log_density(components: Sequence[Component], z: Array) -> Array:
     """log of the sum over components of count times density (n,)."""
     return np.asarray(
         np.logaddexp.reduce([c.log_density(z) for c in components], axis=0)
     )
 
 
-def mean_of(components: Sequence[AnyComponent]) -> Array | None:
+def mean_of(components: Sequence[Component]) -> Array | None:
     """Return the mean (d,) of the mixture; None if a component has no variance, so that
     averages of points are unstable."""
-    plain = [c for c in components if isinstance(c, Component)]
-    if len(plain) < len(components) or min(c.df for c in plain) <= 2.0:
+    if any(c.stretch is not None or c.df <= 2.0 for c in components):
         return None
-    counts = np.array([c.count for c in plain], dtype=float)
-    return np.asarray(counts @ [c.centre for c in plain] / counts.sum())
+    counts = np.array([c.count for c in components], dtype=float)
+    return np.asarray(counts @ [c.centre for c in components] / counts.sum())
 
 
 def split(count: int, shares: Sequence[float]) -> list[int]:
