@@ -49,22 +49,20 @@ _HALF_ROOT_BITS = 0x3FE6A09E667F3BCD  # sqrt(1/2)
 _TOP, _BOTTOM = 709.782712893384, -708.3964185322641
 
 
-def _float(context: Any, bits: Any) -> Any:
-    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
+def _bitcast(kind: Any, source: Any, target: Any) -> Any:
+    """Return a compiled function that reads the same 64 bits as another type, an LLVM `kind`."""
 
-    return types.float64(types.int64), generate
+    def read(context: Any, x: Any) -> Any:
+        def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], kind)
 
+        return target(source), generate
 
-def _bits(context: Any, x: Any) -> Any:
-    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+    return intrinsic(read)
 
 
-_as_float: Any = intrinsic(_float)  # the same 64 bits, read as the other
-_as_bits: Any = intrinsic(_bits)
+_as_float = _bitcast(ir.DoubleType(), types.int64, types.float64)
+_as_bits = _bitcast(ir.IntType(64), types.float64, types.int64)
 
 
 @inline

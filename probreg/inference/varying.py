@@ -263,27 +263,29 @@ def held_scales(model: Model) -> dict[str, float]:
     return scales
 
 
-def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
-    """Return blocks with hyperparameters that are logs of positive numbers: index,
-    prior, and their names in draws."""
+def hyper_of_blocks(model: Model) -> list[tuple[slice, Any, dict[str, str]]]:
+    """Return blocks with hyperparameters that are logs of positive numbers: the places
+    of these among all, the prior, and their names in draws."""
     names = hyper_names(model.joint, model.design)
-    blocks = enumerate(model.joint.blocks)
-    return [
-        (i, b.prior, names[i]) for i, b in blocks if isinstance(b.prior, LatentPrior)
-    ]
+    found = []
+    start = 0
+    for i, b in enumerate(model.joint.blocks):
+        if isinstance(b.prior, LatentPrior):
+            places = slice(start, start + len(names[i]))
+            found.append((places, b.prior, names[i]))
+            start = places.stop
+    return found
 
 
 def hyper_at_logs(model: Model, logs: Array) -> dict[str, Array]:
     """Return reported hyperparameters at logs (..., d) in block order."""
     reported: dict[str, Array] = {}
-    start = 0
-    for _, prior, names in hyper_of_blocks(model):
-        positive = np.moveaxis(np.exp(logs[..., start : start + len(names)]), -1, 0)
+    for places, prior, names in hyper_of_blocks(model):
+        positive = np.moveaxis(np.exp(logs[..., places]), -1, 0)
         reported |= {
             names[name]: np.asarray(v)
             for name, v in prior.natural(dict(zip(prior.hyper, positive))).items()
         }
-        start += len(names)
     return reported
 
 
@@ -389,16 +391,9 @@ class FoundScales:
         values = {
             name: float(v) for name, v in natural_of(self.stated, self.theta).items()
         }
-        start = 0
-        for _, prior, names in hyper_of_blocks(self.stated):
-            vanished = {
-                name
-                for name, is_vanished in zip(
-                    prior.hyper, self.vanished[start : start + len(names)]
-                )
-                if is_vanished
-            }
-            start += len(names)
+        for places, prior, names in hyper_of_blocks(self.stated):
+            is_vanished = zip(prior.hyper, self.vanished[places])
+            vanished = {name for name, vanishes in is_vanished if vanishes}
             values |= {names[name]: 0.0 for name in vanished}
             if not prior.hyper_labels:
                 continue

@@ -30,14 +30,8 @@ def destination(path: Any) -> Path:
     with _translate_errors(f"cannot write to {target}"):
         place = Path(os.path.realpath(target))
         status = _status(place)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            raise DataError(
-                f"cannot write to {target}: it is a folder; name a file in it"
-            )
-        if status is not None and not stat.S_ISREG(status.st_mode):
-            raise DataError(
-                f"cannot write to {target}: it is a device, a pipe or a socket; name a plain file"
-            )
+        if status is not None:
+            _refuse_special(f"cannot write to {target}", status)
         if not place.parent.is_dir():
             raise DataError(
                 f"cannot write to {target}: there is no folder {place.parent}; make it first"
@@ -102,23 +96,18 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def read_plain(path: Any, *, limit: int | None = None) -> bytes:
+def read_plain(path: Any) -> bytes:
     """Return the bytes of a regular file, with links resolved. DataError if it is missing, a folder, a device or a pipe.
 
-    Regular files have an end, while a pipe may block and a link to /dev/zero is infinite. Files larger than `limit` raise an error.
+    Regular files have an end, while a pipe may block and a link to /dev/zero is infinite.
     """
     source = _path(path)
     with _translate_errors(f"cannot read {source}"):
         require_plain(source)
         with open(source, "rb", opener=_opened_at_once) as file:
             status = os.fstat(file.fileno())
-            _require_plain_file(
-                source, status
-            )  # check again, because the file may have been replaced meanwhile
-            if limit is not None and status.st_size > limit:
-                raise DataError(
-                    f"cannot read {source}: it has {status.st_size:,} bytes, and at most {limit:,} are taken"
-                )
+            # check again, because the file may have been replaced meanwhile
+            _refuse_special(f"cannot read {source}", status)
             return file.read(status.st_size)
 
 
@@ -131,18 +120,18 @@ def require_plain(path: Any) -> Path:
     source = _path(path)
     with _translate_errors(f"cannot read {source}"):
         try:
-            _require_plain_file(source, os.stat(source))
+            _refuse_special(f"cannot read {source}", os.stat(source))
         except FileNotFoundError:
             raise DataError(f"there is no file {source}") from None
     return source
 
 
-def _require_plain_file(source: Path, status: os.stat_result) -> None:
+def _refuse_special(action: str, status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise DataError(f"cannot read {source}: it is a folder; name a file in it")
+        raise DataError(f"{action}: it is a folder; name a file in it")
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
-            f"cannot read {source}: it is a device, a pipe or a socket, and a plain file is read"
+            f"{action}: it is a device, a pipe or a socket; name a plain file"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.system.disk import read_plain, write_whole
+from probreg.system.disk import write_whole
 from tests.conftest import covering
 
 PLANTED = """
@@ -272,10 +272,3 @@ def test_a_file_that_is_open_elsewhere_is_replaced(fit, tmp_path):
         fit.save(path, rows=True)
         assert "rows" not in before.children
     assert pr.load_fit(path).model.design.n == 12
-
-
-def test_a_file_larger_than_allowed_is_not_read(tmp_path):
-    (tmp_path / "a").write_bytes(b"12345")
-    assert read_plain(tmp_path / "a", limit=5) == b"12345"
-    with pytest.raises(pr.DataError, match="it has 5 bytes, and at most 4 are taken"):
-        read_plain(tmp_path / "a", limit=4)

@@ -254,7 +254,16 @@ class Importance(Method):
         is_reliable = reason is None and weighted.k_hat <= reliable(
             weighted.log_weight.size
         )
-        stats = _stats(weighted, error, chosen) | {"n": model.design.total}
+        stats = {
+            "k_hat": weighted.k_hat,
+            "ess": weighted.ess,
+            "distinct": float(sum(len(np.unique(row)) for row in chosen)),
+            "mcse_mean": error[0],
+            "mcse_sd": error[1],
+            "log_evidence": weighted.log_evidence,
+            "log_evidence_se": weighted.log_evidence_se,
+            "n": model.design.total,
+        }
         note = _weights_note(stats, weighted, is_reliable)
         if not all_proper(model):
             stats = {k: v for k, v in stats.items() if "evidence" not in k}
@@ -507,20 +516,6 @@ def weighted_moments(values: Array, w: Array) -> tuple[float, float]:
     # E aux = sum_s w_s aux_s, var aux = sum_s w_s (aux_s - E aux)^2, with sum_s w_s = 1.
     mean = float(w @ values)
     return mean, float(np.sqrt(w @ (values - mean) ** 2))
-
-
-def _stats(
-    weighted: Weighted, error: tuple[float, float], chosen: Array
-) -> dict[str, float]:
-    return {
-        "k_hat": weighted.k_hat,
-        "ess": weighted.ess,
-        "distinct": float(sum(len(np.unique(row)) for row in chosen)),
-        "mcse_mean": error[0],
-        "mcse_sd": error[1],
-        "log_evidence": weighted.log_evidence,
-        "log_evidence_se": weighted.log_evidence_se,
-    }
 
 
 def all_proper(model: Model) -> bool:

@@ -7,7 +7,7 @@ density are sampled by PyMC.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,8 @@ from probreg.inference.sampling.chains import (
 from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
-    proxy_prior,
     reparameterise,
+    with_proxy_priors,
 )
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
@@ -344,7 +344,7 @@ def _require_proper(model: Model, method: str) -> None:
     moments = model.design.moments
     require_full_rank(
         posterior_given_sigma(
-            moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0
+            moments, PriorRows.of(with_proxy_priors(model).joint), 1.0
         ),
         model,
         method,

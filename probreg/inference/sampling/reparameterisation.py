@@ -35,7 +35,6 @@ from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.hyperparameters import unit_prior
 from probreg.model.model import Model
 from probreg.priors import (
-    BlockPrior,
     ExponentialPower,
     Flat,
     GaussianPrior,
@@ -46,7 +45,7 @@ from probreg.priors import (
     ScaleMixture,
     WholePrior,
 )
-from probreg.priors.joint import Key, mapping_of
+from probreg.priors.joint import mapping_of
 from probreg.system.terminal import percent
 
 _STEPS = 14  # Newton steps, after which the mode is too far away for its curvature to describe the posterior
@@ -114,7 +113,7 @@ def _by_mode(model: Model) -> Reparameterisation | None:
     else:
         smooth = model.joint.smooth
     if not smooth:
-        model = replace(model, prior=proxy_prior(model))
+        model = with_proxy_priors(model)
     mode = any_mode(model, tol=1e-4)
     root = root_of_curvature(mode.local.curvature)
     if (
@@ -136,7 +135,7 @@ def _by_mode(model: Model) -> Reparameterisation | None:
 def _by_moments(model: Model) -> Reparameterisation | None:
     """Return the normal of beta at a sigma near the posterior's, and an independent log
     sigma with sd 1 / sqrt(2 n)."""
-    normal_model = replace(model, prior=proxy_prior(model))
+    normal_model = with_proxy_priors(model)
     sigma = rough_sigma(model)
     moments = model.design.moments
     posterior = posterior_given_sigma(
@@ -163,9 +162,8 @@ def reparameterise(model: Model) -> Reparameterisation:
     scales = typical_scales(model)
     if not scales:
         return whiten(model)
-    normal_model = replace(
-        model,
-        prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
+    normal_model = with_proxy_priors(
+        model, {i: s.plain or s.spread for i, s in scales.items()}
     )
     noncentred = [
         _noncentred_block(model, i, s.spread)
@@ -200,7 +198,7 @@ def rough_sigma(model: Model) -> float:
     rounding = np.finfo(float).eps * np.sqrt(np.square(m.factor[:, -1]).sum())
     if m.rss > max(1e-12 * m.y_scale**2, rounding**2):
         return float(np.sqrt(m.rss / spare))
-    relative = PriorRows.of(replace(model, prior=proxy_prior(model)).joint).relative
+    relative = PriorRows.of(with_proxy_priors(model).joint).relative
     if len(relative):  # the distance from a prior in units of sigma is a residual too
         rss = Conditional(merge(m.factor, relative)).rss
         return float(np.sqrt(max(rss, 1e-12 * m.y_scale**2) / spare)) or 1.0
@@ -362,7 +360,13 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
 
     Other priors are replaced by normal ones. None if there is no maximum.
     """
-    normal_model = replace(model, prior=_all_normal(model))
+    latent = dict[int, Prior]()
+    for i, b in enumerate(model.joint.blocks):
+        if isinstance(b.prior, ScaleMixture):
+            latent[i] = ScaleMixture(_normal(b.prior.base), b.prior.tau)
+        elif isinstance(b.prior, LatentPrior):
+            latent[i] = b.prior
+    normal_model = with_proxy_priors(model, latent)
     if Evidence().obstacle(normal_model) is not None:
         return None
     problem = EvidenceProblem(normal_model, False)
@@ -391,33 +395,20 @@ def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> flo
     return float(effective[scales].sum() / (effects_per_scale * max(scales.sum(), 1)))
 
 
-def _all_normal(model: Model) -> dict[Key, Prior]:
-    blocks = list[BlockPrior]()
-    for b in model.joint.blocks:
-        prior = b.prior
-        if isinstance(prior, ScaleMixture):
-            prior = ScaleMixture(_normal(prior.base), prior.tau)
-        elif not isinstance(prior, LatentPrior):
-            prior = _normal(prior)
-        blocks.append(replace(b, prior=prior))
-    return mapping_of(blocks, model.design.columns)
-
-
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
 
 
-def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
-    """Return normal priors of the same centre and scale in place of others, for
-    coordinates only.
+def with_proxy_priors(model: Model, spreads: Mapping[int, Any] | None = None) -> Model:
+    """Return the model with normal priors of the same centre and scale in place of others, for coordinates only.
 
-    `spreads` are the spreads of blocks with hyperparameters, or their plain priors.
+    `spreads` are the spreads of blocks with hyperparameters, or the priors in their place.
     """
     spreads = spreads or {}
     normal = [
         replace(b, prior=_normal(b.prior, spreads.get(i)))
         for i, b in enumerate(model.joint.blocks)
     ]
-    return mapping_of(normal, model.design.columns)
+    return replace(model, prior=mapping_of(normal, model.design.columns))
 
 
 def _normal(prior: Prior, spread: Any = None) -> Prior:
