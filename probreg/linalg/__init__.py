@@ -36,6 +36,7 @@ from probreg.linalg.factors import (
     merge as merge,
     rank_of as rank_of,
     solve_upper as solve_upper,
+    triangular_log_det as triangular_log_det,
     unit_diagonal as unit_diagonal,
 )
 from probreg.linalg.roots import (

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from probreg.linalg.factors import inverse_upper
+from probreg.linalg.factors import inverse_upper, triangular_log_det
 
 Array = NDArray[np.float64]
 
@@ -101,11 +101,10 @@ class Arrow:
     def log_det(self) -> Array:
         """log |H| (...)."""
         # |H| = prod_g |L_g|^2 |T|^2
-        blocks = 2.0 * np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum((-1, -2))
+        blocks = 2.0 * triangular_log_det(self.L).sum(-1)
         if isinstance(self.T, Arrow):
             return np.asarray(blocks + self.T.log_det())
-        diagonal = np.diagonal(self.T, axis1=-2, axis2=-1)
-        return np.asarray(blocks + 2.0 * np.log(np.abs(diagonal)).sum(-1))
+        return np.asarray(blocks + 2.0 * triangular_log_det(self.T))
 
     def half(self, a: Array, c: Array) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""

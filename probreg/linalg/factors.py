@@ -63,6 +63,15 @@ def inverse_upper(R: Array) -> Array:
     return np.triu(lapack.dtrtri(R)[0])
 
 
+def triangular_log_det(R: Array) -> Any:
+    """log |det R| (...) of triangular R (..., p, p).
+
+    >>> round(float(triangular_log_det(np.diag([1.0, -np.e]))), 12)
+    1.0
+    """
+    return np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
+
+
 def unit_diagonal(H: Array) -> tuple[Array, Array]:
     """D^-1 H D^-1 of symmetric H (..., k, k), and d (..., k): D = diag(d), d_j = |H_jj|^(1/2), or 1 where H_jj = 0.
 

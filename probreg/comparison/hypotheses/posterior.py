@@ -43,6 +43,7 @@ from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
     of_coefficients,
 )
+from probreg.linalg import triangular_log_det
 from probreg.special import student_log_density
 
 Array = np.ndarray
@@ -258,7 +259,7 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
             np.swapaxes(R, -1, -2), np.broadcast_to(d, R.shape[:-1])[..., None]
         )
     ).sum((-1, -2))
-    root = np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
+    root = triangular_log_det(R)
     return student_log_density(W, q, np.inf if df is None else df) - root
 
 

@@ -15,6 +15,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import require_predictive
+from probreg.inference.base import coefficients_of_reported
 from probreg.likelihoods import Likelihood, OfTrials, SoftmaxLikelihood
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
@@ -245,7 +246,7 @@ def as_coefficients(values: Any, model: Model) -> Array:
     # Reported coefficients are beta D': beta = reported (D')^+.
     if beta.shape[1] == m:
         return beta
-    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
+    return coefficients_of_reported(model, beta)
 
 
 def _predictors_of_mean(

@@ -30,7 +30,7 @@ from probreg.inference import ClosedForm
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.penalized.degrees import prior_given
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
-from probreg.linalg import evenly_spaced, root_of_curvature
+from probreg.linalg import evenly_spaced, root_of_curvature, triangular_log_det
 from probreg.model.group_effects import GroupEffects
 from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model
@@ -272,7 +272,7 @@ def _log_density_without_effects(
     nodes = 256  # quadrature points at each draw
     z = ndtri(sobol.random(nodes))
     points = b.mean(0) + z @ factor.T
-    log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
+    log_q = -0.5 * (z**2).sum(1) - triangular_log_det(factor)
     u = np.linalg.solve(
         L + tiny * np.eye(size), np.broadcast_to(points.T, (S, size, len(points)))
     )

@@ -26,7 +26,7 @@ from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.kernels.ridge import DIGITS
-from probreg.linalg import Arrow, inverse_upper, solve_upper
+from probreg.linalg import Arrow, inverse_upper, solve_upper, triangular_log_det
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class DenseGaussianSums(GaussianSums):
         self.W: Array = R[k:-1, k:-1]  # (q, q), or its singular values
         self.z: Array = R[k:-1, -1]
         self._rest = float(R[-1, -1] ** 2)
-        self.flat_log_det = -float(np.log(np.abs(np.diagonal(R)[:k])).sum())
+        self.flat_log_det = -float(triangular_log_det(R[:k, :k]))
         self.log_precision = design.moments.log_precision
         self.response_scale = design.moments.y_scale or 1.0
         self.node_bytes = 24 * q * q

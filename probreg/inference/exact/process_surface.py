@@ -40,7 +40,7 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.kernels.pairs import RowPairs
-from probreg.linalg import inverse_upper, root_of_square
+from probreg.linalg import inverse_upper, root_of_square, triangular_log_det
 from probreg.model.model import Model
 from probreg.priors import Reference
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
@@ -308,9 +308,9 @@ class ProcessSurface(EvidenceSurface):
         a = solve_triangular(L, r, lower=True, trans="T")
         restricted = self.criterion == "REML"
         # log |F'V^-1 F| = 2 log |R|
-        log_det = 2.0 * float(np.log(np.diagonal(L)).sum())
+        log_det = 2.0 * float(triangular_log_det(L))
         if restricted:
-            log_det += 2.0 * float(np.log(np.abs(np.diagonal(R))).sum())
+            log_det += 2.0 * float(triangular_log_det(R))
         count = len(y) - F.shape[1] * restricted
         value = -0.5 * (count * LOG_2PI + log_det + float(r @ r))
         # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)

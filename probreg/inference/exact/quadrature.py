@@ -28,7 +28,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian
-from probreg.linalg import merge, solve_upper
+from probreg.linalg import merge, solve_upper, triangular_log_det
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
@@ -355,7 +355,7 @@ class _Diagonal:
 
     @cached_property
     def log_det(self) -> float:
-        return float(np.log(np.abs(np.diagonal(self.R))).sum())
+        return float(triangular_log_det(self.R))
 
 
 def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Array]:

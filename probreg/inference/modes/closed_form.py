@@ -52,6 +52,7 @@ from probreg.linalg import (
     residual_sums,
     solve_upper,
     triangular,
+    triangular_log_det,
 )
 from probreg.linalg.doubled import ResidualProducts as Sums
 from probreg.model.model import Model
@@ -98,7 +99,7 @@ class Conditional:
 
     @cached_property
     def log_det_R(self) -> float:
-        return float(np.log(np.abs(np.diagonal(self.R))).sum())
+        return float(triangular_log_det(self.R))
 
 
 @dataclass(frozen=True, eq=False)

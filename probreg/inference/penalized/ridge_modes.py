@@ -24,7 +24,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
-from probreg.linalg import rank_of, triangular
+from probreg.linalg import rank_of, triangular, triangular_log_det
 from probreg.model.model import Model
 from probreg.model.off_span import total_variance_left
 from probreg.priors import Reference
@@ -214,7 +214,7 @@ class RidgeModes:
         flat = 0.0
         if len(self.flat):
             R = np.linalg.qr(self._reduced_columns(self.flat), mode="r")
-            flat = float(np.log(np.abs(np.diagonal(R))).sum())
+            flat = float(triangular_log_det(R))
         return -flat - 0.5 * self.reduced_path.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:

@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 from probreg.inference.base import Array
 from probreg.inference.sampling.prior_parts import PriorPart
 from probreg.inference.sampling.reparameterisation import NonCentredBlock
+from probreg.linalg import triangular_log_det
 from probreg.priors import AuxPrior, BlockPrior, HierarchicalPrior, LatentPrior
 from probreg.special import LOG_2PI
 
@@ -76,7 +77,7 @@ class Root:
         log_slopes = inverse.T @ (w @ w.T - count * np.eye(K))
         value = (
             -0.5 * float((w * w).sum())
-            - count * float(np.log(np.diagonal(self.root)).sum())
+            - count * float(triangular_log_det(self.root))
             - 0.5 * LOG_2PI * b.size
         )
         by_group = pull.reshape(K, len(groups), -1)
