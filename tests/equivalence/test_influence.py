@@ -6,6 +6,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.comparison.prior_weight import prior_weight
+from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.show.plot.coefficients import prior_weight as picture
 
 RNG = np.random.default_rng(6)
@@ -227,3 +228,11 @@ def test_a_heavy_tailed_prior_is_drawn_on_the_axes():
     assert y.max() == 1.0
     # a kernel with Silverman's bandwidth widens a density of 4,000 draws by some percent
     np.testing.assert_allclose(y, 1.0 / (1.0 + (x / scale) ** 2), atol=0.12)
+
+
+def test_coordinates_of_a_fit_have_the_information_of_rows_and_prior():
+    tau = np.array([0.3, 0.2, 0.6])
+    fit = pr.fit(gaussian(pr.Normal(tau), intercept=False))
+    back = arrays_of_fit(fit).back[:, 0]
+    information = X.T @ X / SIGMA**2 + np.diag(tau**-2.0)
+    np.testing.assert_allclose(back @ back.T, np.linalg.inv(information), rtol=1e-10)
