@@ -734,3 +734,17 @@ def test_frequencies_beyond_the_integers_of_numpy_have_criteria():
     fit = pr.fit(pr.Model.from_formula("y ~ x", data, weights="w"))
     assert np.isfinite([fit.aic, fit.bic]).all()
     assert str(fit)
+
+
+def test_a_new_row_of_precision_zero_has_the_noise_of_precision_one():
+    rng = np.random.default_rng(3)
+    data = {
+        "y": rng.normal(size=30),
+        "x": rng.normal(size=30),
+        "w": rng.uniform(1, 3, 30),
+    }
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x", data, weights=pr.weights.precision("w"))
+    )
+    ends = fit.predictive({"x": [0.5, 0.5], "w": [0.0, 1.0]}).interval(0.9)
+    np.testing.assert_allclose([e[0] for e in ends], [e[1] for e in ends])
