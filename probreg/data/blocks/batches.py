@@ -144,18 +144,13 @@ class FormulaBlocks:
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
-        X, _, _ = make_columns(
-            self.recipe.layout,
-            table,
-            self.recipe.memory,
-            lazy=self.lazy,
-        )
-        y = response_values(self.recipe.layout, table, self.recipe.memory)
+        recipe = self.recipe
+        layout = recipe.layout
+        X, _, _ = make_columns(layout, table, recipe.memory, lazy=self.lazy)
+        y = response_values(layout, table, recipe.memory)
         offset = None
-        if self.recipe.offset_expression is not None:
-            offset = numeric(self.recipe.offset_expression, table, self.recipe.memory)[
-                :, None
-            ]
+        if recipe.offset_expression is not None:
+            offset = numeric(recipe.offset_expression, table, recipe.memory)[:, None]
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )
