@@ -238,15 +238,11 @@ class Design(PrintsLines):
     def ungrouped(self) -> Array:
         """(h,) the places of columns with coefficients that are reported one by one: all except effects that vary by a group."""
         names = {c for t in self.recipe.grouped.values() for c in t.columns}
-        return np.array(
-            [j for j, c in enumerate(self.columns) if c not in names], dtype=np.intp
-        )
+        return np.flatnonzero([c not in names for c in self.columns])
 
     @property
     def ungrouped_columns(self) -> tuple[str, ...]:
         """The names of the columns with coefficients that are reported one by one."""
-        if len(self.ungrouped) == len(self.columns):
-            return self.columns
         return tuple(self.columns[j] for j in self.ungrouped)
 
     @cached_property
@@ -287,10 +283,7 @@ class Design(PrintsLines):
 
     def _term_of(self, columns: Sequence[int], terms: Mapping[str, Any]) -> Any:
         names = tuple(self.columns[j] for j in columns)
-        for term in terms.values():
-            if term.columns == names:
-                return term
-        return None
+        return next((term for term in terms.values() if term.columns == names), None)
 
     def need_columns_elsewhere(self, quantity: str) -> None:
         """Raise Incompatible if the process has columns only at the rows of the fit, and `quantity` needs them at other rows."""
