@@ -102,7 +102,9 @@ class Registry[T](Mapping[str, type[T]]):
         """Return the instance itself, or the one that a name or a call in text describes."""
         if not isinstance(spec, str):
             return spec
-        return self.parse(spec) if "(" in spec else self[spec]()
+        if "(" in spec or spec in self.presets:
+            return self.parse(spec)
+        return self[spec]()
 
     def parse(self, text: str) -> T:
         """Return the instance that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.

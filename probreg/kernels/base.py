@@ -23,7 +23,9 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.registry import Registry
 
-KERNELS: Registry["CovarianceFunction"] = Registry("covariance function")
+KERNELS: Registry["CovarianceFunction"] = Registry(
+    "covariance function", example="rbf(0.3)"
+)
 KERNELS.parts = (KERNELS,)  # what others are made of
 
 

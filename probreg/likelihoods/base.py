@@ -38,7 +38,7 @@ from probreg.special import differentiate
 FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
-LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
+LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", example="student(nu=4)")
 LIKELIHOODS.parts = (LIKELIHOODS,)  # a likelihood of censored responses has another one
 
 # The names of LIKELIHOODS, for completion in editors and for type checkers; a test checks that the two are equal.

@@ -28,3 +28,9 @@ def test_what_is_printed_is_read_again(registry: Any, things: Sequence[Any]) -> 
     for thing in things:
         assert registry.resolve(repr(thing)) == thing
         assert registry.resolve(str(thing)) == thing
+
+
+def test_names_without_settings_are_those_of_presets_too() -> None:
+    assert pr.PRIORS.resolve("weak") == pr.PRIORS.parse("weak")
+    with pytest.raises(pr.DataError, match=r"such as rbf\(0.3\)"):
+        KERNELS.resolve("rbf(1) + rbf(2)")
