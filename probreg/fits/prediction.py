@@ -293,10 +293,9 @@ def _add_residual(
     if m > 1:
         eta = p.eta + sd * normal_points(m)[:, None, :]
     elif isinstance(model.likelihood, AdditiveNoise):
-        aux[model.noise_scale] = np.maximum(
-            aux[model.noise_scale], sd[..., 0] / max_ratio
-        )
-        z, share = equal_nodes(float((sd[..., 0] / aux[model.noise_scale]).max()))
+        scale = model.likelihood.nuisance[0]
+        aux[scale] = np.maximum(aux[scale], sd[..., 0] / max_ratio)
+        z, share = equal_nodes(float((sd[..., 0] / aux[scale]).max()))
         eta = p.eta + sd * z[:, None, None]
     else:
         nodes, share = normal_nodes(p.eta[0, :, 0], sd[0, :, 0])

@@ -233,11 +233,10 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
 def _pearson(fit: Fitted) -> ResidualKind:
     likelihood = fit.model.likelihood
     if isinstance(likelihood, SoftmaxLikelihood):
-        p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
-        n = likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
+        variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
         with np.errstate(all="ignore"):  # 0 / 0 if a class is certain
             return ResidualKind(
-                _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
+                _response_residuals(fit).values / np.sqrt(variance), ("level",)
             )
     if not likelihood.exact_information:
         variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)

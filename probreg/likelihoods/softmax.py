@@ -212,10 +212,10 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         softmax_of_rows(eta, self.contrast.ravel(), p)
         return p.transpose(2, 0, 1)
 
-    def response_variance(self, eta: Array, **aux: Any) -> Array:
-        """Return the variance of the response of one trial for each class."""
+    def response_variance(self, eta: Array, **known: Any) -> Array:
+        """Return the variance of the share of each class."""
         p = self.mean(eta)
-        return p * (1.0 - p)
+        return p * (1.0 - p) / np.asarray(self.size(**known))[..., None]
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         f = self.scores(eta)

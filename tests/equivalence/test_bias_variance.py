@@ -252,6 +252,19 @@ def test_the_identity_holds_in_every_likelihood(name):
     )  # t with 4 df: heavy
 
 
+def test_the_noise_of_shares_is_that_of_their_trials():
+    x, trials = rows(30), 1 + np.arange(30) % 7
+    y = np.stack([trials // 3, trials // 3, trials - 2 * (trials // 3)], 1)
+    model = pr.Model.from_arrays(x, y, likelihood="multinomial", prior=pr.Normal(1.0))
+    beta = np.array([[0.3, -0.2], [0.8, 0.1], [-0.3, 0.2]])
+    found = bias_variance(model, Truth(beta), reps=3, seed=2).data
+    eta = np.repeat((model.design.X @ beta)[None], 20_000, 0)
+    counts = model.likelihood.sample(np.random.default_rng(1), eta, trials=trials)
+    shares = counts / trials[:, None]
+    # the variance of 20,000 has an error of 1 % at least, more for rare classes
+    np.testing.assert_allclose(found["noise"], shares.var(0), rtol=0.1)
+
+
 def test_a_function_of_the_mean_is_the_same_truth_as_its_coefficients():
     model = pr.Model.from_arrays(
         rows(20),

@@ -456,6 +456,7 @@ def test_equal_nodes_follow_noise_much_narrower_than_the_residual(ratio):
         ("negative_binomial", 1e8),
         ("student", 1e5),
         ("huber", 1e8),
+        ("epsilon_insensitive", 1e5),
         ("categorical", 1e8),
         ("bernoulli", 1e8),
     ],
@@ -467,6 +468,7 @@ def test_a_process_of_any_scale_is_predicted_in_a_moment(likelihood, sd):
         "negative_binomial": {"alpha": 0.5},
         "student": {"sigma": 0.3},
         "huber": {"sigma": 0.3},
+        "epsilon_insensitive": {"scale": 0.3},
     }.get(likelihood, {})
     # the residual of another prior beside the same estimate
     model = Model.from_formula(
@@ -483,7 +485,7 @@ def test_a_process_of_any_scale_is_predicted_in_a_moment(likelihood, sd):
     assert time.process_time() - start < 1.0
     assert not np.isnan(found["mean"].values).any()
     far = fit.predictive({"x": [40.0]})
-    if likelihood in ("student", "huber"):
+    if likelihood in ("student", "huber", "epsilon_insensitive"):
         np.testing.assert_allclose(
             far.quantile(0.9) - far.quantile(0.5), sd * norm.ppf(0.9), rtol=2e-3
         )

@@ -16,7 +16,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import require_predictive
 from probreg.inference.base import coefficients_of_reported
-from probreg.likelihoods import Likelihood, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import Likelihood, SoftmaxLikelihood
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 
@@ -297,13 +297,9 @@ def noise_variance(
     `aux` has one number or one per row (n,). A class has p (1 - p), a share of n trials p (1 - p) / n.
     """
     n_draws = 20_000  # behind Var(y) of a likelihood that does not state it
-    mean = likelihood.mean(eta, **aux)
     variance = likelihood.response_variance(eta, **aux, **row_data)
     if variance is not None:
         return variance
-    # Var(s / n) = p (1 - p) / n of the share of each class in n trials.
-    if isinstance(likelihood, OfTrials):
-        return mean * (1.0 - mean) / likelihood.size(**row_data)[:, None]
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
     rows = {k: np.broadcast_to(v, len(eta)) for k, v in aux.items()}
