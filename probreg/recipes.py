@@ -85,7 +85,7 @@ def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     >>> ols([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"]).coef.sel(coef="x").round(6).item()
     2.5
     """
-    return fit(_read_model(x, data, likelihood="gaussian", **options))
+    return fit(_read_model(x, data, options, likelihood="gaussian"))
 
 
 @check_arguments
@@ -152,7 +152,7 @@ def ridge(
     1.666666666666...
     """
     prior = Normal(scale or 1.0, sigma_units=sigma_units, scaled=scaled)
-    model = _read_model(x, data, likelihood=likelihood, prior=prior, **options)
+    model = _read_model(x, data, options, likelihood=likelihood, prior=prior)
     penalty = Penalty(
         "|beta|_2", 2.0, lambda w: replace(prior, scale=(2.0 * w) ** -0.5)
     )
@@ -223,7 +223,7 @@ def lasso(
     [3.333333, 1.875, 0.0]
     """
     prior = Laplace(scale or 1.0, sigma_units=sigma_units, scaled=scaled)
-    model = _read_model(x, data, likelihood=likelihood, prior=prior, **options)
+    model = _read_model(x, data, options, likelihood=likelihood, prior=prior)
     penalty = Penalty("|beta|_1", 1.0, lambda w: replace(prior, scale=1.0 / w))
     return fit_penalised(model, penalty, scale, lam, radius)
 
@@ -287,7 +287,7 @@ def elastic_net(
     [3.333333, 1.8]
     """
     prior = ElasticNet(scale or 1.0, ratio, sigma_units=sigma_units, scaled=scaled)
-    model = _read_model(x, data, likelihood=likelihood, prior=prior, **options)
+    model = _read_model(x, data, options, likelihood=likelihood, prior=prior)
 
     def prior_of_weight(w: float) -> ElasticNet:
         # RSS / 2 + w (ratio |b|_1 + (1 - ratio) |b|^2 / 2) at n = sigma = 1
@@ -357,7 +357,7 @@ def bridge(
     [3.333333, 1.25]
     """
     prior = ExponentialPower(scale or 1.0, q, sigma_units=sigma_units, scaled=scaled)
-    model = _read_model(x, data, likelihood=likelihood, prior=prior, **options)
+    model = _read_model(x, data, options, likelihood=likelihood, prior=prior)
     penalty = Penalty("|beta|_q", q, lambda w: replace(prior, scale=w ** (-1.0 / q)))
     return fit_penalised(model, penalty, scale, lam, radius)
 
@@ -405,7 +405,7 @@ def bayesian_ridge(
     """
     prior = Normal(Reference(), scaled=scaled)
     return fit(
-        _read_model(x, data, likelihood="gaussian", prior=prior, **options), "evidence"
+        _read_model(x, data, options, likelihood="gaussian", prior=prior), "evidence"
     )
 
 
@@ -453,7 +453,7 @@ def ard(
 
     prior = Normal(Reference(), scaled=scaled)
     return fit(
-        _read_model(x, data, likelihood="gaussian", prior=prior, **options),
+        _read_model(x, data, options, likelihood="gaussian", prior=prior),
         Evidence(per_column=True),
     )
 
@@ -644,7 +644,7 @@ def firth(
     >>> firth([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1]).coef.values.round(6).tolist()
     [-1.609438, 3.218876]
     """
-    return fit(_read_model(x, data, likelihood=likelihood, prior=Jeffreys(), **options))
+    return fit(_read_model(x, data, options, likelihood=likelihood, prior=Jeffreys()))
 
 
 @check_arguments
@@ -675,7 +675,7 @@ def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     >>> logistic([[0.0], [0.0], [1.0], [1.0]] * 3, [0, 1, 1, 1] * 2 + [0, 0, 1, 0]).coef.round(6).values.tolist()
     [-0.693147, 2.302585]
     """
-    return fit(_read_model(x, data, likelihood="bernoulli", **options))
+    return fit(_read_model(x, data, options, likelihood="bernoulli"))
 
 
 @check_arguments
@@ -728,7 +728,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         )
     event = options.pop("event", None)
     try:
-        model = _read_model(x, data, likelihood="bernoulli", event=event, **options)
+        model = _read_model(x, data, options, likelihood="bernoulli", event=event)
     except AbsentOutcomeError:
         raise DataError(
             "linear_probability: the response is constant; it needs rows of both levels"
@@ -742,8 +742,8 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         model = _read_model(
             f"I({response.strip()} == {met!r}) ~ {right}",
             data,
+            options,
             likelihood="bernoulli",
-            **options,
         )
     elif (base_level, met) != (0, 1):
         model = replace(
@@ -783,7 +783,7 @@ def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     >>> softmax([[0.0], [1.0]] * 4, ["a", "a", "b", "b", "c", "c", "a", "b"]).coef.sizes["outcome"]
     2
     """
-    return fit(_read_model(x, data, likelihood="categorical", **options))
+    return fit(_read_model(x, data, options, likelihood="categorical"))
 
 
 @check_arguments
@@ -814,7 +814,7 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     >>> poisson([[0.0], [0.0], [1.0], [1.0]], [1, 3, 5, 3]).coef.round(6).values.tolist()
     [0.693147, 0.693147]
     """
-    return fit(_read_model(x, data, likelihood="poisson", **options))
+    return fit(_read_model(x, data, options, likelihood="poisson"))
 
 
 @check_arguments
@@ -933,14 +933,10 @@ def quantile_regression(
     """
     from probreg.fits.recipe_fits import fit_quantiles
 
-    if "likelihood" in options:
-        raise Incompatible(
-            "quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)"
-        )
     several = (
         isinstance(tau, Sequence) or np.ndim(tau) > 0
     )  # an array without dimensions is a number
-    model = _read_model(x, data, likelihood=Quantile(0.5), **options)
+    model = _read_model(x, data, options, likelihood=Quantile(0.5))
     fits = fit_quantiles(model, list(tau) if several else [float(tau)])  # type: ignore[arg-type]
     return fits if several else next(iter(fits.values()))
 
@@ -1011,7 +1007,7 @@ def svr(
         if not isinstance(x, str):
             options["intercept"] = intercept
         return fit(
-            _read_model(x, data, likelihood=likelihood, prior=Normal(1.0), **options),
+            _read_model(x, data, options, likelihood=likelihood, prior=Normal(1.0)),
             SupportVectors(C=C),
         )
     inputs: Any = x
@@ -1031,8 +1027,15 @@ def svr(
     return fit(model, SupportVectors(C=C))
 
 
-def _read_model(x: Any, data: Any, **options: Any) -> Model:
-    """Return the model of a formula and a table, or of a matrix and a response."""
+def _read_model(x: Any, data: Any, options: dict[str, Any], **choices: Any) -> Model:
+    """Return the model of a formula and a table, or of a matrix and a response.
+
+    Raises Incompatible for an option that the recipe chooses itself.
+    """
+    for name in choices.keys() & options.keys():
+        raise Incompatible(
+            f"{name}={options[name]!r}: this function chooses the {name}; write fit(Model.from_formula(..., {name}=...)) for another"
+        )
     if isinstance(x, str):
-        return Model.from_formula(x, data, **options)
-    return Model.from_arrays(x, data, **options)
+        return Model.from_formula(x, data, **options, **choices)
+    return Model.from_arrays(x, data, **options, **choices)

@@ -233,7 +233,7 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
 def _pearson(fit: Fitted) -> ResidualKind:
     likelihood = fit.model.likelihood
     if isinstance(likelihood, SoftmaxLikelihood):
-        variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
+        variance: Any = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
         with np.errstate(all="ignore"):  # 0 / 0 if a class is certain
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(variance), ("level",)

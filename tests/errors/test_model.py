@@ -632,3 +632,20 @@ def test_errors_that_one_argument_resolves_carry_it():
     with pytest.raises(pr.Incompatible) as no_degrees:
         fit.interval(0.95, "t")
     assert no_degrees.value.remedy.argument_text == "kind='wald'"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option"),
+    [
+        (pr.ols, {"likelihood": "poisson"}),
+        (pr.poisson, {"likelihood": "gaussian"}),
+        (pr.ridge, {"lam": 1.0, "prior": pr.Normal(2.0)}),
+        (pr.quantile_regression, {"likelihood": "gaussian"}),
+    ],
+)
+def test_what_a_recipe_chooses_is_no_option_of_it(recipe, option):
+    name = list(option)[-1]
+    with pytest.raises(
+        pr.Incompatible, match=rf"this function chooses the {name}; write"
+    ):
+        recipe("y ~ x", {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 2.0]}, **option)
