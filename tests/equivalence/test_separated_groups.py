@@ -73,6 +73,49 @@ def test_separated_rows_say_nothing_of_the_groups(
     assert "R²" not in str(whole.summary())
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "right", "weighted"),
+    [
+        ("poisson", "{x} z + offset(e) + (1 | g) + (1 | k2)", True),
+        pytest.param("categorical", "{x} z + (1 | g)", True, marks=pytest.mark.slow),
+        pytest.param("poisson", "{x} z + (z | g)", False, marks=pytest.mark.slow),
+    ],
+)
+def test_every_design_leaves_the_separated_rows_out(
+    likelihood: str, right: str, weighted: bool
+) -> None:
+    data = table("poisson")
+    n = np.arange(len(data))
+    data["e"] = np.linspace(-0.5, 0.5, len(data))
+    data["k2"] = n % 3
+    # both levels of the rows with x = 1 have no estimate
+    data["level"] = np.where(data.x == 0, "R", np.where(n % 4 == 1, "P", "Q"))
+    sizes = np.digitize(data.y, [1, 3])
+    data["size"] = np.array(["none", "some", "many"])[sizes]
+    data["w"] = 1 + n % 2
+    response = "size" if likelihood == "categorical" else "y"
+
+    def fit(x: str, rows: pd.DataFrame) -> pr.Fit:
+        model = pr.Model.from_formula(
+            f"{response} ~ {right.format(x=x)}",
+            rows,
+            likelihood=likelihood,
+            weights=rows.w.to_numpy() if weighted else None,
+        )
+        return pr.fit(model)
+
+    with pytest.warns(pr.ProbregWarning, match="quasi separation"):
+        whole = fit("C(level, Treatment('R')) +", data)
+    part = fit("", data[data.x == 0])
+    kept = ["Intercept", "z"]
+    np.testing.assert_allclose(whole.coef.sel(coef=kept), part.coef, rtol=1e-7)
+    np.testing.assert_allclose(
+        whole.std_error.sel(coef=kept), part.std_error, rtol=1e-5
+    )
+    for name, value in part.hyper.items():
+        assert whole.hyper[name] == pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
 def test_errors_beside_a_strong_prior_are_those_of_the_other_rows() -> None:
     data = table("poisson")
 

@@ -203,7 +203,9 @@ class Evidence(Method):
         direction: those of the limit of the likelihood."""
         far = 30.0  # added to every diverging predictor: exp(-30) is 1e-13
         model = problem.model
-        if separated.direction is None or separated.increasing is None:
+        fixed = fixed_coefficients(model, separated, None)
+        in_part = (fixed.any(1) != fixed.all(1)).any()
+        if separated.direction is None or separated.increasing is None or in_part:
             raise Incompatible(
                 f"{self.name}: {separated.status.describe(separated.detail)}"
             )
@@ -213,8 +215,7 @@ class Evidence(Method):
         solution = _solution_of(inner, rng)
         assert solution.scale is not None
         movement = smallest_movement(model, separated)
-        missing = fixed_coefficients(model, separated, None)
-        missing = missing | by_predictor(separated.not_estimable, model.shape[1])
+        missing = fixed | by_predictor(separated.not_estimable, model.shape[1])
         solution = replace(
             solution,
             beta=solution.beta + far / movement * separated.direction,
