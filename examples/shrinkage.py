@@ -78,7 +78,7 @@ ten = pr.Model.from_arrays(
     response="progression",
     prior=pr.Laplace(0.02, scaled=True, sigma_units=True),
 )
-both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, pr.NUTS(chains=2), seed=1)}
+both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, "nuts", seed=1)}
 print(pd.DataFrame({name: fitted.coef.to_series() for name, fitted in both.items()}))
 
 # Checks of the statements above.

@@ -5,6 +5,7 @@ contains names and numbers, and no code.
 """
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 import math
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import declared_fields
+from probreg.arguments.scalars import Declared, declared_fields
 from probreg.errors import DataError, ProbregError
 from probreg.peers import REGISTERED
 
@@ -135,7 +136,7 @@ class Registry[T](Mapping[str, type[T]]):
         cls = {cls.__name__: cls for cls in self.values()}.get(name) or self[name]
         if call is None:
             return cls()
-        options = {k: f.options for k, f in declared_fields(cls).items()}  # type: ignore[arg-type]
+        declared = declared_fields(cls)  # type: ignore[arg-type]
         fields = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
         given = [k.arg for k in call.keywords]
         for k in call.keywords:
@@ -147,11 +148,11 @@ class Registry[T](Mapping[str, type[T]]):
                 )
         names = fields + [""] * len(call.args)
         values = [
-            self._setting(value, options.get(name, ()), text)
+            self._setting(value, declared.get(name), text)
             for value, name in zip(call.args, names)
         ]
         named = {
-            str(k.arg): self._setting(k.value, options.get(str(k.arg), ()), text)
+            str(k.arg): self._setting(k.value, declared.get(str(k.arg)), text)
             for k in call.keywords
         }
         try:
@@ -163,21 +164,27 @@ class Registry[T](Mapping[str, type[T]]):
                 f"{text!r}: {error}; it takes: {', '.join(fields) or 'nothing'}"
             ) from None
 
-    def _setting(self, node: ast.expr, options: Any, text: str) -> Any:
-        """Return the value of a field with these options. Other words stay text if an option is text, for the check of the class."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return node.value
-        if isinstance(node, ast.Tuple):
-            return tuple(self._setting(part, options, text) for part in node.elts)
+    def _setting(self, node: ast.expr, field: Declared | None, text: str) -> Any:
+        """Return the value of a field with this annotation. Other words stay text if an option is text, for the check of the class."""
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text or isinstance(node, ast.Tuple):
+            with contextlib.suppress(ValueError):
+                return ast.literal_eval(node)
+        options = () if field is None else field.options
         word = ast.unparse(node)
         if (str, word) in options:
             return word
         try:
-            return self._value_of(node, text)
+            value = self._value_of(node, text)
         except DataError:
             if any(kind is str for kind, _ in options):
                 return word
             raise
+        kinds = () if field is None else field.kinds
+        is_whole = any(getattr(kind, "whole", False) for kind in kinds)
+        if is_whole and isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value
 
     def _value_of(self, node: ast.expr, text: str) -> Any:
         """Return a number, a boolean, or the instance of a call of one of `parts`."""
@@ -271,9 +278,9 @@ def suggestion(name: str, candidates: Collection[str]) -> str:
 
 
 def finite_number(text: str, whole: str) -> float:
-    """Return the number in a part of the text `whole`, an integer if it is written as one."""
+    """Return the number in a part of the text `whole`."""
     try:
-        value = int(text) if text.lstrip("+-").isdigit() else float(text)
+        value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

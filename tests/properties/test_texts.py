@@ -34,3 +34,14 @@ def test_names_without_settings_are_those_of_presets_too() -> None:
     assert pr.PRIORS.resolve("weak") == pr.PRIORS.parse("weak")
     with pytest.raises(pr.DataError, match=r"such as rbf\(0.3\)"):
         KERNELS.resolve("rbf(1) + rbf(2)")
+
+
+def test_numbers_are_whole_where_counts_are_asked_for() -> None:
+    assert repr(pr.PRIORS.resolve("student(2, nu=4)")) == repr(
+        pr.priors.StudentT(2.0, nu=4.0)
+    )
+    assert pr.METHODS.resolve("nuts(draws=2e3)") == pr.NUTS(draws=2000)
+    with pytest.raises(pr.DataError, match=r"whole number of at least 1, got 2\.5"):
+        pr.METHODS.resolve("nuts(draws=2.5)")
+    with pytest.raises(pr.DataError, match="not a finite number"):
+        pr.PRIORS.resolve("normal((1, x))")
