@@ -557,6 +557,7 @@ def one_by_one(fit: pr.Fit, some: np.ndarray) -> np.ndarray:
     return row_scores._log_prob(fit.model, found.eta, found.aux, some)
 
 
+@pytest.mark.slow
 def test_where_one_step_does_not_hold_every_row_is_refitted():
     model = many_rows("bernoulli")
     scaled = pr.fit(

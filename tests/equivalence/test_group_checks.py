@@ -58,6 +58,7 @@ def test_columns_of_groups_raise_no_alarm(formula):
     assert chances.worst.name == "OK", chances
 
 
+@pytest.mark.slow
 def test_diagnoses_are_of_groups_and_not_of_columns(mode, posterior, chance):
     for fit in (mode, posterior, chance):
         text = repr(pr.diagnose(fit))

@@ -335,6 +335,7 @@ def test_degrees_of_freedom_are_the_divergence_of_the_fitted_values():
     assert df < (fit.coef != 0).sum() - 0.1
 
 
+@pytest.mark.slow
 def test_a_scale_is_tuned_by_folds_and_by_leaving_one_out():
     X, y, groups = rows(30, (3, 2, 4), active=1)
     model = pr.Model.from_arrays(

@@ -76,7 +76,12 @@ def test_separated_rows_say_nothing_of_the_groups(
 @pytest.mark.parametrize(
     ("likelihood", "right", "weighted"),
     [
-        ("poisson", "{x} z + offset(e) + (1 | g) + (1 | k2)", True),
+        pytest.param(
+            "poisson",
+            "{x} z + offset(e) + (1 | g) + (1 | k2)",
+            True,
+            marks=pytest.mark.slow,
+        ),
         pytest.param("categorical", "{x} z + (1 | g)", True, marks=pytest.mark.slow),
         pytest.param("poisson", "{x} z + (z | g)", False, marks=pytest.mark.slow),
     ],

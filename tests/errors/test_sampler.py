@@ -234,6 +234,7 @@ def test_the_same_seed_gives_the_same_draws_in_every_process():
     assert len(here["said"]) == 20 * 2 * 2 * 16
 
 
+@pytest.mark.slow
 def test_chains_have_a_start_where_no_scales_maximise_the_evidence():
     """A response without noise has no typical scales, but chains need none."""
     rng = np.random.default_rng(0)

@@ -108,6 +108,7 @@ def test_off_the_rows_predictions_are_those_of_quadrature(fitted):
     assert (new > (found["mean_upper"] - found["mean_lower"]).values).all()
 
 
+@pytest.mark.slow
 def test_each_draw_goes_on_as_the_process_of_its_own_length(fitted):
     draws = fitted.solution.draws.flat
     (process,) = off_span(fitted.model, draws, SIGMA).processes
@@ -245,6 +246,7 @@ def test_the_root_at_rows_is_that_of_the_covariance():
     assert basis(RBF(2.0), X).size <= made.size + 1
 
 
+@pytest.mark.slow
 def test_posterior_takes_it_and_others_say_what_does(fitted):
     found = pr.fit(model_of(), METHODS["posterior"](draws=100), seed=2)
     assert found.method.name == "integrate"

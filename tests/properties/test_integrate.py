@@ -314,6 +314,7 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
     )
 
 
+@pytest.mark.slow
 def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(
     monkeypatch,
 ) -> None:

@@ -249,6 +249,7 @@ def test_the_law_of_words_sees_what_it_forbids():
     )
 
 
+@pytest.mark.slow
 def test_a_colour_has_one_meaning():
     seen = defaultdict(set)
     for name in set(PICTURES) - set(CHAINS):
@@ -371,6 +372,7 @@ def test_bars_of_a_rootogram_hang_from_the_expected_frequencies():
         plot.rootogram(fit_of("gaussian"))
 
 
+@pytest.mark.slow
 def test_chains_show_single_parameters_of_a_factor():
     rows = {"g": [*"abcdefghijklmnop"] * 2, "y": np.arange(32.0) % 7}
     model = pr.Model.from_formula("y ~ g", rows, prior=pr.Normal(1.0))

@@ -50,6 +50,7 @@ def test_no_class_name_stands_twice():
     assert places(ast.ClassDef) == SHARED_CLASSES
 
 
+@pytest.mark.slow
 def test_no_public_function_name_stands_twice_but_a_picture_and_what_it_draws():
     met = places(ast.FunctionDef)
     pictures = {

@@ -98,6 +98,7 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
     )
 
 
+@pytest.mark.slow
 def test_parameters_come_from_the_prior(rng):
     draws = [simulate(gaussian(4), rng) for _ in range(300)]
     z = np.array([d.beta[:, 0] / (2.0 * d.aux["sigma"]) for d in draws])
