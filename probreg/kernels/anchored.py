@@ -179,7 +179,7 @@ def cholesky(
 
 
 def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
-    """T = U w^-1/2 of the eigenvalues w > n eps w_max of k(A, A), largest first."""
+    """T with T'k(A, A)T = I and the span of k(A, A) at unit diagonal, whose eigenvalues above n eps times the largest count, largest first."""
     with one_blas_thread():  # two threads save a third of its time, and on a busy machine take forty times as long
         K = kernel.matrix(RowPairs(A, A))
         root = root_of_pseudo_inverse(K, len(A) * np.finfo(float).eps)

@@ -7,7 +7,6 @@ by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.special import rel_entr, softmax
@@ -102,9 +101,11 @@ def _linear_bound(
     *,
     C: float = 0.0,
     moments: Array | None = None,
-    **named: Any,
 ) -> Guarantee:
-    """Return the guarantee loss <= A L_u + B ||u - w_1||^2 + C, with the moments of the rows for L_u."""
+    """Return the guarantee loss <= A L_u + B ||u - w_1||^2 + C.
+
+    L_u is the loss of u on the rows with these `moments`, by default those of the path.
+    """
     F = path.moments if moments is None else moments
     start = path.start.w
     if u is None:
@@ -115,16 +116,13 @@ def _linear_bound(
     return Guarantee(
         theorem,
         source,
+        quantity="cumulative squared loss",
+        cumulative_loss=path.loss,
         bound=A * comparator_loss + B * float(np.sum((u - start) ** 2)) + C,
         rounds=path.totals.rounds,
         assumptions=assumptions,
         comparator=u,
         comparator_loss=comparator_loss,
-        **{
-            "quantity": "cumulative squared loss",
-            "cumulative_loss": path.loss,
-            **named,
-        },
     )
 
 
@@ -150,7 +148,7 @@ def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
         size = np.sqrt(learner.rate.eps + np.einsum("ij,ij->i", X, X))
         scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
         one_pass = triangular(X * scale[:, None], y * scale).astype(float)
-        return _linear_bound(
+        bound = _linear_bound(
             path,
             u,
             "normalised least mean squares",
@@ -159,8 +157,11 @@ def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
             1 / s,
             (Assumption("step < 1", s, s < 1),),
             moments=one_pass * np.sqrt(path.passes),
-            cumulative_loss=float(np.square(scale[path.order]) @ path.losses),
+        )
+        return replace(
+            bound,
             quantity="cumulative squared loss over eps + ||x||^2",
+            cumulative_loss=float(np.square(scale[path.order]) @ path.losses),
             of_loss=NOT_OF_LOSS,
         )
     return _linear_bound(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -30,13 +30,15 @@ from probreg.inference.exact.evidence_problem import (
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.latent_groups import (
     LikelihoodCriterion,
+    NoMode,
     transfer_coefficients,
 )
 from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.exact.scale_search import EvidenceMaximum
-from probreg.inference.modes.newton import by_predictor, fixed_coefficients
+from probreg.inference.modes.existence import separation_by_block
+from probreg.inference.modes.newton import fixed_coefficients, marks_by_predictor
 from probreg.inference.modes.newton_method import Newton
-from probreg.inference.modes.separation import Separation, smallest_movement
+from probreg.inference.modes.separation import Separation, smallest_increase
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
@@ -175,14 +177,30 @@ class Evidence(Method):
             )
         problem = self._problem(model)
         problem.require_solvable()
-        separated = problem.separation
-        if not separated:
-            return self._resolve_top(problem, problem.maximise(self.max_steps), rng)
-        if separated.kind == "complete" or problem.moving:
+        found = problem.separation
+        if not found:
+            try:
+                top = problem.maximise(self.max_steps)
+            except (NoMode, NotConverged):
+                found = separation_by_block(model)[0]
+                if not found:  # likelihoods without an exact check may diverge too
+                    resolved = self._resolve_at_start(problem, rng)
+                    if _solution_of(resolved, rng).status is not Status.NO_MAXIMUM:
+                        raise
+                    return resolved
+            else:
+                return self._resolve_maximum(problem, top, rng)
+        if found.kind == "complete" or problem.moving:
             # no row says anything of the scales, or rows are anchors of a process
-            inner = self._inner.resolve(problem.starting_model, rng)
-            return inner._replace(solution=_solution_of(inner, rng))
-        return self._resolve_separated(problem, separated, rng)
+            return self._resolve_at_start(problem, rng)
+        return self._resolve_separated(problem, found, rng)
+
+    def _resolve_at_start(
+        self, problem: EvidenceProblem, rng: np.random.Generator
+    ) -> Resolved:
+        """Return the fit at the first scales of the search, which reports that coefficients have no estimate."""
+        inner = self._inner.resolve(problem.starting_model, rng)
+        return inner._replace(solution=_solution_of(inner, rng))
 
     def _problem(self, model: Model) -> EvidenceProblem:
         return EvidenceProblem(
@@ -197,42 +215,40 @@ class Evidence(Method):
         return [reason for reason in reasons if reason is not None]
 
     def _resolve_separated(
-        self, problem: EvidenceProblem, separated: Separation, rng: np.random.Generator
+        self, problem: EvidenceProblem, found: Separation, rng: np.random.Generator
     ) -> Resolved:
-        """Return the estimates of a response that flat columns separate, far along their
-        direction: those of the limit of the likelihood."""
-        far = 30.0  # added to every diverging predictor: exp(-30) is 1e-13
+        """Return the estimates of a response that flat columns separate: those of the limit of the likelihood, far along the
+        direction of the separation."""
+        far = 30.0  # least increase of a separated predictor: exp(-30) is 1e-13
         model = problem.model
-        fixed = fixed_coefficients(model, separated, None)
-        in_part = (fixed.any(1) != fixed.all(1)).any()
-        if separated.direction is None or separated.increasing is None or in_part:
-            raise Incompatible(
-                f"{self.name}: {separated.status.describe(separated.detail)}"
-            )
-        limit = self._problem(limit_of_separation(model, separated))
+        fixed = fixed_coefficients(model, found, None)
+        is_shared = (fixed.any(1) == fixed.all(1)).all()  # by all predictors
+        if found.direction is None or found.separated_rows is None or not is_shared:
+            raise Incompatible(f"{self.name}: {found.status.describe(found.detail)}")
+        limit = self._problem(limit_of_separation(model, found))
         top = limit.maximise(self.max_steps)
-        inner = self._resolve_top(limit, top, rng)
+        inner = self._resolve_maximum(limit, top, rng)
         solution = _solution_of(inner, rng)
         assert solution.scale is not None
-        movement = smallest_movement(model, separated)
-        missing = fixed | by_predictor(separated.not_estimable, model.shape[1])
+        missing = fixed | marks_by_predictor(found.not_estimable, model.shape[1])
         solution = replace(
             solution,
-            beta=solution.beta + far / movement * separated.direction,
+            beta=solution.beta
+            + far / smallest_increase(model, found) * found.direction,
             scale=solution.scale.without_errors_of(missing.ravel()),
-            status=separated.status,
-            detail=separated.detail,
-            not_estimable=separated.not_estimable,
+            status=found.status,
+            detail=found.detail,
+            not_estimable=found.not_estimable,
             stats={**solution.stats, "n": model.design.total},
         )
-        found = inner.found
-        if found is not None:
-            found = replace(found, stated=model, separated=True)
+        scales = inner.found
+        if scales is not None:
+            scales = replace(scales, stated=model, separated=True)
         return inner._replace(
-            model=problem.model_at(top.theta), solution=solution, found=found
+            model=problem.model_at(top.theta), solution=solution, found=scales
         )
 
-    def _resolve_top(
+    def _resolve_maximum(
         self, problem: EvidenceProblem, top: EvidenceMaximum, rng: np.random.Generator
     ) -> Resolved:
         """Return the model and method at the maximum of the evidence."""

@@ -38,7 +38,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.modes.existence import find_separation, separation_by_block
 from probreg.inference.modes.newton import fixed_coefficients
-from probreg.inference.modes.separation import Separation, separation
+from probreg.inference.modes.separation import Separation, separation, weighted_rows
 from probreg.inference.notes import (
     SCALES_AS_KNOWN,
     Note,
@@ -312,20 +312,19 @@ class EvidenceProblem:
     @cached_property
     def separation(self) -> Separation | None:
         """The separation of the response by flat columns, whatever the scales are; None if
-        there is none.
+        there is none, or if columns change with the hyperparameters.
 
-        It is decided exactly where the coefficients at the start look like divergence.
+        An exact check decides it if the coefficients at the start look like divergence.
         """
         model = self.model
-        if self.exact or not isinstance(model.likelihood, MayDiverge):
+        if self.exact or self.moving or not isinstance(model.likelihood, MayDiverge):
             return None
-        surface, others = self.surface.inner_at(self.starts[0])
         with np.errstate(over="ignore", invalid="ignore"):  # diverging coefficients
             try:
-                beta = surface.coefficients(others)
+                beta = self.surface.coefficients(self.starts[0])
             except NoMode:
                 return separation_by_block(model)[0] or None
-            return find_separation(surface.model, beta, Status.CONVERGED, 0)[0]
+            return find_separation(model, beta, Status.CONVERGED, 0)[0]
 
     @cached_property
     def names(self) -> list[str]:
@@ -765,28 +764,23 @@ class EvidenceProblem:
         return f"[{self.model.joint.blocks[group.block].outcome}]"
 
 
-def limit_of_separation(model: Model, separated: Separation) -> Model:
+def limit_of_separation(model: Model, found: Separation) -> Model:
     """Return the model of the limit of a separated likelihood.
 
-    The rows with an increasing log-likelihood reach their limit whatever the other
-    coefficients are, so they are left out. One coefficient of each direction along which
-    the limit is constant has a proper prior, which is then independent of the others and
-    does not change their evidence.
+    The separated rows reach their limit whatever the other coefficients are, so they are
+    left out. One coefficient of each direction along which the limit is constant has a
+    proper prior, which is then independent of the others and does not change their
+    evidence.
     """
-    assert separated.increasing is not None
+    assert found.separated_rows is not None
     model = model.with_prior_frozen
-    design = model.design
-    fixed = separated.held
-    if fixed is None:
-        fixed = fixed_coefficients(model, separated, None).any(1)
-    weighted = np.arange(design.n)
-    if design.weights is not None:
-        weighted = np.flatnonzero(design.weights > 0)
+    design = weighted_rows(model)
+    rows = np.delete(np.arange(design.n), found.separated_rows)
     informative = model.joint.informative
     stated = [b for b in model.joint.blocks if informative[list(b.columns)].any()]
-    pivots = tuple(design.columns[j] for j in np.flatnonzero(fixed))
+    fixed = np.flatnonzero(fixed_coefficients(model, found, None).any(1))
+    pivots = tuple(design.columns[j] for j in fixed)
     prior = {**mapping_of(stated, design.columns), pivots: Normal(1.0)}
-    rows = np.delete(weighted, separated.increasing)
     return replace(model, design=design.take(rows), prior=prior, scales_compared=0)
 
 

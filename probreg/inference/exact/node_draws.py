@@ -339,7 +339,7 @@ def _sample_covariance(
 ) -> DenseCovariance:
     """The covariance of points (S, p m + a)."""
     beta, _ = split_parameters(model, point)
-    logs = point[:, beta[0].size :]
+    logs = point[:, model.n_coefficients :]
     return DenseCovariance.of_sample(
         model.design.frame, beta, logs, log_names(model), weight
     )

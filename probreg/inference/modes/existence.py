@@ -92,7 +92,9 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                 n=part.n,
                 total=design.count,
             )
-            return replace(result, kind=kind, rows=n_gaining, increasing=None), (note,)
+            return replace(result, kind=kind, rows=n_gaining, separated_rows=None), (
+                note,
+            )
         joined = join_blocks([part.block, losing._replace(weights=None)])
         # weights do not affect separation
         part = replace(

@@ -524,7 +524,7 @@ def fixed_coefficients(
     """
     p, m = model.shape
     if cause.span is None:
-        return by_predictor(cause.not_estimable, m)
+        return marks_by_predictor(cause.not_estimable, m)
     span = cause.span.reshape(p * m, -1)
     if opened is not None:
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
@@ -539,7 +539,7 @@ def fixed_coefficients(
     return fixed.reshape(p, m)
 
 
-def by_predictor(marked: Array, m: int) -> Array:
+def marks_by_predictor(marked: Array, m: int) -> Array:
     """(p, m) from marks of the reported coefficients (p, D). If these mix the model's
     own (a symmetric softmax), a column diverges as a whole."""
     if marked.shape[1] == m:
@@ -568,7 +568,7 @@ def _covariance_given_fixed(
     root = Z @ root_of_pseudo_inverse(
         Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1])
     )
-    at_infinity = by_predictor(cause.not_estimable, m)
+    at_infinity = marks_by_predictor(cause.not_estimable, m)
     missing = np.concatenate([(at_infinity | held).ravel(), aux])
     return DenseCovariance(
         model.design.frame,

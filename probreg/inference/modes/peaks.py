@@ -172,7 +172,9 @@ def log_density_at(model: Model, points: Array) -> Array:
     """log p over (vec beta, log aux) at points (k, p m + a)."""
     with np.errstate(all="ignore"):  # the density of a far point overflows
         beta, aux = split_parameters(model, points)
-        value = model.log_posterior(beta, **aux) + points[:, beta[0].size :].sum(1)
+        value = model.log_posterior(beta, **aux) + points[
+            :, model.n_coefficients :
+        ].sum(1)
     return np.where(np.isnan(value), -np.inf, value)
 
 

@@ -189,9 +189,9 @@ class Separation:
     span: Array | None = None
     # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
-    # (rows,) places of the rows with an increasing log-likelihood, among those with weight;
+    # (rows,) places of the separated rows, whose log-likelihood increases, among the `weighted_rows`;
     # None if the limit of the likelihood of one of them depends on the coefficients
-    increasing: Array | None = None
+    separated_rows: Array | None = None
 
     status: ClassVar[Status] = Status.NO_MAXIMUM
     limits: ClassVar[Mapping[str, float]] = MappingProxyType({})  # of aux
@@ -238,7 +238,7 @@ def separation(model: Model) -> Separation:
     if not isinstance(likelihood, MayDiverge):
         return replace(none, kind="unknown")
     model.design.need_rows("the linear programme for separation")
-    design = _weighted_rows(model)
+    design = weighted_rows(model)
     recession = likelihood.recession(design.observed)
     result = _separation_of_levels(model, design.X, recession, free)
     if result is not None:
@@ -258,21 +258,20 @@ def separation(model: Model) -> Separation:
     return replace(result, span=np.einsum("pk,kmr->pmr", T, span))
 
 
-def smallest_movement(model: Model, separated: Separation) -> float:
-    """Return the smallest movement of a predictor along the direction of a separation, among
-    the rows with an increasing log-likelihood."""
+def smallest_increase(model: Model, found: Separation) -> float:
+    """Return the smallest c_r'(x_r D) of the separated rows, D the direction of the separation."""
     likelihood = model.likelihood
     assert isinstance(likelihood, MayDiverge)
-    assert separated.direction is not None
-    assert separated.increasing is not None
-    design = _weighted_rows(model)
+    assert found.direction is not None
+    assert found.separated_rows is not None
+    design = weighted_rows(model)
     recession = likelihood.recession(design.observed)
-    moved = (design.X @ separated.direction)[recession.rows] * recession.directions
-    rows = np.isin(recession.rows, separated.increasing)
-    return float(moved.sum(1)[rows].min())
+    increase = (design.X @ found.direction)[recession.rows] * recession.directions
+    is_separated = np.isin(recession.rows, found.separated_rows)
+    return float(increase.sum(1)[is_separated].min())
 
 
-def _weighted_rows(model: Model) -> Design:
+def weighted_rows(model: Model) -> Design:
     """Return the rows with a weight above zero."""
     weights = model.design.weights
     return model.design if weights is None else model.design.take(weights > 0)
@@ -312,8 +311,8 @@ def _separation_of_cone(
     names = model.design.columns
     labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
-    increasing = np.unique(recession.rows[strict])
-    loose = np.isin(increasing, recession.rows[~strict])
+    rows = np.unique(recession.rows[strict])
+    has_limit = not np.isin(rows, recession.rows[~strict]).any()
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
     return Separation(
         kind,
@@ -321,9 +320,9 @@ def _separation_of_cone(
         labels,
         not_estimable,
         direction,
-        len(increasing),
+        len(rows),
         model.design.intercept,
-        increasing=None if loose.any() else increasing,
+        separated_rows=rows if has_limit else None,
     )
 
 
@@ -530,7 +529,7 @@ def escapes(model: Model) -> Array:
     if not result:
         return reached
     assert isinstance(model.likelihood, MayDiverge)
-    design = _weighted_rows(model)
+    design = weighted_rows(model)
     cone, T = _cone_of(model, design.X, model.likelihood.recession(design.observed))
     inside = cone.inside
     loose = np.flatnonzero(~cone.recession.equal)

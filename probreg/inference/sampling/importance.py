@@ -399,7 +399,7 @@ class Importance(Method):
             with sample_of(model.design.n * self.points // parts.shape[1]):
                 log_lik = log_lik_of_draws(model, beta, aux)
             log_p = log_lik + model.log_prior(beta, **aux)
-            log_p = log_p + theta[:, beta[0].size :].sum(1)
+            log_p = log_p + theta[:, model.n_coefficients :].sum(1)
         return _Points(z, theta, np.where(np.isnan(log_p), -np.inf, log_p))
 
 

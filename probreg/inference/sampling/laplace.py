@@ -241,7 +241,7 @@ class LaplaceApproximation(Method):
         beta, aux = split_parameters(model, theta)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
         log_q = student_log_density((z**2).sum(1), z.shape[1], np.inf) - peak.log_det
-        log_q = log_q - theta[:, beta[0].size :].sum(1)
+        log_q = log_q - theta[:, model.n_coefficients :].sum(1)
         values = {
             name: chains_of(v, self.chains) for name, v in {"beta": beta, **aux}.items()
         }
