@@ -1,10 +1,11 @@
 """The few ways things go wrong. Every message says what was met, what was expected, and what to do."""
 
 import contextlib
+import difflib
 import functools
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,3 +169,9 @@ def require_unicode(text: str) -> None:
         raise DataError(
             f"the text {text!a} holds half of a surrogate pair, which is no character: decode the column again, or replace it"
         )
+
+
+def suggestion(name: str, candidates: Collection[str]) -> str:
+    """Return the end of a sentence on an unknown name: a similar one, if there is one."""
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."

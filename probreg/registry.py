@@ -7,17 +7,17 @@ contains names and numbers, and no code.
 import ast
 import contextlib
 import dataclasses
-import difflib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import Declared, declared_fields
-from probreg.errors import DataError, ProbregError
+from probreg.errors import DataError, ProbregError, suggestion
 from probreg.peers import REGISTERED
 
 
@@ -139,13 +139,9 @@ class Registry[T](Mapping[str, type[T]]):
         declared = declared_fields(cls)  # type: ignore[arg-type]
         fields = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
         given = [k.arg for k in call.keywords]
-        for k in call.keywords:
-            if given.count(k.arg) > 1:
-                raise DataError(f"{text!r} sets {k.arg} twice")
-            if k.arg not in fields:
-                raise DataError(
-                    f"{name} has no setting {k.arg!r}{suggestion(str(k.arg), fields)} It has: {', '.join(fields) or 'none'}"
-                )
+        if len(set(given)) < len(given):
+            raise DataError(f"{text!r} gives a setting twice")
+        refuse_unknown(name, map(str, given), fields)
         names = fields + [""] * len(call.args)
         values = [
             self._setting(value, declared.get(name), text)
@@ -271,12 +267,6 @@ def split_assignments(text: str) -> Iterator[tuple[str | None, str]]:
         raise DataError(f"a bracket is not closed in {text!r}")
 
 
-def suggestion(name: str, candidates: Collection[str]) -> str:
-    """Return the end of a sentence on an unknown name: a similar one, if there is one."""
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
-
-
 def finite_number(text: str, whole: str) -> float:
     """Return the number in a part of the text `whole`."""
     try:
@@ -322,7 +312,7 @@ def _plain(value: Any) -> Any:
 def public_names(package: Mapping[str, object]) -> list[str]:
     """Return the names that `dir` of a package lists, without its modules.
 
-    >>> public_names({"np": difflib, "_Hidden": int, "Normal": int})
+    >>> public_names({"np": math, "_Hidden": int, "Normal": int})
     ['Normal']
     """
     return [

@@ -2,7 +2,6 @@
 
 Weights and offsets may be absent: None means weights of 1 and an offset of 0."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
@@ -11,7 +10,7 @@ import numpy as np
 from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import DataTable, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, Remedy, rows_named, such_rows
+from probreg.errors import DataError, Remedy, rows_named, such_rows, suggestion
 from probreg.system.terminal import few_names, shorten_names
 
 Array = np.ndarray
@@ -74,10 +73,8 @@ def require(table: DataTable, names: Iterable[str]) -> None:
     for name in names:
         if name not in table.columns:
             present = list(table.columns)
-            matches = difflib.get_close_matches(name, present, n=1)
-            hint = f"; did you mean {matches[0]!r}?" if matches else "."
             raise DataError(
-                f"the data have no column {name!r}{hint} They have: {few_names(present)}"
+                f"the data have no column {name!r}{suggestion(name, present)} They have: {few_names(present)}"
             )
 
 

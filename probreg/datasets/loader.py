@@ -3,7 +3,6 @@
 What is known about a data set apart from its rows is the content of one TOML card.
 """
 
-import difflib
 import importlib
 import importlib.resources
 import textwrap
@@ -14,7 +13,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 from probreg.arguments.scalars import Word, check_arguments
-from probreg.errors import DataError
+from probreg.errors import DataError, suggestion
 from probreg.system.terminal import clean_lines
 from probreg.tables.render import notebook_html
 
@@ -239,8 +238,7 @@ def _dtype(column: DatasetColumn) -> "str | pd.CategoricalDtype":
 def _require_name(name: str) -> None:
     names = _dataset_names()
     if name not in names:
-        near = difflib.get_close_matches(str(name).lower(), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        hint = suggestion(str(name).lower(), names)
         raise DataError(
             f"no data set is called {name!r}{hint} There are: {', '.join(names)}"
         )

@@ -192,7 +192,7 @@ USAGE = [
     ),
     (
         ["fit", *ORINGS, "--method", "nuts(drws=5)"],
-        "no setting 'drws'; did you mean 'draws'",
+        "did you mean draws=",
     ),
     (
         ["fit", *ORINGS, "--method", "nuts(draws=many)"],
@@ -204,7 +204,7 @@ USAGE = [
         "'stan'",
     ),
     (["fit", *ORINGS, "--method", "nuts(draws)"], "'draws' in 'nuts(draws)'"),
-    (["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"], "sets draws twice"),
+    (["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"], "gives a setting twice"),
     (["fit", *ORINGS, "--method", "nuts(draws=5"], "such as nuts(draws=2000)"),
     (["fit", *ORINGS, "--rows"], "--rows needs --save"),
     (["fit", *ORINGS, "--json", "--csv"], "--json"),
@@ -224,7 +224,7 @@ USAGE = [
     (["compare", *ORINGS, "--prior", "weak", "--prior", "weak"], "given twice"),
     (
         ["compare", *ORINGS, "--method", "newton(draws=5)"],
-        "no setting 'draws'",
+        "newton takes no draws=",
     ),
     (["datasets", "chalenger"], "did you mean 'challenger'"),
     (["fits"], "'fits'"),

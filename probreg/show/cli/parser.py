@@ -9,14 +9,13 @@ import probreg
 from probreg.arguments.scalars import check_prob
 from probreg.arguments.types import DataArray
 from probreg.data.weights import named_weights
-from probreg.errors import DataError, ProbregError
+from probreg.errors import DataError, ProbregError, suggestion
 from probreg.fits.fit import Fit
 from probreg.inference import METHODS
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.model.group_effects import Groups
 from probreg.priors.text import parse_aux, parse_prior
-from probreg.registry import suggestion
 from probreg.show.cli import commands
 from probreg.show.cli.files import SUFFIXES
 from probreg.show.cli.output import write_message
