@@ -1,12 +1,14 @@
 """A column that separates some rows beside random effects: the estimates are those of the other rows."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.inference.modes.separation import separation
 from tests.conftest import covering
 
 
@@ -81,6 +83,7 @@ def test_separated_rows_say_nothing_of_the_groups(
         part.aux_interval(name, kind="profile"),
         rtol=1e-6,
     )
+    assert np.isnan(whole.covariance("joint").sel(param="x")).all()
     # the limit of each response with x = 1 is reached
     eta = whole.model.eta(whole.solution.beta)[data.x == 1]
     assert np.abs(eta).min() > 25.0
@@ -135,6 +138,20 @@ def test_every_design_leaves_the_separated_rows_out(
         assert whole.hyper[name] == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
+def test_a_saved_fit_profiles_the_scales_of_the_other_rows(tmp_path: Path) -> None:
+    data = table("bernoulli", groups=12)
+    model = pr.Model.from_formula("y ~ x + (1 | g)", data, likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning, match="quasi separation by x"):
+        fit = pr.fit(model)
+    fit.save(tmp_path / "fit.nc", rows=True)
+    name = "sd(Intercept | g)"
+    np.testing.assert_allclose(
+        pr.load_fit(tmp_path / "fit.nc").aux_interval(name, kind="profile"),
+        fit.aux_interval(name, kind="profile"),
+        rtol=1e-9,
+    )
+
+
 def test_errors_beside_a_strong_prior_are_those_of_the_other_rows() -> None:
     data = table("poisson")
 
@@ -157,6 +174,7 @@ def test_a_limit_with_some_of_the_classes_is_refused() -> None:
     seldom = np.where(data.z > 0, "some", "none")
     data["level"] = np.where(data.x == 1, seldom, often)
     model = pr.Model.from_formula("level ~ x + (1 | g)", data, likelihood="categorical")
+    assert separation(model).separated_rows is None
     with pytest.raises(pr.Incompatible, match=r"separation by Intercept \(some\)"):
         pr.fit(model, "evidence")
 
