@@ -159,16 +159,28 @@ class Beta(UnivariateLikelihood, BetaShapes):
         slope = aux["phi"] * self.link_function.slope(eta[..., 0])
         return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
 
+    def _log_shape_slopes(
+        self, y: Array, a: Array, b: Array, phi: Any
+    ) -> tuple[Array, Array]:
+        """Return the derivatives of log p over log a and log b, with those of phi = a + b shared between them."""
+        u = np.log(y) - digamma(a) + digamma(phi)
+        v = np.log1p(-y) - digamma(b) + digamma(phi)
+        return a * u, b * v
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self.shapes(eta, aux)
+        A, B = self._log_shape_slopes(y, a, b, aux["phi"])
+        h, g, _ = self.tails.rates(eta[..., 0])
+        return (h * A - g * B)[..., None]
+
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         a, b = self.shapes(eta, aux)
         phi = aux["phi"]
-        # the slopes over log a and log b, with those of phi = a + b shared between them
-        u = np.log(y) - digamma(a) + digamma(phi)
-        v = np.log1p(-y) - digamma(b) + digamma(phi)
+        A, B = self._log_shape_slopes(y, a, b, phi)
         gradient, H = expand_shapes(
             self.tails.rates(eta[..., 0]),
-            (a * u, a**2 * polygamma(1, a)),
-            (b * v, b**2 * polygamma(1, b)),
+            (A, a**2 * polygamma(1, a)),
+            (B, b**2 * polygamma(1, b)),
             (0.0, -(phi**2) * polygamma(1, phi)),
         )
         return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)

@@ -23,7 +23,6 @@ from probreg.likelihoods.base import (
     Level,
     Levels,
     PymcVariable,
-    SmoothLikelihood,
     Start,
     ValueGradHessian,
 )
@@ -120,9 +119,14 @@ class BetaBinomial(Binomial, BetaShapes):
         binomial = super().response_variance(eta, **known)
         return binomial * (1.0 + (n - 1.0) / (1.0 + known["phi"]))
 
-    # of dependent trials
-    score = SmoothLikelihood.score
+    # trials depend on each other, so that the formula of an exponential family does not apply
     information_slope = DifferentiableLikelihood.information_slope
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        a, b = self.shapes(eta, aux)
+        k, failures = self._events_and_failures(y)
+        h, g, _ = self._rates(eta)
+        return (h * rising_sums(k, a)[1] - g * rising_sums(failures, b)[1])[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
         # h^2 E[S2(K, a)] + g^2 E[S2(n - K, b)], S2(k, a) the sum over j < k of (a / (a + j))^2

@@ -101,9 +101,6 @@ class NegativeBinomial(CountLikelihood):
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
     compiled_density = CompiledDensity(_evaluate_row, settings=_terms_of_alpha)
 
-    # at a known alpha too the slopes are those over both parameters
-    score = SmoothLikelihood.score
-
     def __post_init__(self) -> None:
         if str(self.variance) == "nb1":  # any value, which is checked below
             density = CompiledDensity(_evaluate_linear_row, settings=_terms_of_alpha)
@@ -177,6 +174,14 @@ class NegativeBinomial(CountLikelihood):
         # kappa_4 / V^2 = 6 / r + 1 / V.
         V = self.variance(mu, **aux)  # type: ignore[operator]
         return 6.0 / self._shape(mu, aux) + 1.0 / V
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        if self.is_linear:
+            return SmoothLikelihood.score(self, y, eta, **aux)
+        r = self._shape(self.mean(eta), aux)
+        _, q = _softplus_and_share(self.log_mean(eta), r)
+        over_log_mu = y * (1.0 - q) - r * q
+        return (over_log_mu * self._log_mean_slopes(eta)[0])[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         if not self.is_linear:

@@ -301,6 +301,10 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
         scale = (p / self.link_function.slope(line))[..., None]  # d p = p d log p
         return line, (lower - upper) * scale, over_gaps * gaps[..., None, :] * scale
 
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        upper, lower = self.tails.slopes_of_change(*self._ends(y, eta, aux))
+        return (lower - upper)[..., None]
+
     def information(self, eta: Array, **aux: Any) -> Array:
         ends = self._ends_of_classes(eta, aux)
         upper, lower = self.tails.slopes_of_change(*ends)
