@@ -152,13 +152,13 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     def split_predictors(
         self, eta: Any, aux: AuxValues, exp: Any = np.exp
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters; `exp` is another of symbols."""
+        """Return the predictor (..., n, 1) of the likelihood, and all of its nuisance parameters; symbols need their own `exp`."""
         with np.errstate(over="ignore"):
             values = {a: exp(eta[..., 1 + i]) for i, a in enumerate(self.with_formula)}
         return eta[..., :1], {**aux, **values}
 
     def _add_predictors(self, first: Array, values: AuxValues) -> Array:
-        """The predictors (n, m) with constants behind the first, of these nuisance parameters, or of 1."""
+        """Return the predictors (n, m): `first` (n, 1), then the log of each nuisance parameter with a formula, 0 where it has no value."""
         logs = [np.log(values.get(a, 1.0)) for a in self.with_formula]
         return np.hstack([first, np.broadcast_to(logs, (len(first), len(logs)))])
 
@@ -317,6 +317,8 @@ class OfTrialsDistributional(Distributional, OfTrials):
     """The same of a likelihood of trials."""
 
     dependent_trials = from_base()
+    trials = from_base()
+    size = from_base()
     classes = from_base()
     tally = from_base()
     single_trials = from_base()

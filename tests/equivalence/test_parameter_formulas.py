@@ -13,6 +13,7 @@ from probreg.data.formula.functions import term_functions
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.inference.exact.evidence import Evidence
+from probreg.likelihoods.distributional import with_predictors
 from tests.pymc_density import density_of
 
 CASES = {
@@ -316,3 +317,9 @@ def test_each_column_has_the_intercept_of_its_predictor() -> None:
     formulas["log sigma"] = "~ z"
     design = pr.Model.from_formula(formulas, DATA).design
     np.testing.assert_array_equal(design.intercepts, [0, 0, 2, 2])
+
+
+def test_trials_are_those_of_the_likelihood_without_formulas() -> None:
+    likelihood = with_predictors(pr.BetaBinomial(trials=10), ["log phi"])
+    assert likelihood.size() == likelihood.trials == 10
+    assert likelihood.size(trials=3) == 3
