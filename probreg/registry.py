@@ -123,7 +123,8 @@ class Registry[T](Mapping[str, type[T]]):
         """Return the instance of a name, or of a call with numbers, booleans and calls of `parts`."""
         call = node if isinstance(node, ast.Call) else None
         function = node if call is None else call.func
-        if not isinstance(function, ast.Name):
+        is_unpacked = call is not None and any(k.arg is None for k in call.keywords)
+        if not isinstance(function, ast.Name) or is_unpacked:
             raise DataError(
                 f"{text!r} is not understood as a {self.kind}: write a name, or a name with settings in brackets, such as {self.example}"
             )

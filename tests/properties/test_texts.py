@@ -45,3 +45,8 @@ def test_numbers_are_whole_where_counts_are_asked_for() -> None:
         pr.METHODS.resolve("nuts(draws=2.5)")
     with pytest.raises(pr.DataError, match="not a finite number"):
         pr.PRIORS.resolve("normal((1, x))")
+
+
+def test_unpacked_settings_are_refused() -> None:
+    with pytest.raises(pr.DataError, match=r"such as nuts\(draws=2000\)"):
+        pr.METHODS.resolve("nuts(2000, **settings)")
