@@ -914,7 +914,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     def slopes_over_log_scale(
         self, y: Array, mu: Array, scale: Any
     ) -> tuple[Array, Array]:
-        """d log p / d log s and the negative second derivative, of a family with a dispersion s^k."""
+        """Return d log p / d log s and the negative second derivative; a family with a dispersion s^k defines it."""
         raise NotImplementedError
 
     def _natural(self, eta: Array, aux: AuxValues) -> tuple[Any, Any]:

@@ -326,7 +326,7 @@ class Censored(OfBase, MayDiverge):
         )
 
     def _exact_values(self, y: Array, censored: float) -> Array:
-        """Return the exact responses, and a number of censored rows."""
+        """Return the exact responses, and the number `censored` in censored rows."""
         y = np.asarray(y)
         return np.where(self.is_censored(y), censored, y[..., 0])
 

@@ -272,7 +272,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
         return upper - e, lower - e
 
     def _ends_of_classes(self, eta: Array, aux: Any) -> tuple[Array, Array]:
-        """The ends (K, ..., n) of all classes."""
+        """Return `_ends` of all classes, two arrays (K, ..., n)."""
         return self._ends(self.support.reshape(-1, *[1] * (eta.ndim - 1)), eta, aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
