@@ -499,7 +499,7 @@ class FromData(ABC):
         from probreg.model.from_parts import from_tables
 
         choices = Choices(likelihood, prior, aux, event, reference)
-        frame = frame_of(data, client, complete=missing == "drop")
+        frame = frame_of(data, client)
         read = from_tables(
             formula, frame, choices, weights=weights, offset=offset, missing=missing
         )

@@ -211,6 +211,19 @@ def test_parquet_files_give_the_model_of_from_files_to_the_sampled_row(
     close(far.design.moments.gram[0], near.design.moments.gram[0])
 
 
+def test_responses_that_all_lack_an_end_are_read(client):
+    rng = np.random.default_rng(3)
+    x, low = rng.normal(size=(2, 60))
+    x[:3] = np.nan
+    data = pd.DataFrame({"x": x, "low": low + x, "high": np.nan})
+    data.loc[::2, ["low", "high"]] = [np.nan, 1.0]
+    frame = dd.from_pandas(data, npartitions=2)
+    model = pr.Model.from_dask(
+        "cens(lower=low, upper=high) ~ x", frame, client=client, missing="drop"
+    )
+    assert model.design.count == 57
+
+
 def test_trials_missing_rows_and_declared_levels_are_read_as_on_one_machine(client):
     rng = np.random.default_rng(8)
     data = pd.DataFrame({"t": rng.integers(1, 6, 300), "x": rng.normal(size=300)})

@@ -53,11 +53,11 @@ class Partition:
 class TableRows(Partition):
     """A dask DataFrame in place of files; only the first rows of each partition are transferred to this process.
 
-    `complete` drops rows with missing values from them.
+    They are rows without missing values in the columns `required`.
     """
 
     client: Any
-    complete: bool
+    required: tuple[str, ...] = ()
 
     def parts(self, names: Sequence[str]) -> Partitions:
         """The partitions with these columns only."""
@@ -71,10 +71,12 @@ class TableRows(Partition):
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """Yield the first rows of each partition in turn."""
         partitions = self.parts(names)
+        labels = dict(zip(self.names(), self.frame.columns))
+        required = [labels[name] for name in names if name in self.required]
         first = dask().delayed(_first_rows, pure=False)
         for number, part in enumerate(partitions.parts):
             yield from Partition(
-                partitions.result(first(part, self.complete)), f"partition {number}"
+                partitions.result(first(part, required)), f"partition {number}"
             ).batches(names)
 
 
@@ -88,12 +90,12 @@ def tables_of(part: Any, number: int) -> Tables | Partition:
     return Partition(part, f"partition {number}")
 
 
-def _first_rows(frame: Any, complete: bool) -> Any:
+def _first_rows(frame: Any, required: list[Any]) -> Any:
     first_rows = 100  # rows of a partition that determine the types of its columns
-    return (frame.dropna() if complete else frame).head(first_rows)
+    return (frame.dropna(subset=required) if required else frame).head(first_rows)
 
 
-def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows:
+def frame_of(data: Any, client: Any) -> TableRows:
     """Return the partitioned table of a dask DataFrame.
 
     DataError for anything else. Incompatible for an invalid client, or if a package is not installed.
@@ -112,7 +114,7 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows:
             "arrays dask.dataframe.from_dask_array, for a table in memory Model.from_formula"
         )
     name = f"a dask DataFrame of {data.npartitions} partition{'s' * (data.npartitions != 1)}"
-    return TableRows(data, name, client, complete)
+    return TableRows(data, name, client)
 
 
 def _check_client(client: Any) -> None:

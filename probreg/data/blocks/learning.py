@@ -144,6 +144,9 @@ def plan(
         if classes and len(parts.outcome) == 1:
             labels.add(parts.outcome[0].column)
         files = replace(files, labels=tuple(name for name in labels if name))
+    elif missing == "drop":
+        required = tuple(name for name in names if name not in parts.end_columns)
+        files = replace(files, required=required)
     first = _first(files, names)
     if not len(first.rows):
         raise DataError(
