@@ -212,7 +212,7 @@ def design_of_kernel(
     if plain.weights is not None and plain.weight_kind == "frequency":
         counts = plain.weights[used]
     is_known = kernel is not None if length_known is None else length_known
-    key = _key_of(names)
+    key = _process_key(names)
     with prefix_errors(key):
         start = _starting_kernel(kernel, is_known, x, counts, names)
         made: KernelBasis
@@ -252,8 +252,8 @@ def _starting_kernel(
     return read.resolve(with_spread(x, counts), names)
 
 
-def _key_of(names: Sequence[str]) -> str:
-    """Return the term as written in a formula; for many inputs, with only the first and the last."""
+def _process_key(names: Sequence[str]) -> str:
+    """Return the term of the process as written in a formula; for many inputs, with only the first and the last."""
     max_named = 10  # maximum number of inputs listed in the name of the term
     written = [column_written(name) for name in names]
     if len(written) > max_named:

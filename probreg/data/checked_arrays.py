@@ -194,7 +194,7 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
 
 
 def check_trials(successes: Array, trials: Array, before: str = "") -> None:
-    """Raise DataError for the first row without whole numbers 0 <= successes <= trials; `before` begins its sentence."""
+    """Raise DataError for the first row without whole numbers 0 <= successes <= trials; `before` is the start of the message."""
     whole = (np.floor(successes) == successes) & (np.floor(trials) == trials)
     in_range = (successes >= 0) & (successes <= trials) & (trials < 2.0**53)
     require_rows(

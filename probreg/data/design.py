@@ -755,7 +755,7 @@ def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> M
     X: Any = block.X
     parts = []
     for k in range(X.width):
-        # the columns of a predictor stand side by side
+        # the columns of a predictor are adjacent
         places = np.flatnonzero(X.owner == k)
         names = tuple(columns[j] for j in places)
         offset = None if block.offset is None else block.offset[:, [k]]

@@ -65,7 +65,7 @@ class Frame:
         return cls(np.zeros(p), np.ones(p), None)
 
     def with_mix(self, X: Array, columns: Array | None = None) -> "Frame":
-        """Return the frame with a `mix` of some columns of the rows X (n, p), a sample of all, if they are ill conditioned.
+        """Return the frame with a `mix` of some columns if they are ill conditioned in X (n, p), a sample of the rows.
 
         Columns that are combinations of earlier columns stay unchanged.
         """

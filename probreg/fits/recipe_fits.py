@@ -1,4 +1,4 @@
-"""Fits that a recipe completes: several quantiles of one response, and the linear probability model."""
+"""Fits of several quantiles of one response, and of the linear probability model."""
 
 import itertools
 from collections.abc import Sequence

@@ -41,8 +41,8 @@ class Selection:
     """The columns that a model reads, and which rows count.
 
     `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
-    are treated as absent, and so are rows without trials of the response: `weights` is the column of weights. `starts` are the numbers
-    of the first rows of the parts, if known.
+    are treated as absent, and so are rows without trials of the response: `weights` is the column of weights. `starts` has the number
+    of the first row of each part, if known.
     """
 
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class Selection:
     starts: tuple[int, ...] | None = None
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Batch]:
-        """Yield the rows that count of each batch of a part that has any. DataError names file, column, row and value."""
+        """Yield the rows that count in each batch of a part, if there are any. DataError names file, column, row and value."""
         # odd, so that multiples of 2 fall on other rows of the next part
         assumed_rows = 1_000_003  # of a part, where their number is unknown
         start = number * assumed_rows if self.starts is None else self.starts[number]
@@ -121,7 +121,7 @@ class FormulaBlocks:
     `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
     """
 
-    tables: Selection
+    selection: Selection
     recipe: Recipe
     encode: Encode
     kind: WeightKind = "frequency"
@@ -131,7 +131,7 @@ class FormulaBlocks:
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
         has_group_columns = self.recipe.layout.bars and not self.lazy
-        with closing(self.tables(number, part, tally)) as batches:
+        with closing(self.selection(number, part, tally)) as batches:
             for batch in batches:
                 size = batch.rows
                 if has_group_columns:
@@ -160,7 +160,7 @@ class FormulaBlocks:
         )
 
     def _weights(self, table: DataTable) -> Array | None:
-        name = self.tables.weights
+        name = self.selection.weights
         if name is None:
             return None
         return self.unit * row_weights(

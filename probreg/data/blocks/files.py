@@ -49,7 +49,7 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 class Batch(NamedTuple):
     """Some rows of a file; `table.rows` are their numbers in it.
 
-    Of rows that count, `start` is the number of the first one, and `number` that of their part.
+    If they are rows that count, `start` is the number of the first one among all such rows, and `number` is the number of their part.
     """
 
     table: DataTable

@@ -52,13 +52,14 @@ def pass_over(
     rows: int | None = None,
 ) -> PartsPass:
     """Apply fn to every block of every part and combine the results by `add`; the total is None if there is no block."""
+    # workers receive the function without the other parts
     name = parts.name
     progress = parts.progress
 
     def pass_over_part(number: int, part: Any) -> PartsPass:
         tally = Tally()
         total, done = None, 0
-        # sums over a block have threads of their own
+        # sums over a block use threads of their own
         with (
             one_blas_thread(),
             progress_bar(f"{name}, rows", rows, show=progress) as bar,
