@@ -707,7 +707,20 @@ def test_a_partitioned_folder_is_refused(tmp_path: Path, what: str) -> None:
     )
 
 
-def test_a_folder_within_a_folder_is_read(tmp_path: Path) -> None:
+def test_a_folder_within_a_folder_is_read_without_hidden_files(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
-    table().to_parquet(tmp_path / "first" / "a=b.parquet")
+    (tmp_path / "_old").mkdir()
+    for name in ("first/a=b.parquet", "first/.hidden.parquet", "_old/a.parquet"):
+        table().to_parquet(tmp_path / name)
     assert pr.Model.from_parquet("gaussian ~ x", tmp_path).design.count == N
+
+
+def test_a_cell_of_a_later_batch_is_named_by_its_row_in_the_file(
+    tmp_path: Path,
+) -> None:
+    x = ["1"] * (2**17 + 1)
+    x[-1] = "one"
+    path = tmp_path / "text.parquet"
+    pd.DataFrame({"x": x, "y": 1.0}).to_parquet(path)
+    with pytest.raises(pr.DataError, match="'one' in row 131072 of"):
+        pr.Model.from_parquet("y ~ log(x)", path)

@@ -73,6 +73,8 @@ def test_moments_of_two_places_are_those_of_all_rows_whichever_groups_each_has(k
         [model(rows, **more).moments for rows in (NORTH, SOUTH)],
         model(BOTH, **more).moments,
     )
+    np.testing.assert_array_equal(whole.dense.means, [*whole.mean, whole.y_mean])
+    np.testing.assert_array_equal(whole.dense.scales, [*whole.scale, whole.y_scale])
     assert parts[0].terms[0].levels != parts[1].terms[0].levels
     total = parts[0] + parts[1]
     assert (

@@ -509,3 +509,5 @@ def test_rows_without_trials_take_no_part_however_the_trials_are_written(tmp_pat
         for make, rows in ((pr.Model.from_formula, data), (pr.Model.from_files, path)):
             fit = pr.fit(make(text, rows, likelihood="binomial"))
             xr.testing.assert_allclose(fit.coef, expected.coef, rtol=1e-9)
+    # the last fit is of a file
+    assert any(note.startswith("1 of 30 rows") for note in fit.model.design.notes)

@@ -190,8 +190,8 @@ def test_processes_of_arrays_learn_without_rows_of_weight_0(basis):
     def columns(x, y, weights=None):
         return model_of_kernel(x, y, kernel, prior, basis=basis, weights=weights).design
 
-    rows, y = np.r_[U, 3.0, 4.0], np.r_[V, 9.0, 9.0]
-    absent, plain = columns(rows, y, [*[1] * 30, 0, 0]), columns(U, V)
+    rows, y = np.r_[3.0, U, 4.0], np.r_[9.0, V, 9.0]
+    absent, plain = columns(rows, y, [0, *[1] * 30, 0]), columns(U, V)
     np.testing.assert_allclose(absent.X, plain.X, rtol=1e-12, atol=1e-14)
     weighted, copied = (
         columns(U, V, ROWS.w),
