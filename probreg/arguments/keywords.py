@@ -65,11 +65,12 @@ def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> 
     for name in names:
         if name in keywords:
             continue
-        if name in KEYWORDS:
-            advice = f"use {KEYWORDS[name]}"
-            raise Incompatible(f"{function} takes no {name}=: {advice}") from None
         close = difflib.get_close_matches(name, keywords, n=1, cutoff=0.75)
-        if close:
+        if name in ("groups", "lags") and "covariance" in keywords:
+            advice = f"write covariance=fit.covariance(..., {name}=...)"
+        elif name in KEYWORDS:
+            advice = f"use {KEYWORDS[name]}"
+        elif close:
             advice = f"did you mean {close[0]}=?"
         elif name in _KEYWORDS_OF_MODEL:
             advice = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"

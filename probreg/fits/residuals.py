@@ -16,6 +16,7 @@ from probreg.fits.fitted import Fitted
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import predictive, require_predictive
 from probreg.likelihoods import (
+    DifferentiableLikelihood,
     Likelihood,
     SmoothLikelihood,
     SoftmaxLikelihood,
@@ -52,8 +53,8 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
         Bernoulli and Poisson responses and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
         of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)).
 
-        "deviance": sign(y - E[y]) sqrt(2 (l_saturated - l)); the squares add up to `fit.deviance` over its dispersion
-        (sigma^2 for a Gaussian, 1 for classes and counts).
+        "deviance": sqrt(2 (l_saturated - l)), positive where a larger mean would fit y better; the squares add up to
+        `fit.deviance` over its dispersion (sigma^2 for a Gaussian, 1 for classes and counts).
 
         "working": score over Fisher information, on the scale of the linear predictor, (obs) or (obs, outcome).
 
@@ -259,13 +260,11 @@ def deviance_residuals(fit: Fitted) -> ResidualKind:
     gain = gain - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if likelihood.has_scalar_mean:
-        difference = likelihood.response(y) - likelihood.mean(eta, **aux)
-        unknown = likelihood.is_censored(y)
-        if unknown.any():
-            assert isinstance(likelihood, SmoothLikelihood)
-            slopes = likelihood.score(y, eta, **aux)[..., 0]
-            difference = np.where(unknown, slopes, difference)
-        length = np.sign(difference) * length
+        assert isinstance(likelihood, DifferentiableLikelihood)
+        # l_saturated - l is zero at the score's root, which may differ from y = E[y]
+        sign = np.sign(likelihood.score(y, eta, **aux)[..., 0])
+        falls = likelihood.link_function.slope(eta[..., 0]) < 0.0
+        length = np.where(falls, -sign, sign) * length
     return ResidualKind(length)
 
 

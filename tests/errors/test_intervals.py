@@ -96,6 +96,11 @@ def test_settings_that_do_not_fit(ask, error, message):
         fitted().covariance(**ask)
 
 
+def test_groups_of_a_summary_go_with_the_covariance():
+    with pytest.raises(pr.Incompatible, match=r"covariance=fit\.covariance\("):
+        fitted().summary(covariance="cluster", groups=[1, 2] * 4)
+
+
 def test_kinds_that_mean_nothing_for_a_model():
     with pytest.raises(
         pr.Incompatible,

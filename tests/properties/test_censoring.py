@@ -257,6 +257,15 @@ def test_a_right_censored_row_has_a_positive_deviance_residual():
     assert (r[np.array(data["event"]) == 0] > 0.0).all()
 
 
+@pytest.mark.parametrize("name", ["weibull", "log_normal"])
+def test_deviance_residuals_rise_with_the_time(name):
+    """They are zero at exp(eta), where the likelihood is largest, and not at the mean; survreg has the same signs."""
+    data = {"t": [1.0, 2.5, 3.0, 4.0, 6.0, 0.5]}
+    fit = pr.fit(pr.Model.from_formula("t ~ 1", data, likelihood=name))
+    residuals = fit.residuals("deviance").values
+    assert (np.diff(residuals[np.argsort(data["t"])]) > 0.0).all()
+
+
 def test_pictures_count_the_censored_rows(fit):
     count = int(fit.model.likelihood.is_censored(fit.model.design.y).sum())
     for draw in (pr.plot.fitted, pr.plot.diagnose):
