@@ -179,6 +179,7 @@ def test_a_limit_with_some_of_the_classes_is_refused() -> None:
         pr.fit(model, "evidence")
 
 
+@pytest.mark.slow
 def test_without_an_exact_check_the_fit_says_what_does_not_exist() -> None:
     rng = np.random.default_rng(2)
     data = {"g": np.repeat(np.arange(12), 10), "x": np.arange(120) % 2}
