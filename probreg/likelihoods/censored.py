@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import exp, expm1, inf, log
+from math import exp, expm1, inf, lgamma, log, log1p
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from probreg.likelihoods.base import (
     FAR,
     LIKELIHOODS,
     Array,
+    AuxValues,
     ExponentialFamily,
     IntervalLikelihood,
     Level,
@@ -36,6 +37,7 @@ from probreg.likelihoods.base import (
     ValueGradHessian,
     from_base,
 )
+from probreg.likelihoods.counts import COUNTS_OF_RARE, RARE, summed_counts
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.links import Link
 from probreg.likelihoods.location_scale import (
@@ -49,6 +51,12 @@ from probreg.likelihoods.tails import TAILS, interval
 # replaced by functions of the base: its row, and v of `StandardDensity`
 row: Any = None
 transform: Any = None
+
+# replaced in the row of a truncated count
+sum_counts: Any = None
+first: Any = None
+stop: Any = None
+is_inside: Any = None
 
 
 def _censored_row(y: Array, eta: float, t: Array) -> Row:
@@ -84,19 +92,42 @@ def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any
     return s, log_s, constants[0], constants[1]
 
 
-def truncate_at_zero(count: Row, zero: Row) -> Row:
-    """log p and its slopes of a count above 0, from those of the base at the count and at 0: d log(1 - e^L) = -dL / (e^-L - 1)."""
-    p_positive = max(-expm1(zero[0]), 1e-300)
-    odds = exp(zero[0]) / p_positive
+def condition_on_inside(count: Row, outside: Row) -> Row:
+    """log p of a count in an interval and its slopes, from those of the base and of L = log P(outside): d log(1 - e^L) = -dL / (e^-L - 1)."""
+    p_inside = max(-expm1(outside[0]), 1e-300)
+    odds = exp(outside[0]) / p_inside
     return (
-        count[0] - log(p_positive),
-        count[1] + odds * zero[1],
-        count[2] + odds * zero[2],
+        count[0] - log(p_inside),
+        count[1] + odds * outside[1],
+        count[2] + odds * outside[2],
     )
 
 
-def _positive_count_row(y: float, eta: float, t: Array) -> Row:
-    return truncate_at_zero(row(y, eta, t), row(0.0, eta, t))
+def _sum_counts(first: int, stop: int, eta: float, t: Array) -> Row:
+    """log of the sum of p(k), first <= k < stop, and its slopes, the averages of those of log p(k)."""
+    log_sum = -inf
+    over_eta = 0.0
+    over_aux = 0.0
+    for k in range(first, stop):
+        log_p, slope, slope_over_aux = row(float(k), eta, t)
+        log_p -= lgamma(k + 1.0)  # the base measure of counts
+        larger = max(log_sum, log_p)
+        log_sum = larger + log1p(exp(min(log_sum, log_p) - larger))
+        share = exp(log_p - log_sum)
+        over_eta += share * (slope - over_eta)
+        over_aux += share * (slope_over_aux - over_aux)
+    return log_sum, over_eta, over_aux
+
+
+def _truncated_count_row(y: float, eta: float, t: Array) -> Row:
+    count = row(y, eta, t)
+    summed = sum_counts(first, stop, eta, t)
+    is_rare = -summed[0] < RARE
+    if is_rare and not is_inside:
+        summed = sum_counts(stop, stop + COUNTS_OF_RARE, eta, t)
+    if is_rare or is_inside:
+        return count[0] - summed[0], count[1] - summed[1], count[2] - summed[2]
+    return condition_on_inside(count, summed)
 
 
 @cache
@@ -113,6 +144,18 @@ def density_of_base(
         ends = with_functions(_slopes_of_ends, of_family)
         parts["_slopes_of_ends"] = ends
     density_row = with_functions(template, parts)
+    return CompiledDensity(density_row, settings=base.settings)
+
+
+@cache
+def _density_of_counts(
+    base: CompiledDensity, first: int, stop: int, is_inside: bool
+) -> CompiledDensity:
+    """The compiled density of a count given its interval; `first` to `stop` - 1 are all counts inside, or all outside."""
+    numbers = {"first": first, "stop": stop, "is_inside": is_inside}
+    of_base = {"row": base.row}
+    parts = {"sum_counts": with_functions(_sum_counts, of_base), **of_base, **numbers}
+    density_row = with_functions(_truncated_count_row, parts)
     return CompiledDensity(density_row, settings=base.settings)
 
 
@@ -163,6 +206,24 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     @property
     def named(self) -> str:
         return with_article(f"{self.name} {self.base.name}".replace("_", " "))
+
+
+def _symbolic_interval(
+    tails_a: tuple[Any, Any], tails_b: tuple[Any, Any], is_interval: Any = None
+) -> Any:
+    """Return log P(a < Y <= b) of symbols, from log P(Y <= end) and log P(Y > end) of both ends; in rows that are no interval any number
+    with finite slopes."""
+    import pytensor.tensor as pt
+
+    below_a, beyond_a = tails_a
+    below_b, beyond_b = tails_b
+    is_in_upper_tail = pt.gt(below_a, beyond_a)
+    larger = pt.switch(is_in_upper_tail, beyond_a, below_b)
+    smaller = pt.switch(is_in_upper_tail, beyond_b, below_a)
+    gap = larger - smaller
+    if is_interval is not None:
+        gap = pt.switch(is_interval, gap, 1.0)
+    return larger + pt.log(-pt.expm1(-gap))
 
 
 @LIKELIHOODS.register
@@ -385,13 +446,10 @@ class Censored(OfBase, MayDiverge):
         exact = pt.eq(low, high)
         kind, parameters = family.pymc(mu[..., None], **aux)
         density = pm.logp(kind.dist(**parameters), a)
-        below_a, beyond_a = family.symbolic_tails(a, mu, **aux)
-        below_b, beyond_b = family.symbolic_tails(b, mu, **aux)
-        upper_tail = pt.gt(below_a, beyond_a)
-        larger = pt.switch(upper_tail, beyond_a, below_b)
-        smaller = pt.switch(upper_tail, beyond_b, below_a)
-        gap = pt.switch(exact | open_above | open_below, 1.0, larger - smaller)
-        interval = larger + pt.log(-pt.expm1(-gap))
+        _, beyond_a = tails_a = family.symbolic_tails(a, mu, **aux)
+        below_b, _ = tails_b = family.symbolic_tails(b, mu, **aux)
+        is_interval = ~(exact | open_above | open_below)
+        interval = _symbolic_interval(tails_a, tails_b, is_interval)
         one_sided = pt.switch(open_above, beyond_a, below_b)
         censored = pt.switch(open_above | open_below, one_sided, interval)
         return pt.switch(exact, density, censored)
@@ -461,10 +519,12 @@ class Truncated(OfBase):
                 density = density._replace(settings=_truncated_settings)
             return density
         base = self.family.compiled_density
-        above_zero = self.base.is_count and self.lower == 1.0 and self.upper == np.inf
-        if not above_zero or base is None:
+        if not self.base.is_discrete or base is None:
             return None
-        return density_of_base(_positive_count_row, base)
+        counts, inside = summed_counts(*self._ends())
+        if not len(counts):
+            return base
+        return _density_of_counts(base, int(counts[0]), int(counts[-1]) + 1, inside)
 
     @property
     def constants(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -514,6 +574,41 @@ class Truncated(OfBase):
         )
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
-        raise Incompatible(
-            "a truncated response has no PyMC model here yet; use Laplace() or a mode"
-        )
+        """Return a distribution with the truncated density and draws."""
+        return self.custom_density(eta, aux)
+
+    def symbolic_log_prob(self, y: Any, mu: Any, *values: Any) -> Any:
+        """log p, as PyMC's graph."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        family = self.family
+        aux = dict(zip(self.nuisance, values))
+        kind, parameters = family.pymc(mu[..., None], **aux)
+        base = kind.dist(**parameters)
+        log_density = pm.logp(base, y)
+        if self.base.is_discrete:
+            counts, inside = summed_counts(*self._ends())
+            if not len(counts):
+                return log_density
+            terms = [pm.logp(base, k) for k in counts.astype(int)]
+            log_sum = pt.logsumexp(pt.stack(terms), axis=0)
+            log_mass = log_sum if inside else pt.log1mexp(log_sum)
+        else:
+            log_mass = self._symbolic_log_mass(mu, aux)
+        return log_density - log_mass
+
+    def _symbolic_log_mass(self, mu: Any, aux: AuxValues) -> Any:
+        """log P(lower <= Y <= upper) of a continuous family, as PyMC's graph."""
+        smallest = 0.0 if self.base.support == "positive" else -np.inf
+        tails = [
+            self.family.symbolic_tails(end, mu, **aux)
+            for end in np.array([self.lower, self.upper])  # Python's would be single
+            if smallest < end < np.inf
+        ]
+        if len(tails) == 2:
+            return _symbolic_interval(*tails)
+        if not tails:
+            return 0.0
+        below, beyond = tails[0]
+        return below if self.upper < np.inf else beyond

@@ -20,6 +20,11 @@ from probreg.special import log1mexp, logsumexp
 
 CountLinkName = Literal["log", "sqrt", "identity"]
 
+# Where P(inside an interval) is less, 1 - P(outside) has lost ten digits, and the sum over this many counts from the first one inside
+# replaces it.
+RARE = 1e-10
+COUNTS_OF_RARE = 30
+
 
 class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions of no decrease.
@@ -82,7 +87,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         """P(Y <= k) for whole k >= 0."""
 
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
-        counts, inside = _summed_counts(lower, upper)
+        counts, inside = summed_counts(lower, upper)
         terms = [self.log_prob(k, eta, **aux) for k in counts]
         if not terms:  # every count is in the interval
             return np.zeros_like(self.log_prob(np.zeros(()), eta, **aux))
@@ -90,23 +95,28 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         if inside:
             return total
         tail = log1mexp(np.maximum(-total, 0.0))
-        if np.all(total < 0.0):
+        is_rare = tail < np.log(RARE)
+        if not is_rare.any():
             return tail
-        # the first count in the interval has nearly all of its probability
-        return np.where(total < 0.0, tail, self.log_prob(counts[-1] + 1.0, eta, **aux))
+        above = [self.log_prob(k, eta, **aux) for k in _counts_above(counts)]
+        return np.where(is_rare, logsumexp(np.stack(above), 0), tail)
 
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
         # d P = sum p d log p and d2 P = sum p (d2 log p + d log p d log p') over the counts within, or minus those outside
-        counts, inside = _summed_counts(lower, upper)
+        counts, inside = summed_counts(lower, upper)
         log_p = self.log_interval(lower, upper, eta, **aux)
+        is_rare = (log_p < np.log(RARE)) & (not inside)
+        terms = [(count, 1.0 if inside else -1.0, ~is_rare) for count in counts]
+        if is_rare.any():
+            terms += [(count, 1.0, is_rare) for count in _counts_above(counts)]
         k = 1 + len(self.nuisance)
         gradient = np.zeros((len(eta), k))
         second = np.zeros((len(eta), k, k))
-        for count in counts:
+        for count, sign, rows in terms:
             term = self.value_grad_hessian(np.full(len(eta), count), eta, **aux)
-            share = np.exp(term.log_prob - log_p) * (1.0 if inside else -1.0)
+            share = sign * np.exp(np.where(rows, term.log_prob - log_p, -np.inf))
             outer = term.gradient[:, :, None] * term.gradient[:, None, :]
             gradient += share[:, None] * term.gradient
             second += share[:, None, None] * (outer - term.curvature)
@@ -114,9 +124,14 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         return ValueGradHessian(log_p, gradient, outer - second)
 
 
-def _summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
+def summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
     """Return the counts in (lower, upper], and True, or without an upper end those up to `lower`, and False."""
     low, high = (float(np.max(end, initial=-np.inf)) for end in (lower, upper))
     if np.isfinite(high):
         return np.arange(max(low, -1.0) + 1.0, high + 1.0), True
     return np.arange(max(low, -1.0) + 1.0), False
+
+
+def _counts_above(counts: Array) -> Array:
+    """Return the first counts above all of these."""
+    return counts[-1] + 1.0 + np.arange(COUNTS_OF_RARE)

@@ -159,7 +159,7 @@ class StandardDensity(IntervalLikelihood):
         link = self.link_of_noise
         if link is None:
             raise Incompatible(
-                f"PyMC has no distribution function of the {self.name} noise: use NUTS() of probreg"
+                f"PyMC has no distribution function of the {self.name} noise: use Laplace() or a mode"
             )
         v = pt.log(y) if self.support == "positive" else y
         r = (v - mu) / self.scale(aux)

@@ -147,6 +147,13 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
         is_array = isinstance(self.nu, np.ndarray)
         return _log_peak(self.nu)[0] if is_array else super().log_peak
 
+    def symbolic_tails(self, y: Any, mu: Any, **aux: Any) -> tuple[Any, Any]:
+        import pymc as pm
+
+        noise = pm.StudentT.dist(nu=np.float64(self.nu), mu=0.0, sigma=1.0)
+        r = (y - mu) / aux["sigma"]
+        return pm.logcdf(noise, r), pm.logcdf(noise, -r)
+
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         local = super().value_grad_hessian(y, eta, **aux)
         if self.nu is not None:
@@ -174,4 +181,6 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
         kind, parameters = super().pymc(eta, **aux)
-        return kind, {"nu": aux.get("nu", self.nu), **parameters}
+        # PyTensor takes a Python number such as 4.0 in single precision
+        nu = aux["nu"] if self.nu is None else np.float64(self.nu)
+        return kind, {"nu": nu, **parameters}

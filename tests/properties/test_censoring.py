@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import probreg as pr
 from probreg.comparison.interval_panel import coverage
@@ -123,18 +124,74 @@ def test_tails_keep_their_digits(base):
     )
 
 
+TRUNCATED_COUNTS = [
+    Truncated(pr.Poisson(), lower=2.0),
+    Truncated(pr.Poisson(link="sqrt"), upper=4.0),
+    Truncated(pr.NegativeBinomial(), lower=3.0),
+    Truncated(pr.NegativeBinomial(variance="nb1"), lower=2.0, upper=9.0),
+    Truncated(pr.NegativeBinomial(), lower=0.0),
+]
+
+
+@pytest.mark.parametrize("likelihood", TRUNCATED_COUNTS, ids=str)
+@pytest.mark.parametrize("eta", [0.01, 0.6, 2.0])
+def test_the_compiled_row_of_a_truncated_count_is_its_density(likelihood, eta):
+    y = np.array([3.0])
+    aux = dict.fromkeys(likelihood.nuisance, SIGMA)
+    settings = likelihood.compiled_density.settings
+    t = settings(np.array([*aux.values()]), ()) if settings else ()
+    log_p, *slopes = likelihood.compiled_density.row(3.0, eta, np.array(t))
+    expected = likelihood.value_grad_hessian(y, np.array([[eta]]), **aux)
+    log_p += likelihood.base_measure(y)[0]
+    assert log_p == pytest.approx(expected.log_prob[0], rel=1e-12)
+    np.testing.assert_allclose(
+        slopes[: 1 + len(aux)], expected.gradient[0], rtol=1e-11, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("eta", [-25.0, -3.0])
+def test_counts_keep_their_digits_where_hardly_any_lies_in_the_interval(eta):
+    """P(Y >= 10) is less than 1e-20, and 1 - P(Y < 10) is rounding error."""
+    likelihood = Truncated(pr.Poisson(), lower=10.0)
+    y, mu = np.array([12.0]), np.exp(eta)
+    local = likelihood.value_grad_hessian(y, np.array([[eta]]))
+    # d P(Y >= 10) / d mu = p(9), and P(Y >= 10) is the sum of p(k)
+    log_mass = np.log(stats.poisson.pmf(np.arange(10, 60), mu).sum())
+    log_p = stats.poisson.logpmf([9, 12], mu)
+    ratio = mu * np.exp(log_p[0] - log_mass)
+    bend = mu + ratio * (10.0 - mu - ratio)
+    assert local.log_prob[0] == pytest.approx(log_p[1] - log_mass, rel=1e-12)
+    assert local.gradient[0, 0] == pytest.approx(12.0 - mu - ratio, rel=1e-11)
+    assert local.curvature[0, 0, 0] == pytest.approx(bend, rel=1e-6, abs=1e-11)
+    row = likelihood.compiled_density.row(12.0, eta, np.array([]))
+    assert row[0] + likelihood.base_measure(y)[0] == pytest.approx(
+        local.log_prob[0], rel=1e-12
+    )
+    assert row[1] == pytest.approx(local.gradient[0, 0], rel=1e-11)
+
+
 @pytest.mark.parametrize(
-    "base", [pr.Gaussian(), pr.LogLogistic()], ids=lambda v: v.name
-)  # fmt: skip
-def test_pymc_has_the_same_density(base):
+    "likelihood",
+    [
+        *map(Censored, (pr.Gaussian(), pr.LogLogistic(), pr.StudentT())),
+        Truncated(pr.Gaussian(), lower=0.1),
+        Truncated(pr.LogNormal(), lower=0.0, upper=9.0),
+        Truncated(pr.StudentT(), lower=0.1, upper=9.0),
+        Truncated(pr.Poisson(), lower=2.0),
+        Truncated(pr.NegativeBinomial(), lower=2.0, upper=9.0),
+    ],
+    ids=lambda v: f"{v.name}-{v.base.name}",
+)
+def test_pymc_has_the_same_density(likelihood):
     from pymc.model.transform.conditioning import remove_value_transforms
 
     rng = np.random.default_rng(3)
-    low, high = ends()
+    base = likelihood.base
+    y = rows(likelihood)[0]
     model = pr.Model.from_arrays(
         rng.normal(size=(12, 1)),
-        pr.censored(lower=low, upper=high),
-        likelihood=base,
+        y,
+        likelihood=likelihood,
         prior={"x1": pr.Normal(0.8), "Intercept": pr.Normal(2.3)},
         aux={a: pr.HalfNormal(1.7) for a in base.nuisance},
     )

@@ -546,6 +546,8 @@ def test_rows_in_another_order_keep_their_weights_and_offsets(weighted):
 CENSORED_ROWS = [
     ("cens(low, high) ~ x", pr.LogLogistic()),
     ("trunc(t, lower=0.01, upper=9) ~ x", pr.likelihoods.Exponential()),
+    ("trunc(k, lower=1, upper=40) ~ x", pr.Poisson()),
+    ({"k": "trunc(k, lower=1) ~ x", "log alpha": "~ x"}, pr.NegativeBinomial()),
     ("k ~ x", pr.likelihoods.Hurdle(pr.NegativeBinomial())),
     (
         {"k": "k ~ x", "log alpha": "~ x"},
