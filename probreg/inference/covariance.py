@@ -59,12 +59,9 @@ class ParameterCovariance(ABC):
         """(k,) standard errors; their values at missing parameters are not used."""
         return np.linalg.norm(self.raw_root(), axis=1)
 
-    def _with_columns(self, root: Array) -> Self:
-        """The covariance plus root root', root (k, r) over (gamma, further parameters)."""
-        raise NotImplementedError
-
-    def with_further(self, names: Sequence[str]) -> Self:
-        """The covariance with further parameters, without a spread so far."""
+    def _parts_with_columns(self, root: Array) -> dict[str, Any]:
+        """The arrays of the covariance plus root root', root (k + a, r) over (gamma,
+        further parameters), the last a of which have no spread so far."""
         raise NotImplementedError
 
     def condition_on(self, entries: Array) -> Self:
@@ -141,13 +138,23 @@ class ParameterCovariance(ABC):
             errors[self.missing & ~np.isinf(errors)] = np.nan
         return errors
 
-    def with_spread(self, spread: Array) -> Self:
-        """The covariance plus spread spread', spread (k, r) over raw coefficients and further parameters, or (p m, r)."""
+    def with_spread(self, spread: Array, names: Sequence[str] = ()) -> Self:
+        """The covariance plus spread spread', spread (p m, r) over raw coefficients, or
+        (k + a, r) with further parameters, the last of which are `names` (a,)."""
         k = self.coefficients
-        in_frame = _from_raw(self.frame, spread[:k])
-        further = np.zeros((self.size - k, spread.shape[1]))
-        further[: len(spread) - k] = spread[k:]
-        return self._with_columns(np.vstack([in_frame, further]))
+        root = np.zeros((self.size + len(names), spread.shape[1]))
+        root[:k] = _from_raw(self.frame, spread[:k])
+        root[k : len(spread)] = spread[k:]
+        missing = self.missing
+        if missing is not None:
+            missing = np.append(missing, np.zeros(len(names), dtype=bool))
+        return replace(
+            self,
+            further=(*self.further, *names),
+            missing=missing,
+            variances=None,
+            **self._parts_with_columns(root),
+        )
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same with infinite variances of some coefficients (p m,) bool; their
@@ -181,26 +188,43 @@ class ParameterCovariance(ABC):
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
         m = predictors_of(X, self.m)
         covariances = np.empty((X.shape[0], m, m))
-        J = np.broadcast_to(np.eye(m), covariances.shape)
-        for rows in self._parts_of(len(J), self.coefficients * m):
-            G = row_gradients(J[rows], X[rows])
-            B = self.half(G.reshape(-1, self.coefficients)).reshape(len(G), m, -1)
+        for rows in self._parts_of(len(covariances)):
+            B = self._root_of_rows(X[rows])
             covariances[rows] = B @ B.swapaxes(1, 2)
         return covariances
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
         """(n, D), the variances of J_i eta_i + A_i phi at rows X (n, p): J (n, D, m), and A (n, D, a) over the further parameters phi."""
+        k = self.coefficients
         variances = np.empty(J.shape[:2])
-        for rows in self._parts_of(len(J), self.size * J.shape[1]):
-            G = row_gradients(J[rows], X[rows])
-            over = np.concatenate([G.reshape(*G.shape[:2], -1), A[rows]], 2)
-            B = self.half(over.reshape(-1, self.size))
-            variances[rows] = np.square(B).sum(1).reshape(G.shape[:2])
+        further_root = self._further_root
+        for rows in self._parts_of(len(J)):
+            B = J[rows] @ self._root_of_rows(X[rows]) + A[rows] @ further_root
+            if self.missing is not None:
+                B[(A[rows][..., self.missing[k:]] != 0).any(-1)] = np.nan
+            variances[rows] = np.square(B).sum(-1)
         return variances
 
-    def _parts_of(self, n: int, width: int) -> list[slice]:
+    def _root_of_rows(self, X: Any) -> Array:
+        """(n, m, r), the root of the linear predictors at rows X (n, p)."""
+        m = predictors_of(X, self.m)
+        J = np.broadcast_to(np.eye(m), (X.shape[0], m, m))
+        G = row_gradients(J, X).reshape(-1, self.coefficients)
+        return self.half(G).reshape(len(J), m, -1)
+
+    @property
+    def _further_root(self) -> Array:
+        """(a, r), the root of the further parameters."""
+        return self._half(self._unit(np.arange(self.coefficients, self.size)))
+
+    @property
+    def _row_width(self) -> int:
+        """Numbers of a row in `_root_of_rows`."""
+        return self.coefficients * self.m
+
+    def _parts_of(self, n: int) -> list[slice]:
         """Slices of n rows with `_NUMBERS` numbers each."""
-        return row_slices(n, max(1, _NUMBERS // max(1, width)))
+        return row_slices(n, max(1, _NUMBERS // max(1, self._row_width)))
 
     def wald(self, L: Array, gap: Array) -> float:
         """gap' (L V L')^-1 gap."""
@@ -350,12 +374,9 @@ class DenseCovariance(ParameterCovariance):
 
     parts: ClassVar[tuple[str, ...]] = ("root",)
 
-    def _with_columns(self, root: Array) -> Self:
-        return replace(self, root=np.hstack([self.root, root]), variances=None)
-
-    def with_further(self, names: Sequence[str]) -> Self:
-        root = np.pad(np.asarray(self.root), ((0, len(names)), (0, 0)))
-        return replace(self, root=root, **_labels(self, names))
+    def _parts_with_columns(self, root: Array) -> dict[str, Any]:
+        added = len(root) - self.size
+        return {"root": np.hstack([np.pad(self.root, ((0, added), (0, 0))), root])}
 
     def condition_on(self, entries: Array) -> Self:
         N = _null_space(self._raw_columns()[entries])
@@ -418,27 +439,22 @@ class DenseCovariance(ParameterCovariance):
         root[: self.coefficients] *= np.sqrt(factor)
         return replace(self, root=root, variances=variances)
 
-    def of_rows(self, X: Any) -> Array:
-        B = self._columns_of_rows(X)
-        return np.einsum("nir,njr->nij", B, B)
-
-    def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
+    def _root_of_rows(self, X: Any) -> Array:
         k = self.coefficients
-        B = J @ self._columns_of_rows(X) + A @ self.root[k:]
-        if self.missing is not None:
-            B[(A[..., self.missing[k:]] != 0).any(-1)] = np.nan
-        return np.square(B).sum(-1)
-
-    def _columns_of_rows(self, X: Any) -> Array:
-        """(n, m, r), the root of the linear predictors at rows X (n, p)."""
-        k = self.coefficients
-        r = self.root.shape[1]
         product = self._in_frame(X) @ self.root[:k].reshape(len(self.frame.scale), -1)
-        B = product.reshape(len(product), predictors_of(X, self.m), r)
+        B = product.reshape(len(product), predictors_of(X, self.m), -1)
         if self.missing is not None:
             missing = self.missing[:k].reshape(-1, self.m).any(1)
             B[(X[:, missing] != 0).any(1)] = np.nan
         return B
+
+    @property
+    def _further_root(self) -> Array:
+        return np.asarray(self.root[self.coefficients :])
+
+    @property
+    def _row_width(self) -> int:
+        return self.m * self.root.shape[1]
 
     def _in_frame(self, X: Any) -> Any:
         """Rows X, or their linear combinations, in the frame."""
@@ -556,7 +572,7 @@ class FactoredCovariance(ParameterCovariance):
             inner=inner,
         )
 
-    def _with_columns(self, root: Array) -> "FactoredCovariance":
+    def _parts_with_columns(self, root: Array) -> dict[str, Any]:
         rounding = 1e-8  # relative size at which a remainder is rounding
         k = self.coefficients
         r = self.axes.shape[1]
@@ -576,12 +592,8 @@ class FactoredCovariance(ParameterCovariance):
         over = np.vstack([axes.T @ E, root[k:]])
         inner = np.eye(len(over))
         old = np.r_[:r, axes.shape[1] : len(over)]
-        inner[np.ix_(old, old)] = self.inner
-        return replace(self, axes=axes, inner=inner + over @ over.T, variances=None)
-
-    def with_further(self, names: Sequence[str]) -> "FactoredCovariance":
-        inner = np.pad(self.inner, (0, len(names)))
-        return replace(self, inner=inner, **_labels(self, names))
+        inner[np.ix_(old, old)] = np.pad(self.inner, (0, len(root) - self.size))
+        return {"axes": axes, "inner": inner + over @ over.T}
 
     def _half(self, G: Array) -> Array:
         k = self.coefficients
@@ -694,23 +706,13 @@ class ArrowCovariance(DenseCovariance):
         return np.asarray(low @ (low.T @ B) + R @ (R.T @ B))
 
     def of_rows(self, X: Any) -> Array:
-        covariances = self._group_covariances(X)
-        for rows in self._parts_of(len(covariances), self._width):
-            covariances[rows] += super().of_rows(X[rows])
-        return covariances
+        return self._group_covariances(X) + super().of_rows(X)
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:
         of_groups = self._group_covariances(X)
         variances = np.einsum("ndi,nij,ndj->nd", J, of_groups, J, optimize=True)
         # the groups share no root with the further parameters
-        for rows in self._parts_of(len(J), self._width):
-            variances[rows] += super().variances_of_rows(X[rows], J[rows], A[rows])
-        return variances
-
-    @property
-    def _width(self) -> int:
-        """Numbers in a row of `_columns_of_rows`."""
-        return self.m * self.root.shape[1]
+        return np.asarray(variances + super().variances_of_rows(X, J, A))
 
     def _group_covariances(self, X: Any) -> Array:
         """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""
@@ -750,14 +752,6 @@ class ArrowCovariance(DenseCovariance):
         z = rng.standard_normal((size, self.places.size))
         draws += (self._root @ z.T).T
         return np.nan_to_num(draws)
-
-
-def _labels(V: ParameterCovariance, names: Sequence[str]) -> dict[str, Any]:
-    """The names of further parameters with more of them, which have standard errors."""
-    missing = V.missing
-    if missing is not None:
-        missing = np.append(missing, np.zeros(len(names), dtype=bool))
-    return {"further": (*V.further, *names), "missing": missing}
 
 
 def _from_raw(frame: Frame, root: Array) -> Array:

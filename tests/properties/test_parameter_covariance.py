@@ -188,15 +188,15 @@ def test_given_coefficients_leave_the_schur_complement(name: str) -> None:
         np.testing.assert_allclose(B @ B.T, rest, atol=1e-9 * np.abs(whole).max())
 
 
-@pytest.mark.parametrize("name", ["dense", "arrow"])
+@pytest.mark.parametrize("name", ["dense", "factored", "arrow"])
 def test_further_parameters_come_last_and_vary_by_their_spread(name: str) -> None:
     V = STRUCTURES[name]
-    more = V.with_further(("log nu",))
+    spread = np.zeros((V.size + 1, 1))
+    more = V.with_spread(spread, ("log nu",))
     assert more.further == ("log sigma", "log nu")
     G = RNG.normal(size=(3, V.size + 1))
     found, known = more.half(G), V.half(G[:, :-1])
     np.testing.assert_allclose(found @ found.T, known @ known.T, rtol=1e-12)
-    spread = np.zeros((V.size + 1, 1))
     spread[-1] = 0.3
     errors = more.with_spread(spread).errors()
     np.testing.assert_allclose(errors, [*V.errors(), 0.3], rtol=1e-12)

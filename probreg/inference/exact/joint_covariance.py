@@ -48,4 +48,4 @@ def joint_covariance(
     changes = np.vstack([changes, np.equal.outer(places[known], free)])
     names = [f"log {problem.outer[k]}" for k in np.flatnonzero(known)]
     root = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
-    return conditional.with_further(names).with_spread(changes @ root)
+    return conditional.with_spread(changes @ root, names)
