@@ -293,6 +293,12 @@ class Resolved(NamedTuple):
     solution: Solution | None = None
     found: FoundScales | None = None
 
+    def solve(self, rng: np.random.Generator) -> Solution:
+        """Return the solution, from the method if the choice did not compute it."""
+        if self.solution is not None:
+            return self.solution
+        return self.method.solve(self.model, rng)
+
 
 class Method(ABC):
     """A way from a Model to a Solution; its class says which likelihoods and priors it takes.

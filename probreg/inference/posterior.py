@@ -175,7 +175,7 @@ class Posterior(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         resolved = self.resolve(model, rng)
-        solution = resolved.solution or resolved.method.solve(resolved.model, rng)
+        solution = resolved.solve(rng)
         return replace(solution, notes=(*resolved.notes, *solution.notes))
 
 

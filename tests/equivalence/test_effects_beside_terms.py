@@ -102,7 +102,7 @@ def by_hand(
     values = {name.split(" / ")[0]: v for name, v in values.items()}
     K, inside = covariance_of_effects(effects, values), set[int]()
     given = made.with_prior(problem.prior_at(hyper))
-    sigma = float(np.exp(theta[-1])) if problem.noise else 1.0
+    sigma = float(np.exp(theta[-1])) if problem.outer else 1.0
     for stated, block in zip(made.joint.blocks, given.joint.blocks):
         columns = list(stated.columns)
         if not made.joint.informative[columns].any():

@@ -19,13 +19,10 @@ from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.information import (
-    identified_basis,
     standardised_information,
 )
 from probreg.inference.uncertainty.profile import (
     Surface,
-    start,
-    surface,
 )
 from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
@@ -144,7 +141,7 @@ def likelihood_limit(fit: Fit) -> float:
     """The log-likelihood at the estimate; if coefficients run to infinity its limit, at which Newton steps gain nothing."""
     if fit.solution.status is not Status.NO_MAXIMUM:
         return fit.log_likelihood
-    _, theta, _ = surface(fit.model, fit.solution)
+    theta, _ = Surface(fit.model, fit.solution).top
     beta, aux = _to_raw(fit.model, theta)
     return float(fit.model.log_lik(beta, **aux))
 
@@ -191,12 +188,12 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
         nearest = over_T @ np.linalg.lstsq(restrictions.L @ over_T, restrictions.r)[0]
     else:
         nearest = beta - np.nan_to_num(s.scale.change(restrictions.L, gap))
-    local_surface = Surface(model, identified_basis(model, s))
+    local_surface = Surface(model, s)
     held = np.vstack(
         [over_T.T @ restrictions.L.T, np.zeros((len(model.unknown), restrictions.q))]
     )
     top = local_surface.maximise(
-        start(model, s, nearest.reshape(p, m)), local_surface.across(held)
+        local_surface.start(nearest.reshape(p, m)), local_surface.across(held)
     )
     if top is None:
         raise NotConverged(

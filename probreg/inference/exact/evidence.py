@@ -185,7 +185,7 @@ class Evidence(Method):
                 found = separation_by_block(model)[0]
                 if not found:  # likelihoods without an exact check may diverge too
                     resolved = self._resolve_at_start(problem, rng)
-                    if _solution_of(resolved, rng).status is not Status.NO_MAXIMUM:
+                    if resolved.solve(rng).status is not Status.NO_MAXIMUM:
                         raise
                     return resolved
             else:
@@ -200,7 +200,7 @@ class Evidence(Method):
     ) -> Resolved:
         """Return the fit at the first scales of the search, which reports that coefficients have no estimate."""
         inner = self._inner.resolve(problem.starting_model, rng)
-        return inner._replace(solution=_solution_of(inner, rng))
+        return inner._replace(solution=inner.solve(rng))
 
     def _problem(self, model: Model) -> EvidenceProblem:
         return EvidenceProblem(
@@ -228,7 +228,7 @@ class Evidence(Method):
         limit = self._problem(limit_of_separation(model, found))
         top = limit.maximise(self.max_steps)
         inner = self._resolve_maximum(limit, top, rng)
-        solution = _solution_of(inner, rng)
+        solution = inner.solve(rng)
         assert solution.scale is not None
         missing = fixed | marks_by_predictor(found.not_estimable, model.shape[1])
         solution = replace(
@@ -257,7 +257,7 @@ class Evidence(Method):
             names = ", ".join(problem.names[j] for j in top.rising)
             detail = f"the evidence increases with {names} without bound, because the function separates the classes, or a process is close to a straight line"
             solution = replace(
-                _solution_of(inner, rng),
+                inner.solve(rng),
                 status=Status.SCALE_AT_INFINITY,
                 detail=detail,
             )
@@ -337,12 +337,12 @@ class Evidence(Method):
             scale = DenseCovariance.of_raw_root(
                 model.design.frame, model.shape[1], entries * scale.raw_root()
             )
-        solution = replace(_solution_of(inner, rng), beta=beta, scale=scale)
+        solution = replace(inner.solve(rng), beta=beta, scale=scale)
         return inner._replace(solution=solution)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
-        solution = _solution_of(settled, rng)
+        solution = settled.solve(rng)
         notes = (*settled.notes, *solution.notes)
         solution = replace(
             solution, stats={**solution.stats, **settled.stats}, notes=notes
@@ -350,13 +350,6 @@ class Evidence(Method):
         if settled.found is None:
             return solution
         return with_found_scales(settled.model, solution, settled.found)
-
-
-def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
-    """Return the solution, computed by the method if the choice did not compute it."""
-    if resolved.solution is not None:
-        return resolved.solution
-    return resolved.method.solve(resolved.model, rng)
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import Design
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
@@ -71,43 +70,6 @@ from probreg.priors.gaussian_process import ProcessPrior, UnknownLength, is_leng
 from probreg.priors.joint import Key, mapping_of
 
 _FAR_UP = 4.0  # a log: a scale 50 times its start
-
-
-def with_kernel(
-    model: Model,
-    before: Design,
-    group: LatentGroup,
-    values: Mapping[str, float],
-    after: Prior,
-    chosen: Mapping[str, float] | None,
-) -> Model:
-    """Return the model with the columns of one process rebuilt at the hyperparameters
-    `values`, with the prior `after`.
-
-    The process has the columns of `group` in the design `before`. Anchors are selected
-    at the hyperparameters `chosen`, by default at `values`; a basis with every row as
-    an anchor selects none.
-    """
-    term = before.process_of(group.columns)
-    prior = group.prior
-    assert term is not None  # a ProcessPrior has a term
-    assert isinstance(prior, ProcessPrior)
-    if prior.basis.kind == "exact":
-        chosen = None
-    try:
-        basis = prior.basis_at(
-            prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
-        )
-        if chosen is not None:
-            basis = basis.with_kernel(prior.kernel_at(**values))
-    except DataError as error:
-        raise Incompatible(
-            f"evidence: it increases until the process of {term.key} has no smooth curve at these rows ({error}). Fix the length, or give it "
-            "a prior such as length=LogNormal(0.5, location=1.0)"
-        ) from None
-    stated = [b for b in model.joint.blocks if b.stated]
-    priors = mapping_of(stated, model.design.columns)
-    return _with_basis(model, term, basis, {**priors, term.columns: after})
 
 
 def with_values(model: Model) -> Model:
@@ -174,8 +136,6 @@ class EvidenceProblem:
     outer : tuple of str
         Nuisance parameters that are coordinates of the surface after the
         hyperparameters; others are integrated with the coefficients.
-    noise : bool
-        Whether sigma is a coordinate of the surface.
     moving : list of tuple
         The groups of processes with unknown hyperparameters in their columns.
     jumps : bool
@@ -219,7 +179,6 @@ class EvidenceProblem:
         self.moving = [
             (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
         ]
-        self.noise = self.exact and bool(model.unknown)
         self.outer = model.unknown if self.exact or method != "integrate" else ()
         design = model.design
         self.by_groups = not design.inputs.keys().isdisjoint(design.recipe.grouped)
@@ -284,6 +243,42 @@ class EvidenceProblem:
             given = posterior_given_sigma(self.model.design.moments, start, 1.0)
             require_full_rank(given, self.model, self.method)
 
+    def _with_kernel(
+        self,
+        model: Model,
+        group: LatentGroup,
+        values: Mapping[str, float],
+        after: Prior,
+        chosen: Mapping[str, float] | None,
+    ) -> Model:
+        """Return a model with the columns of one process rebuilt at the hyperparameters
+        `values`, with the prior `after`.
+
+        Anchors are selected at the hyperparameters `chosen`, by default at `values`; a
+        basis with every row as an anchor selects none.
+        """
+        before = self.model.design
+        term = before.process_of(group.columns)
+        prior = group.prior
+        assert term is not None  # a ProcessPrior has a term
+        assert isinstance(prior, ProcessPrior)
+        if prior.basis.kind == "exact":
+            chosen = None
+        try:
+            basis = prior.basis_at(
+                prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
+            )
+            if chosen is not None:
+                basis = basis.with_kernel(prior.kernel_at(**values))
+        except DataError as error:
+            raise Incompatible(
+                f"evidence: it increases until the process of {term.key} has no smooth curve at these rows ({error}). Fix the length, or give it "
+                "a prior such as length=LogNormal(0.5, location=1.0)"
+            ) from None
+        stated = [b for b in model.joint.blocks if b.stated]
+        priors = mapping_of(stated, model.design.columns)
+        return _with_basis(model, term, basis, {**priors, term.columns: after})
+
     def _rebased_surface(self, values: Array, chosen: Array) -> EvidenceSurface:
         """Return the surface over the other hyperparameters, given `values` of those in
         columns; anchors are selected at `chosen`."""
@@ -299,7 +294,7 @@ class EvidenceProblem:
                 plain = ScaleMixture(Normal(1.0), prior.amplitude, shared=True)
             else:
                 plain = Normal(prior.amplitude)
-            model = with_kernel(model, self.model.design, g, here, plain, anchors_at)
+            model = self._with_kernel(model, g, here, plain, anchors_at)
         return EvidenceProblem(
             model, self.per_column, self.method, self.criterion
         ).surface
@@ -576,9 +571,9 @@ class EvidenceProblem:
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # otherwise each predictor has its own scales of sines
                 values = g.values_at(theta[place])
-                held_at = None if chosen is None else g.values_at(chosen[place])
+                anchors_at = None if chosen is None else g.values_at(chosen[place])
                 plain = Normal(g.prior.size_at(values))
-                model = with_kernel(model, self.model.design, g, values, plain, held_at)
+                model = self._with_kernel(model, g, values, plain, anchors_at)
         return model
 
     @cached_property
@@ -605,7 +600,7 @@ class EvidenceProblem:
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(own_hyper)  # type: ignore[arg-type]
                 elif isinstance(prior, UnknownLength):
-                    # for the columns of `with_kernel`
+                    # for the columns of `_with_kernel`
                     prior = Normal(prior.size_at(values))
                 else:
                     prior = prior.given(**values)

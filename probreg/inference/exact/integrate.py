@@ -128,7 +128,7 @@ class Integrate(Method):
                         f"integrate: the {subject} of {problem.named(group)} has an improper prior, so the posterior is improper; "
                         f"give a proper one such as {example}, or use evidence"
                     )
-        count = len(problem.groups.priors) + problem.noise
+        count = len(problem.groups.priors) + len(problem.outer)
         if count > max_scales:
             return f"integrate places nodes over at most {max_scales} unknown scales, and this model has {count}; use nuts"
         return improper_aux(self, model)

@@ -65,7 +65,7 @@ def solution_at_nodes(
     result = draw_function(model, problem, nodes, total, rng)
     beta, aux = split_parameters(model, result.points)
     moments = {a: weighted_moments(v, result.weight) for a, v in aux.items()}
-    if problem.noise:  # from the nodes, which are more accurate than draws
+    if problem.outer:  # from the nodes, which are more accurate than draws
         sigma_at_nodes = np.exp(nodes.all_theta[:, -1])
         moments[model.noise_scale] = weighted_moments(sigma_at_nodes, nodes.weight)
         over += model.unknown
@@ -195,7 +195,7 @@ def _draw_exactly(
     theta = nodes.all_theta
     chosen = nodes.draw(draws, rng)
     mixture = problem.surface.mixture(theta, nodes.weight, chosen, rng)
-    log_sigma = theta[chosen, theta.shape[1] - problem.noise :]
+    log_sigma = theta[chosen, theta.shape[1] - len(problem.outer) :]
     return _NodeResult(
         theta[chosen],
         np.hstack([mixture.beta, log_sigma]),

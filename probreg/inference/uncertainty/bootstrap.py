@@ -274,10 +274,7 @@ class Bootstrap(Method):
             # an existing solution belongs to all rows, and would replace the replicates
             return inner._replace(method=wrapped, solution=None)
         model.design.need_rows("a bootstrap")
-        if inner.solution is None:
-            estimate = inner.method.solve(inner.model, rng)
-        else:
-            estimate = inner.solution
+        estimate = inner.solve(rng)
         notes = without_topic(inner.notes, Topic.STANDARD_ERRORS)
         solution = wrapped._resample(
             finder, inner.model, estimate, rng, model_to_fit=model

@@ -7,7 +7,7 @@ may be 0 and a correlation -1 or 1: these are the ends if f does not decrease en
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
@@ -18,14 +18,8 @@ import scipy
 from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
-from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
 from probreg.inference.exact.scale_search import HELD
-from probreg.inference.modes.closed_form import (
-    PriorRows,
-    posterior_given_sigma,
-    unscaled_covariance,
-)
 from probreg.inference.uncertainty.intervals.arithmetic import (
     positive_interval,
     quantile,
@@ -33,7 +27,6 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 from probreg.inference.uncertainty.profile import find_crossing
 from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
-from probreg.model.model import Model
 from probreg.priors.gaussian_process import ProcessPrior
 from probreg.system.progress import progress_bar
 
@@ -337,7 +330,9 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     d = len(scales.theta)
     free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
     problem = problem_of(scales)
-    frame, root = _root_given(problem, scales.theta)
+    covariance = problem.surface.estimate(scales.theta)[1]
+    frame = covariance.frame
+    root = np.asarray(covariance.root)
     head = scales.stated.design.ungrouped
     entering = set(head)
     if frame.mixed is not None:
@@ -347,9 +342,8 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     roots = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
-            roots[k, side] = _root_given(
-                problem, scales.theta + s * DIFFERENCE * np.eye(d)[k]
-            )[1][columns]
+            moved = scales.theta + s * DIFFERENCE * np.eye(d)[k]
+            roots[k, side] = problem.surface.estimate(moved)[1].root[columns]
     A = np.where(np.isfinite(scales.covariance), scales.covariance, 0.0)
     return Satterthwaite(
         frame.of_columns(columns),
@@ -358,31 +352,6 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
         roots,
         A,
     )
-
-
-def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
-    """Return a root (p, r) of the covariance of the coefficients of a frame given
-    theta, for groups without their own part."""
-    scale = estimate_given(problem, theta)[1]
-    return scale.frame, np.asarray(scale.root)
-
-
-def estimate_given(
-    problem: EvidenceProblem, theta: Array
-) -> tuple[Array, DenseCovariance]:
-    """Return the coefficients (p,) for Gaussian noise given theta, and their covariance."""
-    if problem.by_groups and not problem.moving:
-        beta, scale = problem.surface.estimate(theta)
-        return beta[:, 0], scale
-    prior = problem.prior_at(np.exp(theta[: len(problem.groups.priors)]))
-    model: Model = replace(problem.model, prior=prior)
-    if problem.noise:
-        sigma = float(np.exp(theta[-1]))
-    else:
-        sigma = float(model.fixed[model.noise_scale])
-    design = model.design
-    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), sigma)
-    return given.mean, unscaled_covariance(given, design).scale_by(sigma**2)
 
 
 def why_no_profile(scales: FoundScales, kind: str) -> str:
@@ -447,8 +416,8 @@ def _end(
     place = problem.model.design.ungrouped[j]
 
     def estimate(theta: Array) -> Array:
-        beta, covariance = estimate_given(problem, theta)
-        return np.array([beta[place], covariance.errors()[place] ** 2])
+        beta, covariance = surface.estimate(theta)
+        return np.array([beta[place, 0], covariance.errors()[place] ** 2])
 
     def reach(theta: Array) -> tuple[float, Array]:
         """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;

@@ -8,8 +8,8 @@ fixed start from the nearest known maximum, moved along the path of the maximum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -50,10 +50,37 @@ class InnerPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The log posterior over theta, within the identified directions B (d, r)."""
+    """The log posterior over theta, about a solution."""
 
     model: Model
-    B: Array
+    solution: Solution
+
+    @cached_property
+    def B(self) -> Array:
+        """(d, r), the identified directions."""
+        return identified_basis(self.model, self.solution)
+
+    @cached_property
+    def top(self) -> tuple[Array, LocalModel]:
+        """The maximum and the log posterior there, from the solution. NotConverged if
+        there is none."""
+        maximum = self.maximise(self.start(self.solution.beta), self.B)
+        if maximum is None:
+            raise NotConverged(
+                "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
+            )
+        return maximum
+
+    def start(self, beta: Array) -> Array:
+        """Return theta at coefficients beta (p, m) and the nuisance parameters of the
+        solution."""
+        aux = self.solution.aux
+        with np.errstate(
+            divide="ignore"
+        ):  # an exact fit has sigma = 0: no search starts
+            log_aux = np.log([aux[name] for name in self.model.unknown])
+        gamma = self.model.design.frame.from_raw(beta)
+        return np.concatenate([gamma.ravel(), log_aux])
 
     def across(self, C: Array) -> Array:
         """Orthonormal directions inside B that keep C'theta constant, for independent
@@ -105,40 +132,16 @@ def maximise_within(
     return (end.theta, end.outer) if slope < 1e-4 * np.sqrt(n) else None
 
 
-def start(model: Model, solution: Solution, beta: Array) -> Array:
-    """Return theta at coefficients beta (p, m) and the nuisance parameters of a
-    solution."""
-    with np.errstate(divide="ignore"):  # an exact fit has sigma = 0: no search starts
-        log_aux = np.log([solution.aux[name] for name in model.unknown])
-    return np.concatenate([model.design.frame.from_raw(beta).ravel(), log_aux])
-
-
-def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:
-    """Return the surface, its maximum and the log posterior there, started from a
-    solution. NotConverged if there is none."""
-    surface_ = Surface(model, identified_basis(model, solution))
-    maximum = surface_.maximise(start(model, solution, solution.beta), surface_.B)
-    if maximum is None:
-        raise NotConverged(
-            "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
-        )
-    return surface_, *maximum
-
-
-@dataclass(eq=False)
 class ConstrainedPath:
     """Constrained maxima of one quantity c'theta, each started from the nearest known
-    one."""
+    one, and a statistic of a test that increases from 0 at the estimate to either side."""
 
-    at: Surface
-    c: Array
-    top: tuple[Array, LocalModel]
-    known: list[tuple[float, Array, LocalModel]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.Z = self.at.across(self.c[:, None])
-        self.best = float(self.c @ self.top[0])
-        self.known = [(self.best, *self.top)]
+    def __init__(self, at: Surface, c: Array, kind: str) -> None:
+        self.at, self.c = at, c
+        self.statistic = STATISTICS[kind]
+        self.Z = at.across(c[:, None])
+        self.best = float(c @ at.top[0])
+        self.known = [(self.best, *at.top)]
 
     def maximum(self, psi: float) -> tuple[Array, LocalModel] | None:
         """Return the maximum with c'theta = psi; None if the log posterior overflows,
@@ -168,7 +171,7 @@ class ConstrainedPath:
             yield theta + (psi - psi_known) * shortest
         k = self.at.model.n_coefficients
         yield psi * shortest + np.where(
-            np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0)
+            np.arange(len(self.c)) < k, 0.0, self.at.top[0] * (self.c == 0)
         )
 
     def _along(self, local: LocalModel) -> Array:
@@ -182,50 +185,37 @@ class ConstrainedPath:
             return B @ step / length
         return self.c / (self.c @ self.c)
 
+    @one_blas_thread()
+    def end(self, z: float, side: int, unit: float, *, runaway: bool = False) -> float:
+        """Return the nearest psi on this side (-1 or 1) of the estimate at which the
+        statistic reaches z; infinite if it never does.
 
-# increases from 0 at the estimate to either side, at the constrained maximum
-Statistic = Callable[[ConstrainedPath, Array, LocalModel], float]
+        `unit` is the first distance of the search, a standard error if there is one. A
+        divergent estimate is arbitrarily far out, so the search then starts from 0.
+        """
+        if not 0.0 < unit < np.inf:
+            unit = float(np.linalg.norm(self.c))
 
+        def excess(psi: float) -> float:
+            maximum = self.maximum(psi)
+            if maximum is None:  # out of reach is beyond the end
+                return 999.0 * z
+            return min(self.statistic(self, *maximum) - z, 999.0 * z)
 
-@one_blas_thread()
-def end(
-    path: ConstrainedPath,
-    statistic: Statistic,
-    z: float,
-    side: int,
-    unit: float,
-    *,
-    runaway: bool = False,
-) -> float:
-    """Return the nearest psi on this side (-1 or 1) of the estimate at which the
-    statistic reaches z; infinite if it never does.
-
-    `unit` is the first distance of the search, a standard error if there is one. A
-    divergent estimate is arbitrarily far out, so the search then starts from 0.
-    """
-    if not 0.0 < unit < np.inf:
-        unit = float(np.linalg.norm(path.c))
-
-    def excess(psi: float) -> float:
-        maximum = path.maximum(psi)
-        if maximum is None:  # out of reach is beyond the end
-            return 999.0 * z
-        return min(statistic(path, *maximum) - z, 999.0 * z)
-
-    centre = inner = path.best
-    # beyond 1e5 standard errors (or units of eta) an end counts as infinite
-    lengths = [unit * z * 2.0**k for k in range(int(np.log2(1e5 / z)))]
-    if runaway and side * centre < 0:
-        # the point nearest to 0, towards the estimate at infinity, that is not rejected;
-        # further out rounding dominates
-        inner = -side * next(
-            (r for r in lengths if excess(-side * r) < 0 or r >= abs(centre)),
-            lengths[-1],
-        )
-        centre = 0.0
-        lengths = [0.0, *lengths[1:]]
-    crossing = find_crossing(excess, inner, (centre + side * r for r in lengths))
-    return side * np.inf if crossing is None else crossing
+        centre = inner = self.best
+        # beyond 1e5 standard errors (or units of eta) an end counts as infinite
+        lengths = [unit * z * 2.0**k for k in range(int(np.log2(1e5 / z)))]
+        if runaway and side * centre < 0:
+            # the point nearest to 0, towards the estimate at infinity, that is not
+            # rejected; further out rounding dominates
+            inner = -side * next(
+                (r for r in lengths if excess(-side * r) < 0 or r >= abs(centre)),
+                lengths[-1],
+            )
+            centre = 0.0
+            lengths = [0.0, *lengths[1:]]
+        crossing = find_crossing(excess, inner, (centre + side * r for r in lengths))
+        return side * np.inf if crossing is None else crossing
 
 
 def find_crossing(
@@ -256,7 +246,7 @@ def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> 
     """Return sqrt(2 (l(max) - l(psi)))."""
     # The root of the likelihood ratio statistic, approximately chi^2 on one degree of
     # freedom when squared.
-    return float(np.sqrt(2.0 * max(path.top[1].value - local.value, 0.0)))
+    return float(np.sqrt(2.0 * max(path.at.top[1].value - local.value, 0.0)))
 
 
 def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
@@ -290,6 +280,7 @@ def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
     return abs(float(g @ direction)) / float(np.sqrt(variance))
 
 
+Statistic = Callable[[ConstrainedPath, Array, LocalModel], float]
 STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
 
 
@@ -302,8 +293,8 @@ def invert_test(
     A side is -inf or inf if the likelihood never decreases enough. Incompatible for a
     model without derivatives; NotConverged if the maximum was not reached.
     """
-    surface_, top = _top_of(model, solution, kind)
-    model = surface_.model
+    surface = _surface_of(model, solution, kind)
+    model = surface.model
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
     head = model.design.ungrouped
@@ -314,7 +305,7 @@ def invert_test(
     with progress_bar(f"{kind} intervals", len(head) * len(D)) as bar:
         for j, d in bar.over(product(head.tolist(), range(len(D)))):
             c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-            path = ConstrainedPath(surface_, c, top)
+            path = ConstrainedPath(surface, c, kind)
             missing = solution.not_estimable is not None and bool(
                 solution.not_estimable[j, d]
             )
@@ -323,9 +314,7 @@ def invert_test(
                 if open_ends[side, j, d]:
                     ends[side, j, d] = s * np.inf
                 else:
-                    ends[side, j, d] = end(
-                        path, STATISTICS[kind], z, s, unit, runaway=missing
-                    )
+                    ends[side, j, d] = path.end(z, s, unit, runaway=missing)
     return ends[0][head], ends[1][head]
 
 
@@ -334,14 +323,14 @@ def invert_test_of_aux(
 ) -> tuple[float, float]:
     """Return the interval of an estimated nuisance parameter, computed on its log
     scale."""
-    surface_, top = _top_of(model, solution, kind)
-    c = np.zeros(len(top[0]))
-    c[solution.beta.size + surface_.model.unknown.index(name)] = 1.0
-    path = ConstrainedPath(surface_, c, top)
+    surface = _surface_of(model, solution, kind)
+    c = np.zeros(len(surface.B))
+    c[solution.beta.size + surface.model.unknown.index(name)] = 1.0
+    path = ConstrainedPath(surface, c, kind)
     # psi = log aux has the standard deviation sd(aux) / aux; the ends of aux are
     # exp(psi).
     unit = solution.aux_sd[name] / solution.aux[name]
-    lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
+    lower, upper = (path.end(z, side, unit) for side in (-1, 1))
     return float(np.exp(lower)), float(np.exp(upper))
 
 
@@ -380,19 +369,16 @@ def invert_test_of_reported(
     beta = solution.beta.copy()
     beta[j] = -value
     model = replace(model, likelihood=model.likelihood.with_intercept_at(name))
-    surface_, top = _top_of(model, replace(solution, beta=beta), kind)
-    c = np.zeros(len(top[0]))
+    surface = _surface_of(model, replace(solution, beta=beta), kind)
+    c = np.zeros(len(surface.B))
     c[: len(beta)] = model.design.frame.T[j]
-    path = ConstrainedPath(surface_, c, top)
-    lower, upper = (-end(path, STATISTICS[kind], z, side, unit) for side in (1, -1))
+    path = ConstrainedPath(surface, c, kind)
+    lower, upper = (-path.end(z, side, unit) for side in (1, -1))
     return lower, upper
 
 
-def _top_of(
-    model: Model, solution: Solution, kind: str
-) -> tuple[Surface, tuple[Array, LocalModel]]:
-    """Return the log posterior, and its maximum with its derivatives there, or raise an
-    error if there is none."""
+def _surface_of(model: Model, solution: Solution, kind: str) -> Surface:
+    """Return the log posterior, or raise an error if its maximum was not reached."""
     reason = Newton().obstacle(model)
     if reason:
         raise Incompatible(
@@ -401,8 +387,7 @@ def _top_of(
     model.design.need_rows(f"a {kind} interval")
     if solution.status.is_unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
-    surface_, theta, local = surface(held_at_limits(model, solution), solution)
-    return surface_, (theta, local)
+    return Surface(held_at_limits(model, solution), solution)
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:
