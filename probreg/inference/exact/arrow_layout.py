@@ -9,7 +9,6 @@ predictor has its own u: effect k of predictor a is number k m + a.
 """
 
 from functools import cached_property
-from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,11 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBlock
-from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
+from probreg.inference.exact.latent_groups import (
+    LatentGroup,
+    LatentGroups,
+    sign_patterns,
+)
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
 from probreg.linalg import rank_of
@@ -270,8 +273,7 @@ class ArrowLayout:
 
     def beta_of(self, roots: ArrowRoots, x: Parts) -> Array:
         """The coefficients (p, m, s) of coordinates of the roots, at one node."""
-        a, c = roots.forth(x[0][None], x[1][None])
-        beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
+        beta = self.coefficients(*roots.map(x)).reshape(*self.model.shape, -1)
         return np.asarray(beta + self.centre[:, None, None])
 
     def covariance(
@@ -336,7 +338,6 @@ class ArrowLayout:
         the covariance of an effect with the others if its standard deviation is 0, so
         it may decrease for one sign of a correlation and increase for the other.
         """
-        max_sign_patterns = 4  # of the correlations of one effect
         points = []
         for b in self.blocks:
             hyper = np.arange(b.hyper.start, b.hyper.stop)
@@ -362,8 +363,7 @@ class ArrowLayout:
                     if slopes[i - b.hyper.start][k].any()
                     or slopes[i - b.hyper.start][:, k].any()
                 ]
-                signs_of_all = product((1.0, -1.0), repeat=len(pairs))
-                for signs in islice(signs_of_all, max_sign_patterns):
+                for signs in sign_patterns(len(pairs)):
                     point = start_again.copy()
                     point[pairs] = signs
                     points.append(point)

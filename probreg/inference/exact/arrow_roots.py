@@ -51,6 +51,11 @@ def inner_products(x: Parts, y: Parts) -> Array:
     return np.asarray(np.tensordot(x[0], y[0], ((0, 1), (0, 1))) + x[1].T @ y[1])
 
 
+def first_node(parts: Parts) -> Parts:
+    """The parts of the first node."""
+    return parts[0][0], parts[1][0]
+
+
 class ArrowRoots:
     """The roots of the leading blocks and then of the border; d hyperparameters.
 
@@ -121,6 +126,14 @@ class ArrowRoots:
     def forth(self, a: Array, c: Array) -> Parts:
         """M a of columns a (S, G, K, s) and c (S, r, s)."""
         return self.lead[:, None] @ a, self.times_border(c)
+
+    def map(self, x: Parts) -> Parts:
+        """M x of columns (G, K, s) and (r, s), at the first node."""
+        return first_node(self.forth(x[0][None], x[1][None]))
+
+    def map_back(self, a: Array, c: Array) -> Parts:
+        """M'a of columns a (G, K, s) and c (r, s), at the first node."""
+        return first_node(self.back(a, c))
 
     def diagonal(self) -> Array:
         """The diagonal (S, q) of diagonal roots."""
@@ -200,8 +213,8 @@ class ArrowRoots:
         and (r, d); the last one is along log sigma if d is one more."""
         turned = self._root_changes(u, d, back=False)
         back = self._root_changes(s, d, back=True)
-        a, c = self.forth(back[0][None], back[1][None])
-        return turned, back, (turned[0] + a[0], turned[1] + c[0])
+        a, c = self.map(back)
+        return turned, back, (turned[0] + a, turned[1] + c)
 
     def _root_changes(self, x: Parts, d: int, *, back: bool) -> Parts:
         lead = np.zeros((*x[0].shape[:2], d))

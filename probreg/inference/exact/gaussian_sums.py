@@ -23,7 +23,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
+from probreg.inference.exact.arrow_roots import ArrowRoots, first_node, inner_products
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.kernels.ridge import DIGITS
 from probreg.linalg import Arrow, inverse_upper, solve_upper, triangular_log_det
@@ -114,10 +114,6 @@ class GaussianSums(ABC):
     def balance(self, roots: ArrowRoots) -> Array | float:
         """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from
         roots at scales of 1."""
-
-    def order(self, roots: ArrowRoots, noise: Array) -> Array:
-        """Return the numbers of the nodes, similar ones together."""
-        return np.arange(len(noise))
 
     @abstractmethod
     def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
@@ -251,10 +247,6 @@ class DenseGaussianSums(GaussianSums):
         # the mean of the diagonal of D W'W D
         return float(np.square(self.W * roots.diagonal()[0]).sum()) / len(self.z) or 1.0
 
-    def order(self, roots: ArrowRoots, noise: Array) -> Array:
-        scale = np.sqrt(noise)[:, None] * roots.diagonal()
-        return np.argsort(_is_informative(self.W, scale).sum(1), kind="stable")
-
     def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
         root = self.in_frame if in_frame else self.raw
         G, K, s = a.shape
@@ -307,9 +299,6 @@ class DiagonalSums(DenseGaussianSums):
 
     def inverse(self, H: Arrow) -> Array:
         return H.L[0].ravel() ** -2
-
-    def order(self, roots: ArrowRoots, noise: Array) -> Array:
-        return np.arange(len(noise))
 
 
 class ArrowSums(GaussianSums):
@@ -377,8 +366,8 @@ class ArrowSums(GaussianSums):
     ) -> tuple[Array, Array, Array]:
         roots = nodes.roots
         noise = float(np.exp(nodes.log_noise[0]))
-        u = _first(nodes.mean)
-        b = _first(roots.forth(*nodes.mean))
+        u = first_node(nodes.mean)
+        b = roots.map(u)
         a, c = self.gram.times(*b)
         # noise X'(y - X b)
         score = noise * (self.zy - a), noise * (self.xy - c)
@@ -401,7 +390,7 @@ class ArrowSums(GaussianSums):
         d = nodes.roots.d + bool(self.layout.model.unknown)
         noise = float(np.exp(nodes.log_noise[0]))
         roots = nodes.roots
-        a, c = roots.fit_changes(_first(nodes.mean), score, d)[2]
+        a, c = roots.fit_changes(first_node(nodes.mean), score, d)[2]
         y = np.zeros((1, d))
         if d > roots.d:
             # d V / d log sigma = 2 sigma^2 / w; its product with P y is 2 (y - X b)
@@ -417,11 +406,11 @@ class ArrowSums(GaussianSums):
             + y.T @ of_y
             + self.yy * y.T @ y
         )
-        cross = roots.back(
+        cross = roots.map_back(
             noise * (lead_products + self.zy * y),
             noise * (border_products + self.xy * y),
         )
-        half = nodes.factor.at(0).half(*_first(cross))
+        half = nodes.factor.at(0).half(*cross)
         return 0.5 * (noise * square - inner_products(half, half))
 
     def balance(self, roots: ArrowRoots) -> Array:
@@ -508,11 +497,6 @@ def _with_column(A: Any, last: Array) -> Any:
     from scipy.sparse import csr_array, hstack
 
     return csr_array(hstack([A, csr_array(last[:, None])]))
-
-
-def _first(parts: Parts) -> Parts:
-    """The parts of the first node."""
-    return parts[0][0], parts[1][0]
 
 
 def _is_informative(W: Array, scale: Array) -> Array:

@@ -36,7 +36,6 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     LikelihoodCriterion,
     NodeMixture,
-    impossible_point,
     log_prior_of_logs,
     with_priors,
 )
@@ -195,21 +194,16 @@ class GaussianSurface(EvidenceSurface):
 
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
-        memory, with similar ones together."""
+        memory."""
         count = len(theta)
         blocks = 1 + count * self.sums.node_bytes // self.sums.max_bytes
-        if blocks == 1:
-            return [np.arange(count)]
-        log_noise = self.log_noise(theta)
-        roots = self.sums.roots(theta, np.exp(-0.5 * log_noise))
-        order = self.sums.order(roots, np.exp(log_noise))
-        return np.array_split(order, min(count, blocks))
+        return np.array_split(np.arange(count), min(count, blocks))
 
     def __call__(self, theta: Array) -> EvidencePoint:
         try:
             nodes = self.at_nodes(theta[None])
         except np.linalg.LinAlgError:
-            return impossible_point(len(theta), len(self.groups.priors))
+            return self.impossible(theta)
         gradient, hessian, effective = self.sums.derivatives(nodes, theta)
         gradient[len(self.groups.priors) :] -= self._residual_weight
         value = float(self._evidence(nodes)[0])

@@ -160,7 +160,7 @@ def root_of_arrow_inverse(roots: ArrowRoots, H: Arrow) -> Array:
     """M J^-1 (r, r) of dense columns, H = J'J."""
     r = len(H.T)
     a, c = H.solve_transposed(np.zeros((1, 0, r)), np.eye(r))
-    return roots.forth(a[None], c[None])[1][0]
+    return roots.map((a, c))[1]
 
 
 def _log_det_sums(

@@ -293,7 +293,7 @@ class LaplaceSurface(EvidenceSurface):
         *,
         curved: bool = True,
     ) -> LaplaceMode:
-        rows = self._sums(*_one(roots.forth(x[0][None], x[1][None])), curved=curved)
+        rows = self._sums(*roots.map(x), curved=curved)
         q = self._latent
         value = (
             rows.value
@@ -301,7 +301,7 @@ class LaplaceSurface(EvidenceSurface):
             - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
         )
         a, c = rows.score
-        lead, border = _one(roots.back(a, c + self._prior_slopes(x[1])[0][:, None]))
+        lead, border = roots.map_back(a, c + self._prior_slopes(x[1])[0][:, None])
         border[:q] -= x[1][:q]
         gradient = np.concatenate([(lead - x[0]).ravel(), border[: self._inner, 0]])
         return LaplaceMode(theta, roots, x, rows, value, gradient, None, tol)  # type: ignore[arg-type]
@@ -392,7 +392,7 @@ class LaplaceSurface(EvidenceSurface):
         q = (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
         # X'v with v = s - t + W X M q
         xs = mode.rows.score
-        xwq = gram_of_rows.times(*_one(roots.forth(q[0][None], q[1][None])))
+        xwq = gram_of_rows.times(*roots.map(q))
         xv = (xs[0] - xt[0] + xwq[0], xs[1] - xt[1] + xwq[1])
         minus = (-xs[0], -xs[1])
         gradient, _, of_log_det = roots.slopes(
@@ -413,7 +413,7 @@ class LaplaceSurface(EvidenceSurface):
             pushed = self._integrated_part(roots, gram.times(*turned))
             a, c = mode.H.solve(dL_s[0] - pushed[0], dL_s[1][:k] - pushed[1])
             c = np.vstack([c, np.zeros((self._size - k, d))])
-            follow = _one(roots.forth(a[None], c[None]))
+            follow = roots.map((a, c))
             across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
             # the curvature of max_x log p over the coordinates that are not integrated
             others = gram.cross[..., k:], gram.rest[:, k:]
@@ -451,7 +451,7 @@ class LaplaceSurface(EvidenceSurface):
 
     def _integrated_part(self, roots: ArrowRoots, parts: Parts) -> Parts:
         """M' of columns at the one node, over the integrated coordinates."""
-        a, c = _one(roots.back(*parts))
+        a, c = roots.map_back(*parts)
         return a, c[: self._inner]
 
     def shift(self, mode: LaplaceMode) -> Parts:
@@ -546,8 +546,3 @@ class LaplaceSurface(EvidenceSurface):
         return (
             float(np.einsum("ij,ik,kj,j->", A, J, A, D * D, optimize=True)) / q or 1.0
         )
-
-
-def _one(parts: Parts) -> Parts:
-    """The parts of the only node."""
-    return parts[0][0], parts[1][0]

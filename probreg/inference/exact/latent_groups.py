@@ -6,7 +6,7 @@ order, and then log sigma if it is unknown and the likelihood is Gaussian.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
@@ -178,7 +178,6 @@ class LatentGroups:
         Given one standard deviation, the evidence may have a maximum on each side, and
         at a correlation of -1 and 1.
         """
-        max_sign_patterns = 4  # of several correlations
         correlations = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
         points = list[Array]()
         places = np.arange(len(self.priors))
@@ -191,12 +190,17 @@ class LatentGroups:
             ):
                 continue
             for size in correlations:
-                signs_of_all = product((1.0, -1.0), repeat=len(cors))
-                for signs in islice(signs_of_all, max_sign_patterns):
+                for signs in sign_patterns(len(cors)):
                     point = theta.copy()
                     point[cors] = np.multiply(size, signs)
                     points.append(point)
         return points
+
+
+def sign_patterns(n: int) -> Iterable[tuple[float, ...]]:
+    """Return the first few of all patterns of signs (n,)."""
+    max_patterns = 4
+    return islice(product((1.0, -1.0), repeat=n), max_patterns)
 
 
 class EvidencePoint(NamedTuple):
@@ -207,14 +211,6 @@ class EvidencePoint(NamedTuple):
     hessian: Array
     evidence: float  # without the priors of the hyperparameters
     effective: Array  # (d,) parameters determined by the data, for the group of each hyperparameter
-
-
-def impossible_point(d: int, n_hyper: int) -> EvidencePoint:
-    """The point of d coordinates, `n_hyper` of which are hyperparameters, without a
-    value."""
-    unknown = np.full(d, np.nan)
-    hessian = np.full((d, d), np.nan)
-    return EvidencePoint(-np.inf, unknown, hessian, -np.inf, unknown[:n_hyper])
 
 
 class EvidenceSurface(ABC):
@@ -261,6 +257,14 @@ class EvidenceSurface(ABC):
     @abstractmethod
     def starts(self) -> list[Array]:
         """Starts of a search."""
+
+    def impossible(self, theta: Array) -> EvidencePoint:
+        """The point at theta, if it has no value."""
+        d = len(theta)
+        unknown = np.full(d, np.nan)
+        hessian = np.full((d, d), np.nan)
+        effective = unknown[: len(self.groups.priors)]
+        return EvidencePoint(-np.inf, unknown, hessian, -np.inf, effective)
 
     def log_noise(self, theta: Array) -> Array:
         """log 1 / sigma^2 (S,) of a Gaussian likelihood at theta (S, d)."""

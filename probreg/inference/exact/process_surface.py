@@ -34,7 +34,6 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     LikelihoodCriterion,
     NodeMixture,
-    impossible_point,
     log_prior_of_logs,
     process_coefficients,
     with_priors,
@@ -326,7 +325,7 @@ class ProcessSurface(EvidenceSurface):
         V, slopes = self._parts(theta, True)
         factor = self._factor(V, self._sigma(theta))
         if factor is None:
-            return impossible_point(len(theta), len(self.groups.priors))
+            return self.impossible(theta)
         inverse = _inverse(factor.L)
         # P = V^-1 - G G', G = V^-1 F R^-1
         G = solve_triangular(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -97,14 +96,11 @@ class Quadrature(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         prior = PriorRows.of(model.joint)
-        original = model.design.moments
+        moments = model.design.moments
         require_full_rank(
-            posterior_given_sigma(original, prior, _typical(original)), model, self.name
+            posterior_given_sigma(moments, prior, _typical(moments)), model, self.name
         )
-        # Extended precision is for least squares; an integral to 1e-12 needs only
-        # double precision, which is much faster.
-        moments = replace(original, factor=np.asarray(original.factor, dtype=float))
-        density = _Density(moments, prior, model.noise_prior)
+        density = _Density(model)
         centre = float(np.log(_typical(moments)))
         ends = _range(density, density.sigma, centre)
         if ends is None or density.moments_below <= 0.0:
@@ -221,14 +217,10 @@ def predictors_given_sigma(
     `Quadrature` does not fit."""
     if Quadrature().obstacle(model) is not None:
         return None
-    moments = replace(
-        model.design.moments,
-        factor=np.asarray(model.design.moments.factor, dtype=float),
-    )
-    density = _Density(moments, PriorRows.of(model.joint), model.noise_prior)
+    density = _Density(model)
     w, gamma = density.conditional(sigma)
     return NormalsGivenSigma(
-        X @ density.to_beta(np.eye(moments.p)).T, gamma, np.square(sigma)[:, None] / w
+        X @ density.to_beta(np.eye(X.shape[1])).T, gamma, np.square(sigma)[:, None] / w
     )
 
 
@@ -247,7 +239,6 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
     )
 
 
-@dataclass(frozen=True, eq=False)
 class _Density:
     """u -> log p(y | sigma) + log p(sigma) + u at sigma = exp(u): the density of log sigma up to the evidence.
 
@@ -259,9 +250,27 @@ class _Density:
     |C gamma - c|^2 + t |S gamma - d|^2 + least, with t = (sigma / s0)^2. Source: Golub & Van Loan 2013, section 6.1.6.
     """
 
-    moments: Moments
-    prior: PriorRows
-    sigma: AuxPrior
+    def __init__(self, model: Model) -> None:
+        moments = model.design.moments
+        # Extended precision is for least squares; an integral to 1e-12 needs only
+        # double precision, which is much faster.
+        F = np.asarray(moments.factor, dtype=float)
+        self.moments = replace(moments, factor=F)
+        self.prior = PriorRows.of(model.joint)
+        self.sigma = model.noise_prior
+        self.at = _noise(self.moments)
+        p = moments.p
+        if len(self.prior.relative):
+            F = np.asarray(merge(F, self.prior.relative), dtype=float)
+        A = self.at * self.prior.absolute
+        # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
+        # = V'R beta.
+        Q, self.R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
+        U1, self.C, self.V, self.S, U2 = _cosine_sine(Q[:p], Q[p:])
+        self.c = U1.T @ F[:p, p]
+        self.d = U2.T @ A[:, p]
+        self.least = float(F[p, p] ** 2)
+        self.log_det_R = float(triangular_log_det(self.R))
 
     def __call__(self, u: Array) -> Array:
         """At u (K,), shape (K,)."""
@@ -270,12 +279,12 @@ class _Density:
         raw = len(self.prior.absolute)
         power = moments.weight + self.prior.size - moments.p
         w, _ = self.conditional(s)
-        d = self._diagonal
         # min over gamma of |C gamma - c|^2 + t |S gamma - d|^2 is sum_j t (C_j d_j - S_j c_j)^2 / w_j, w = C^2 + t S^2,
         # and |X'X + P(sigma)| = |R|^2 prod_j w_j.
-        t = np.square(s[:, None] / d.at)
-        rss = d.least + (t * np.square(d.C * d.d - d.S * d.c) / w).sum(1)
-        log_det_R = d.log_det + 0.5 * np.log(w).sum(1)
+        t = np.square(s[:, None] / self.at)
+        gap = np.square(self.C * self.d - self.S * self.c)
+        rss = self.least + (t * gap / w).sum(1)
+        log_det_R = self.log_det_R + 0.5 * np.log(w).sum(1)
         # log p(y | sigma) = -(n + q - p)/2 log(2 pi sigma^2) + log |P|^(1/2) - log |X'X + P|^(1/2) - RSS_P / (2
         # sigma^2); priors in raw units gain log sigma for each of their rows, because P
         # is in units of 1/sigma^2.
@@ -303,59 +312,19 @@ class _Density:
         """(p,) bool: coefficients with a conditional variance that increases as
         sigma^2; the prior bounds the others. `unit` has a row of beta for each unit
         gamma_i."""
-        return (
-            np.abs(unit[self._diagonal.S == 0.0]) > 1e-12 * np.abs(unit).max(0)
-        ).any(0)
+        return (np.abs(unit[self.S == 0.0]) > 1e-12 * np.abs(unit).max(0)).any(0)
 
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, with
         independent components."""
-        d = self._diagonal
-        t = np.square(sigma[:, None] / d.at)
+        t = np.square(sigma[:, None] / self.at)
         # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
-        w = d.C**2 + t * d.S**2
-        return w, (d.C * d.c + t * d.S * d.d) / w
+        w = self.C**2 + t * self.S**2
+        return w, (self.C * self.c + t * self.S * self.d) / w
 
     def to_beta(self, gamma: Array) -> Array:
         """(..., p), R beta = V gamma."""
-        d = self._diagonal
-        return np.asarray(solve_upper(d.R, (gamma @ d.V.T).T), dtype=float).T
-
-    @cached_property
-    def _diagonal(self) -> "_Diagonal":
-        moments = self.moments
-        prior = self.prior
-        p = moments.p
-        sigma0 = _noise(moments)
-        F = np.asarray(moments.factor, dtype=float)
-        if len(prior.relative):
-            F = np.asarray(merge(moments.factor, prior.relative), dtype=float)
-        A = sigma0 * prior.absolute
-        # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
-        # = V'R beta.
-        Q, R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
-        U1, C, V, S, U2 = _cosine_sine(Q[:p], Q[p:])
-        return _Diagonal(
-            sigma0, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Diagonal:
-    """The parts of `_Density` that do not depend on sigma."""
-
-    at: float
-    R: Array
-    V: Array
-    C: Array
-    S: Array
-    c: Array
-    d: Array
-    least: float
-
-    @cached_property
-    def log_det(self) -> float:
-        return float(triangular_log_det(self.R))
+        return np.asarray(solve_upper(self.R, (gamma @ self.V.T).T), dtype=float).T
 
 
 def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -9,7 +9,7 @@ fixed start from the nearest known maximum, moved along the path of the maximum.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -89,47 +89,39 @@ class Surface:
         inner = self.B.T @ C
         return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
 
+    @np.errstate(all="ignore")
     def maximise(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
         """Return the maximum over theta + span(Z), with the log posterior there; None
         if no steps lead to one."""
         n = self.model.design.total
-        return maximise_within(partial(evaluate, self.model), theta, Z, n)
 
+        def at(z: Array) -> InnerPoint:
+            moved = theta + Z @ z
+            outer = evaluate(self.model, moved)
+            H = Z.T @ outer.curvature @ Z
+            value = outer.value if np.isfinite(H).all() else np.nan
+            return InnerPoint(value, Z.T @ outer.gradient, H, moved, outer)
 
-@np.errstate(all="ignore")
-def maximise_within(
-    evaluate: Callable[[Array], LocalModel], theta: Array, Z: Array, n: float
-) -> tuple[Array, LocalModel] | None:
-    """Return the maximum of a function over theta + span(Z) for n observations, with
-    its derivatives; None if no steps lead to one."""
+        def reach(point: InnerPoint) -> float:
+            return 2.0 + 2.0 * float(np.linalg.norm(point.theta))
 
-    def at(z: Array) -> InnerPoint:
-        moved = theta + Z @ z
-        outer = evaluate(moved)
-        H = Z.T @ outer.curvature @ Z
-        value = outer.value if np.isfinite(H).all() else np.nan
-        return InnerPoint(value, Z.T @ outer.gradient, H, moved, outer)
+        def step_within_reach(point: InnerPoint) -> tuple[Array, bool]:
+            # without curvature a Newton step is arbitrarily long
+            step, convex = newton_step(point)
+            length = float(np.linalg.norm(step))
+            return step * min(1.0, reach(point) / max(length, 1e-300)), convex
 
-    def reach(point: InnerPoint) -> float:
-        return 2.0 + 2.0 * float(np.linalg.norm(point.theta))
-
-    def step_within_reach(point: InnerPoint) -> tuple[Array, bool]:
-        # without curvature a Newton step is arbitrarily long
-        step, convex = newton_step(point)
-        length = float(np.linalg.norm(step))
-        return step * min(1.0, reach(point) / max(length, 1e-300)), convex
-
-    z = np.zeros(Z.shape[1])
-    start = at(z)
-    if not np.isfinite(start.value):
-        return None
-    # the log posterior then has an error of about the square of the last gain, 1e-12
-    tol = max(1e-6, 1e-8 * np.sqrt(n))
-    end = maximise(at, step_within_reach, z, start, tol=tol, max_steps=100).point
-    # no direction increases the value, including those without curvature, which Newton
-    # steps ignore
-    slope = float(np.linalg.norm(end.gradient)) * reach(end)
-    return (end.theta, end.outer) if slope < 1e-4 * np.sqrt(n) else None
+        z = np.zeros(Z.shape[1])
+        start = at(z)
+        if not np.isfinite(start.value):
+            return None
+        # the log posterior then has an error of about the square of the last gain, 1e-12
+        tol = max(1e-6, 1e-8 * np.sqrt(n))
+        end = maximise(at, step_within_reach, z, start, tol=tol, max_steps=100).point
+        # no direction increases the value, including those without curvature, which
+        # Newton steps ignore
+        slope = float(np.linalg.norm(end.gradient)) * reach(end)
+        return (end.theta, end.outer) if slope < 1e-4 * np.sqrt(n) else None
 
 
 class ConstrainedPath:
