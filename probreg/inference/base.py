@@ -299,6 +299,18 @@ class Resolved(NamedTuple):
             return self.solution
         return self.method.solve(self.model, rng)
 
+    def complete(self, rng: np.random.Generator) -> Solution:
+        """Return the solution with the notes, statistics and scales of the choice."""
+        solution = self.solve(rng)
+        solution = replace(
+            solution,
+            stats={**solution.stats, **self.stats},
+            notes=(*self.notes, *solution.notes),
+        )
+        if self.found is None:
+            return solution
+        return with_found_scales(self.model, solution, self.found)
+
 
 class Method(ABC):
     """A way from a Model to a Solution; its class says which likelihoods and priors it takes.
@@ -749,10 +761,10 @@ def reported_covariance(
         )
     else:
         covariance = scale.matrix()
-    if solution.not_estimable is None:
-        return covariance
-    missing = _reported_not_estimable(model, solution).ravel()
-    return np.where(missing[:, None] | missing, np.nan, covariance)
+    missing = _without_estimate(model, solution).ravel()
+    if missing.any():
+        covariance[missing], covariance[:, missing] = np.nan, np.nan
+    return covariance
 
 
 def reported_errors(
@@ -765,8 +777,7 @@ def reported_errors(
     else:
         errors = scale.errors_of(model.likelihood.contrast_matrix)
         errors = errors[model.design.ungrouped]
-    if solution.not_estimable is not None:
-        errors = np.where(_reported_not_estimable(model, solution), np.nan, errors)
+    errors = np.where(_without_estimate(model, solution), np.nan, errors)
     if model.likelihood.outcomes:
         return errors
     return errors[:, 0]
@@ -806,17 +817,17 @@ class Estimated(NamedTuple):
 def reported_estimate(model: Model, solution: Solution) -> Estimated:
     """Return the reported coefficients of a solution with their standard errors."""
     beta = reported_coefficients(model, solution.beta)
-    if solution.not_estimable is not None:
-        beta = np.where(
-            _reported_not_estimable(model, solution).reshape(beta.shape), np.nan, beta
-        )
+    missing = _without_estimate(model, solution).reshape(beta.shape)
+    beta = np.where(missing, np.nan, beta)
     return Estimated(beta, reported_errors(model, solution, solution.scale))
 
 
-def _reported_not_estimable(model: Model, solution: Solution) -> Array:
+def _without_estimate(model: Model, solution: Solution) -> Array:
     """(h, outcomes) bool: reported coefficients without an estimate."""
-    assert solution.not_estimable is not None  # callers ask first
-    return np.asarray(solution.not_estimable[model.design.ungrouped])
+    head = model.design.ungrouped
+    if solution.not_estimable is None:
+        return np.zeros((len(head), len(model.likelihood.contrast_matrix)), bool)
+    return np.asarray(solution.not_estimable[head])
 
 
 def _mixes(model: Model) -> bool:

@@ -2,7 +2,7 @@
 NUTS."""
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class Posterior(Method):
             reasons = [f"{model.likelihood.named} likelihood has no exact posterior"]
         for method in methods:
             try:
-                solution = _attempt(method, model, rng)
+                resolved, solution = _attempt(method, model, rng)
             except ProbregError as error:
                 reasons.append(str(error))
                 continue
@@ -124,12 +124,8 @@ class Posterior(Method):
             good, verdict = self._verdict(method, model, solution)
             reasons.append(verdict)
             if good:
-                if (
-                    method == self.nodes
-                ):  # the solution has the coefficients of its model
-                    model = method.resolve(model, rng).model
                 note = _choice_note(method, reasons)
-                return Resolved(model, method, (*notes, note), solution=solution)
+                return resolved._replace(notes=(*notes, note), solution=solution)
         obstacle = method_obstacle(self.sampler, model)
         if obstacle is not None:
             reason = reasons[-2 if _rebuilds_columns(model) else -1]
@@ -174,9 +170,7 @@ class Posterior(Method):
         return False, verdict
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        resolved = self.resolve(model, rng)
-        solution = resolved.solve(rng)
-        return replace(solution, notes=(*resolved.notes, *solution.notes))
+        return self.resolve(model, rng).complete(rng)
 
 
 def _rebuilds_columns(model: Model) -> bool:
@@ -187,13 +181,17 @@ def _rebuilds_columns(model: Model) -> bool:
     )
 
 
-def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
+def _attempt(
+    method: Method, model: Model, rng: np.random.Generator
+) -> tuple[Resolved, Solution]:
     """Solve with a copy of the generator, so that the next method starts from the same
     state."""
     reason = method_obstacle(method, model)
     if reason is not None:
         raise Incompatible(reason)
-    return method.solve(model, deepcopy(rng))
+    generator = deepcopy(rng)
+    resolved = method.resolve(model, generator)
+    return resolved, resolved.solve(generator)
 
 
 def _choice_note(method: Method, reasons: list[str]) -> Note:

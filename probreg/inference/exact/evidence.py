@@ -20,7 +20,6 @@ from probreg.inference.base import (
     Solution,
     Status,
     bounded_aux,
-    with_found_scales,
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import (
@@ -341,15 +340,7 @@ class Evidence(Method):
         return inner._replace(solution=solution)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        settled = self.resolve(model, rng)
-        solution = settled.solve(rng)
-        notes = (*settled.notes, *solution.notes)
-        solution = replace(
-            solution, stats={**solution.stats, **settled.stats}, notes=notes
-        )
-        if settled.found is None:
-            return solution
-        return with_found_scales(settled.model, solution, settled.found)
+        return self.resolve(model, rng).complete(rng)
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:

@@ -140,12 +140,7 @@ class Integrate(Method):
     @one_blas_thread()  # many small matrices, for which threads are slower
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model, notes = with_proper_correlations(model)
-        solution = self._solution(with_values(model), rng)
-        if notes:
-            return replace(solution, notes=(*notes, *solution.notes))
-        return solution
-
-    def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
+        model = with_values(model)
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         problem.require_solvable()
         nodes = self._weigh_nodes(problem, rng)
@@ -163,7 +158,10 @@ class Integrate(Method):
                 "weight, because the posterior of the scales is far from a normal about its maximum",
                 remedy=Remedy("method", "nuts"),
             )
-        return solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
+        solution = solution_at_nodes(
+            model, problem, nodes, self.draws, self.chains, rng
+        )
+        return replace(solution, notes=(*notes, *solution.notes))
 
     def _weigh_nodes(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)

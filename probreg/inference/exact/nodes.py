@@ -187,20 +187,13 @@ def weight_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
 
 
 def _axes(problem: EvidenceProblem, theta: Array) -> Array:
-    """A with A A' the inverse of the curvature at theta, one axis per column."""
-    least_curvature = 1e-2  # minimal curvature: a direction with a flat density has a spread of ten units of the log
-    values, vectors = np.linalg.eigh(_curvature(problem, theta))
-    return np.asarray(vectors / np.sqrt(np.maximum(values, least_curvature)))
-
-
-def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
-    """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
+    """A with A A' the inverse of the curvature at the maximum theta, one axis per
+    column, by differences of the gradient, which is exact."""
     step = 1e-4  # of the differences of a gradient, in logs of scales
-    eye = step * np.eye(len(theta))
-    H = np.array(
-        [
-            problem.surface(theta + e).gradient - problem.surface(theta - e).gradient
-            for e in eye
-        ]
-    ) / (2 * step)
-    return -(H + H.T) / 2
+    least_curvature = 1e-2  # minimal curvature: a direction with a flat density has a spread of ten units of the log
+    surface = problem.surface
+    moves = step * np.eye(len(theta))
+    changes = [surface(theta + e).gradient - surface(theta - e).gradient for e in moves]
+    H = np.array(changes) / (2 * step)
+    values, vectors = np.linalg.eigh(-(H + H.T) / 2)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, least_curvature)))

@@ -88,18 +88,12 @@ class ArrowRows:
             from_centre = np.zeros((self.block.rows, 1))
         return plus_offset(from_centre, self.block.offset)
 
-    def moved(self, a: Array, c: Array) -> Array:
-        """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
-        m = self.m
-        split = self._split_coefficients(a, c)
-        eta = self.columns.times(*split)
-        last = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
-        return np.hstack([eta, last]) if m and self.a else eta
-
     def at(self, a: Array, c: Array) -> Array:
-        """z_i including the offset."""
-        z = self.moved(a, c)
-        return np.hstack([z[:, : self.m] + self._offset, z[:, self.m :]])
+        """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1), including the
+        offset."""
+        eta = self.columns.times(*self._split_coefficients(a, c)) + self._offset
+        log_aux = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
+        return np.hstack([eta, log_aux])
 
     def _split_coefficients(self, a: Array, c: Array) -> Parts:
         """Split into coefficients (G, K, m) and (r, m) of the columns."""

@@ -171,7 +171,6 @@ class Replicate(NamedTuple):
     values: Mapping[str, Array]
     beta: Array | None = None  # (p, m), None unless every coefficient has an estimate
     failure: str = ""
-    scales: tuple[str, ...] = ()  # names of scales that evidence estimated
 
 
 @METHODS.register
@@ -401,8 +400,8 @@ def _replicate(
     scales = {} if s.effect_scales is None else s.effect_scales.values
     values |= {name: np.array(v) for name, v in scales.items()}
     if newly_missing.any():
-        return Replicate(values, None, s.status.value, tuple(scales))
-    return Replicate(values, s.beta, "", tuple(scales))
+        return Replicate(values, failure=s.status.value)
+    return Replicate(values, s.beta)
 
 
 def _gather_replicates(
@@ -422,7 +421,8 @@ def _gather_replicates(
             f"bootstrap: {len(runs) - len(estimated)} of {len(runs)} replicates have no estimate ({_failure_counts(failures)}): give a prior, "
             "or resample by kind='parametric'"
         )
-    scales = next((list(r.scales) for r in runs if r.scales), [])
+    known = ("coef", *model.unknown)
+    scales = [name for name in estimated[0].values if name not in known]
     replicates = {
         name: np.stack([r.values.get(name, np.array(np.nan)) for r in runs])
         for name in ("coef", *scales, *model.unknown)

@@ -112,7 +112,9 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
         *path.positive_starts,
         *path.problem.groups.branches(scales.theta),
     ]
-    return float(2.0 * path.fall(path.maximum(coordinate, starts)[1]))
+    return float(
+        2.0 * path.fall(path.problem.maximise_given(path.k, coordinate, starts)[1])
+    )
 
 
 def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":
@@ -147,11 +149,6 @@ class ScaleProfile:
     def positive_starts(self) -> list[Array]:
         """Starts with positive scales where the fit has zeros, which need not be zero given coordinate k."""
         return _positive_starts(self.problem, self.found)
-
-    def maximum(self, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
-        """Return theta with coordinate k fixed at `value` and the others at their
-        maximum, and f."""
-        return self.problem.maximise_given(self.k, value, starts)
 
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f
@@ -196,7 +193,7 @@ class ScaleProfile:
                 branches = self.problem.groups.branches
                 starts += [theta, *self.positive_starts]
                 starts += [*branches(theta), *branches(predicted)]
-            theta_new, value = self.maximum(psi, starts)
+            theta_new, value = self.problem.maximise_given(k, psi, starts)
             path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 

@@ -402,9 +402,7 @@ class PosteriorInterval(IntervalKind):
         exact = self._sigma_marginal(name)
         if exact is None:
             return self.reported_ends(name, prob)
-        if self.name == "hdi":
-            return exact.highest_density(prob)
-        return exact.equal_tail(prob)
+        return exact.ends(prob, self.name)
 
     def reported_ends(self, name: str, prob: float) -> tuple[float, float]:
         lower, upper = self._of_draws(self.of.reported.draws_of(name).ravel(), prob)

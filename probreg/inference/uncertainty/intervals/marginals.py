@@ -73,6 +73,12 @@ class Marginal(ABC):
                 break
         return x_now
 
+    def ends(self, prob: float, kind: str) -> tuple[float, float]:
+        """The ends of an interval of a kind, "hdi" or "eti"."""
+        if kind == "hdi":
+            return self.highest_density(prob)
+        return self.equal_tail(prob)
+
     def equal_tail(self, prob: float) -> tuple[float, float]:
         """The (1 - prob)/2 and (1 + prob)/2 quantiles."""
         tail = (1 - check_prob(prob)) / 2
@@ -264,13 +270,9 @@ def of_coefficients(
 ) -> tuple[Array, Array]:
     """Return lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and
     sd (K, p)."""
-    mixtures = [
-        NormalMixture(marginals["weight"], m, s)
-        for m, s in zip(marginals["mean"].T, marginals["sd"].T)
-    ]
     ends = [
-        m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob)
-        for m in mixtures
+        NormalMixture(marginals["weight"], m, s).ends(prob, kind)
+        for m, s in zip(marginals["mean"].T, marginals["sd"].T)
     ]
     lower, upper = np.array(ends).reshape(-1, 2).T
     return lower, upper
