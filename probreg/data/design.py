@@ -517,6 +517,11 @@ class Design(PrintsLines):
         return self.y
 
     @property
+    def response_less_offset(self) -> Array:
+        """(n,) y minus the offset, the target of the columns."""
+        return minus_offset(self.observed, self.offset)
+
+    @property
     def is_lazy(self) -> bool:
         """Whether columns of varying effects are implicit."""
         return isinstance(self.X, LazyColumns)
@@ -682,7 +687,7 @@ class Design(PrintsLines):
             return self.kept.y_scale
         if not self.n or not (self.recipe.grouped or self.is_lazy):
             return self.moments.y_scale
-        y = minus_offset(self.observed, self.offset)
+        y = self.response_less_offset
         about = y - np.average(y, weights=self.weights)
         return float(np.sqrt(np.average(about**2, weights=self.weights)))
 

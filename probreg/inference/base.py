@@ -697,6 +697,21 @@ def split_parameters(model: Model, theta: Array) -> tuple[Array, dict[str, Any]]
     return beta, dict(zip(model.unknown, aux))
 
 
+def estimated_aux(model: Model, log_aux: Array) -> dict[str, float]:
+    """Return the estimated nuisance parameters by name, from their logs (a,)."""
+    return dict(zip(model.unknown, np.exp(log_aux).tolist()))
+
+
+def aux_from_log(model: Model, log_aux: Array) -> dict[str, float]:
+    """Return all nuisance parameters by name, from the logs (a,) of the estimated ones."""
+    return {**model.fixed, **estimated_aux(model, log_aux)}
+
+
+def logs_of_aux(model: Model, aux: Mapping[str, float]) -> Array:
+    """Return the logs (a,) of the estimated nuisance parameters."""
+    return np.log([aux[name] for name in model.unknown])
+
+
 def log_names(model: Model) -> tuple[str, ...]:
     """The parameters behind the coefficients in a `ParameterCovariance`: nuisance parameters on their logs."""
     return tuple(f"log {name}" for name in model.unknown)
@@ -763,7 +778,8 @@ def reported_covariance(
         covariance = scale.matrix()
     missing = _without_estimate(model, solution).ravel()
     if missing.any():
-        covariance[missing], covariance[:, missing] = np.nan, np.nan
+        covariance[missing] = np.nan
+        covariance[:, missing] = np.nan
     return covariance
 
 
@@ -824,10 +840,15 @@ def reported_estimate(model: Model, solution: Solution) -> Estimated:
 
 def _without_estimate(model: Model, solution: Solution) -> Array:
     """(h, outcomes) bool: reported coefficients without an estimate."""
-    head = model.design.ungrouped
-    if solution.not_estimable is None:
-        return np.zeros((len(head), len(model.likelihood.contrast_matrix)), bool)
-    return np.asarray(solution.not_estimable[head])
+    marks = solution.not_estimable
+    if marks is None:
+        marks = no_marks(model)
+    return np.asarray(marks[model.design.ungrouped])
+
+
+def no_marks(model: Model) -> Array:
+    """(p, outcomes) of False, the marks of no coefficient by outcome."""
+    return np.zeros((model.shape[0], len(model.likelihood.contrast_matrix)), bool)
 
 
 def _mixes(model: Model) -> bool:

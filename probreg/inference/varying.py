@@ -371,6 +371,20 @@ class FoundScales:
             covariance[np.ix_(free, free)] = np.linalg.inv(H)
         return covariance
 
+    @property
+    def free(self) -> Array:
+        """The coordinates of theta with a standard error."""
+        return np.flatnonzero(np.isfinite(np.diagonal(self.covariance)))
+
+    @property
+    def rows_absent(self) -> str:
+        """Why the criterion cannot be computed again, "" if the rows or their sums are
+        there."""
+        design = self.stated.design
+        if design.has_rows or design.kept is not None:
+            return ""
+        return design.rows_absent
+
     @cached_property
     def not_free(self) -> Array:
         """(d,) bool: vanished scales and their correlations, which have zero gradient

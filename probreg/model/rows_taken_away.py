@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import full_weights, some_rows
+from probreg.data.rows import some_rows
 from probreg.errors import DataError, Incompatible
 from probreg.model.constructors import design_of_moments
 from probreg.model.model import Model
@@ -49,9 +49,7 @@ def model_without(model: Model, removed: Model) -> Model:
             raise DataError(
                 "offset: either the fit or the rows to forget have one; give offset= to both or to neither"
             )
-        remaining = full_weights(before.weights, before.n) - _weights_found(
-            before, removed_design
-        )
+        remaining = before.row_weights - _weights_found(before, removed_design)
         if remaining.any():
             remaining_rows = before.take(remaining > 0)
             absent = before.absent
@@ -132,9 +130,9 @@ def _weights_found(before: Design, removed: Design) -> Array:
     same = sd_share * A.std(0) + value_share * np.abs(A).max(0)
     unit = np.where(same > 0, same, np.finfo(float).tiny ** 0.5)
     tree = cKDTree(A / unit)
-    free = full_weights(before.weights, before.n).copy()
+    free = before.row_weights.copy()
     taken = np.zeros(before.n)
-    for i, (b, w) in enumerate(zip(B, full_weights(removed.weights, removed.n))):
+    for i, (b, w) in enumerate(zip(B, removed.row_weights)):
         for j in tree.query_ball_point(b / unit, 1.0, p=np.inf):
             part = min(free[j], w)
             free[j] -= part

@@ -119,7 +119,7 @@ def test_profile_ends_lie_where_the_criterion_has_fallen_by_half_a_square(reml):
     path = ScaleProfile(EvidenceProblem(found.stated, False), found, 1)
     for end in reml.aux_interval("sd(Days | Subject)"):
         assert 2.0 * (
-            found.value - path.maximum(np.log(end), [found.theta])[1]
+            found.value - path.problem.maximise_given(1, np.log(end), [found.theta])[1]
         ) == pytest.approx(z**2, rel=1e-5)
 
 

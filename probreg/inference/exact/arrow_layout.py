@@ -15,7 +15,6 @@ import numpy as np
 
 from probreg.data.frame import Frame, intercept_among
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
-from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
@@ -397,7 +396,7 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     if not flat:
         return
     if design.n:
-        weights = full_weights(design.weights, design.n)
+        weights = design.row_weights
         F = np.sqrt(weights)[:, None] * design.X[:, flat]
         if design.owner is not None:
             owner = design.owner[flat]

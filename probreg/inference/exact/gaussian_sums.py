@@ -19,7 +19,7 @@ import scipy
 
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import ArrowGram
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.rows import full_weights
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
@@ -439,12 +439,12 @@ def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
     """Return [Z X y]'W[Z X y] of the columns of a layout and y minus its fit by flat
     columns, from the rows; the coefficients of the fit; and sum_i w_i log(precision_i)."""
     design = layout.model.design
-    y = minus_offset(design.observed, design.offset)
+    y = design.response_less_offset
     if layout.centre.any():
         y = y - design.X @ layout.centre
     dense = layout.columns.dense
     F = dense[:, dense.shape[1] - len(layout.flat) :]
-    frequency = full_weights(design.weights, design.n)
+    frequency = design.row_weights
     precision = full_weights(design.precision, design.n)
     w = frequency * precision
     b = np.linalg.lstsq(np.sqrt(w)[:, None] * F, np.sqrt(w) * y)[0]

@@ -22,7 +22,7 @@ def joint_covariance(
 ) -> ParameterCovariance:
     """Return the covariance of the coefficients of the final model and of the logs of its nuisance parameters, from
     the covariance of the coefficients given its scales."""
-    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    free = scales.free
     if not len(free):
         if not scales.not_free.all():
             warn_caller(

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.data import Design
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
@@ -206,7 +206,7 @@ class ProcessSurface(EvidenceSurface):
     @cached_property
     def _frequency(self) -> Array:
         d = self.model.design
-        return full_weights(d.weights, d.n)
+        return d.row_weights
 
     @cached_property
     def _precision(self) -> Array:
@@ -226,7 +226,7 @@ class ProcessSurface(EvidenceSurface):
     @cached_property
     def _response(self) -> Array:
         d = self.model.design
-        y = minus_offset(np.asarray(d.observed, dtype=float), d.offset)
+        y = np.asarray(d.response_less_offset, dtype=float)
         for g in self.groups.groups:
             y = y - d.X[:, list(g.columns)] @ g.base.center(len(g.columns))
         return y

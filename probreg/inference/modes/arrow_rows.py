@@ -16,7 +16,7 @@ import numpy as np
 from probreg.data import Block
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.rows import plus_offset, times_weights
-from probreg.inference.base import Array
+from probreg.inference.base import Array, aux_from_log
 from probreg.likelihoods import SmoothLikelihood
 from probreg.likelihoods.base import ValueGradHessian
 from probreg.model.model import Model
@@ -131,7 +131,7 @@ class ArrowRows:
         """log p_i, gradient and W_i of each row, without weights."""
         m = self.m
         unknown = self.model.unknown
-        values = {**self.model.fixed, **dict(zip(unknown, np.exp(z[0, m:]).tolist()))}
+        values = aux_from_log(self.model, z[0, m:])
         block = self.block
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return self.likelihood.derivatives_over(

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from probreg.data import Design, Frame, Moments
-from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
@@ -177,7 +176,7 @@ def refine_solution(
         or (ill := condition_of(given.R)) < max_condition
     ):
         return given
-    y = minus_offset(design.observed, design.offset)
+    y = design.response_less_offset
     # columns and y are scaled by powers of two, which avoids rounding and overflow
     parts = (
         (design.X, y, design.square_weights),

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
-from probreg.inference.base import Array
+from probreg.inference.base import Array, aux_from_log
 from probreg.inference.modes.maximise import maximise, newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_blocks, weighted_gram
@@ -162,14 +162,6 @@ def gradient_pass(
         # gamma <- gamma + (step / batch) sum_(i in batch) [w_i d log p_i / d gamma + d log p(gamma) / d gamma / n].
         gamma = gamma + (step / batch) * slope
     return Pass(gamma, total / len(starts))
-
-
-def estimated_aux(model: Model, log_aux: Array) -> dict[str, float]:
-    return dict(zip(model.unknown, np.exp(log_aux).tolist()))
-
-
-def aux_from_log(model: Model, log_aux: Array) -> dict[str, float]:
-    return {**model.fixed, **estimated_aux(model, log_aux)}
 
 
 def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:

@@ -20,7 +20,13 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.data.blocks.block import join_blocks
-from probreg.inference.base import Array, Solution, Status, split_parameters
+from probreg.inference.base import (
+    Array,
+    Solution,
+    Status,
+    no_marks,
+    split_parameters,
+)
 from probreg.inference.modes.closed_form import (
     least_norm,
     not_identified,
@@ -191,7 +197,7 @@ def mode_solution(
     parameter that diverges to 0 is exactly 0. `others` are further fields.
     """
     likelihood = model.likelihood
-    missing = np.zeros((model.shape[0], len(likelihood.contrast_matrix)), bool)
+    missing = no_marks(model)
     null_space = None
     detail = ""
     if cause is not None:
@@ -315,9 +321,7 @@ def divergence_of(
                 limits[name] = limit
                 break
     span = None
-    not_estimable = np.zeros(
-        (model.shape[0], len(model.likelihood.contrast_matrix)), bool
-    )
+    not_estimable = no_marks(model)
     if flat is not None:
         T = model.design.frame.T
         flat = flat.reshape(*model.shape, -1)

@@ -34,7 +34,6 @@ from probreg.data.level_moments import (
     within_levels,
 )
 from probreg.data.moments import MAX_COLUMNS
-from probreg.data.rows import minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
@@ -207,7 +206,7 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
             least = float(residual @ residual)
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
     design = model.design
-    y = minus_offset(design.observed, design.offset)
+    y = design.response_less_offset
     return LeastSquares(
         beta,
         lambda: covariance,
@@ -230,7 +229,7 @@ def _within(
     design, (lead, others, dense) = model.design, rows.columns
     lead_precision = precision[rows.lead]
     center = rows.prior.center[rows.lead]
-    y = minus_offset(design.observed, design.offset)
+    y = design.response_less_offset
     V = np.column_stack([*(indicators(o) for o in others), dense, y])
     within = within_levels(lead, V, design.square_weights, lead_precision, center)
     if not (within.weight > 0).all():

@@ -18,14 +18,16 @@ from scipy.linalg import qr
 
 from probreg.data import Design, Frame
 from probreg.data.moments import refuse_too_wide
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.rows import minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import (
     VANISHING_NOISE,
     Array,
     Solution,
     Status,
+    estimated_aux,
     log_names,
+    logs_of_aux,
     sigma_note,
     spare_rows,
     split_parameters,
@@ -317,7 +319,7 @@ def sample_of_rows(model: Model) -> Design | None:
     if design.n < _SMALL or stride < 4:
         return None
     sample = design.take(slice(None, None, stride))
-    return replace(sample, weights=stride * (full_weights(sample.weights, sample.n)))
+    return replace(sample, weights=stride * (sample.row_weights))
 
 
 def _rough_point(model: Model) -> Array:
@@ -394,8 +396,8 @@ def rough_start(model: Model) -> RoughStart:
         values = likelihood.at_rows({**aux, **model.fixed}, design.precision)
         information = likelihood.information(eta, **values, **model.given(design))
         weight = np.einsum("nkk->n", information)
-        weight = weight * full_weights(design.weights, design.n)
-    return RoughStart(target, weight, np.log([aux[a] for a in model.unknown]))
+        weight = weight * design.row_weights
+    return RoughStart(target, weight, logs_of_aux(model, aux))
 
 
 @one_blas_thread()
@@ -452,7 +454,7 @@ def solution_of(
     return mode_solution(
         model,
         beta,
-        dict(zip(model.unknown, np.exp(log_aux).tolist())),
+        estimated_aux(model, log_aux),
         end.status,
         cause,
         opened,

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     Array,
@@ -243,7 +242,7 @@ def _starting_points(model: Model, first: Peak) -> Array:
         return swaps
     rng = np.random.default_rng(0)
     design = model.design
-    y = minus_offset(design.observed, design.offset)
+    y = design.response_less_offset
     size = min(design.n, model.shape[0])
     rows = np.array(
         [rng.choice(design.n, size, replace=False) for _ in range(n_subsets)]

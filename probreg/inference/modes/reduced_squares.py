@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data import Design
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.linalg import rank_of, triangular
@@ -154,7 +154,7 @@ def _parts_of(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     is_wide = FEW < len(columns) > design.n > 0
     if is_wide:
         root = np.sqrt(full_weights(design.square_weights, design.n))[:, None]
-        y = root[:, 0] * minus_offset(design.observed, design.offset)
+        y = root[:, 0] * design.response_less_offset
         B = design.X[:, flat] * root
         A = design.X[:, columns] * root
     else:

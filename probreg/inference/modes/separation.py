@@ -26,6 +26,7 @@ from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.implicit_columns import LazyColumns
 from probreg.data.level_moments import within_levels
+from probreg.inference.base import no_marks
 from probreg.inference.modes.level_separation import (
     SLACK,
     STRICT,
@@ -203,8 +204,7 @@ class Separation:
     @classmethod
     def without_separation(cls, model: Model) -> "Separation":
         """Of a model whose maximum likelihood estimate exists."""
-        shape = (model.shape[0], len(model.likelihood.contrast_matrix))
-        return cls("none", (), (), np.zeros(shape, bool), None, 0)
+        return cls("none", (), (), no_marks(model), None, 0)
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")

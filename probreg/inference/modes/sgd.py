@@ -23,6 +23,9 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
+    aux_from_log,
+    estimated_aux,
+    logs_of_aux,
     sigma_note,
 )
 from probreg.inference.covariance import NoCovariance
@@ -35,9 +38,7 @@ from probreg.inference.modes.epochs import (
     Pass,
     PassData,
     PassLosses,
-    aux_from_log,
     aux_mode_at,
-    estimated_aux,
     gradient_pass,
 )
 from probreg.inference.modes.maximise import newton_step
@@ -409,7 +410,7 @@ def _start(data: PassData) -> tuple[Array, Array]:
     if intercept is not None:
         target = minus_offset(eta, rows.offset)
         gamma[intercept] = np.average(target, axis=0, weights=rows.weights)
-    return gamma, aux_mode_at(model, gamma, np.log([aux[a] for a in model.unknown]))
+    return gamma, aux_mode_at(model, gamma, logs_of_aux(model, aux))
 
 
 def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -> Mode:

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import full_weights, plus_offset, some_rows
-from probreg.inference.base import Array, split_parameters
+from probreg.data.rows import plus_offset, some_rows
+from probreg.inference.base import Array, logs_of_aux, split_parameters
 from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -98,13 +98,13 @@ class LeftOutParts:
             inside,
             tuple(slice(a, b) for a, b in pairwise(edges)),
             np.zeros(len(inside)) if kept_weights is None else kept_weights[inside],
-            full_weights(rows.weights, len(order)),
+            rows.row_weights,
         )
 
     def point(self, beta: Array, aux: Mapping[str, float]) -> Array:
         """The point of coefficients on the raw columns."""
         gamma = self.model.design.basis.T_inverse @ beta
-        return np.r_[gamma.ravel(), np.log([aux[a] for a in self.model.unknown])]
+        return np.r_[gamma.ravel(), logs_of_aux(self.model, aux)]
 
     def without(
         self, model: Model, point: Array, guess: Array | None = None

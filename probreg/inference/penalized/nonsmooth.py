@@ -16,7 +16,7 @@ import numpy as np
 
 from probreg.data import Frame
 from probreg.errors import DataError
-from probreg.inference.base import Array, Status
+from probreg.inference.base import Array, Status, estimated_aux
 from probreg.inference.modes.newton import (
     check_start,
     find_mode,
@@ -240,7 +240,7 @@ class SearchCoordinates:
         return self.shape[0] * self.shape[1]
 
     def aux(self, x: Array) -> dict[str, float]:
-        return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
+        return estimated_aux(self.model, x[self._k :])
 
     def at(self, x: Array) -> SearchPoint:
         """-log p at x without the kinked part, but including its -q m log sigma."""

@@ -14,7 +14,6 @@ import scipy
 
 from probreg.arguments.scalars import Count, Positive
 from probreg.data import Frame
-from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
     METHODS,
@@ -22,10 +21,12 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
+    aux_from_log,
+    estimated_aux,
+    logs_of_aux,
     sigma_note,
 )
 from probreg.inference.modes.closed_form import search_obstacle
-from probreg.inference.modes.epochs import aux_from_log, estimated_aux
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import (
     JOINT_SIGMA,
@@ -194,7 +195,7 @@ class Programme:
         U = frame.rows(design.X)
         self.kept = _without_combinations(model, U)
         self.U = U[:, self.kept]
-        self.y = minus_offset(design.observed, design.offset)
+        self.y = design.response_less_offset
         self.centre = frame.from_raw(model.joint.center[:, None])[:, 0]
         self.flat = not model.joint.informative.any()
         self.steps = 0
@@ -287,7 +288,7 @@ def loss_of_rows(model: Model, values: Mapping[str, float]) -> PiecewiseLinear:
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     up, down, tube = likelihood.slopes(
         **likelihood.at_rows(dict(values), design.precision)
     )
@@ -323,7 +324,7 @@ def kinked_mode(
     programme = Programme(model, tol, max_steps, frame=model.design.frame)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
-    log_aux = np.log([spread[a] for a in model.unknown])
+    log_aux = logs_of_aux(model, spread)
     if model.unknown:
         log_aux = np.array([programme.best_scale(float(log_aux[0]))])
     minimum = programme.mode(log_aux)

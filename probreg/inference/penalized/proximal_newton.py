@@ -13,6 +13,7 @@ from probreg.inference.base import (
     Solution,
     Status,
     log_names,
+    logs_of_aux,
     sigma_note,
 )
 from probreg.inference.covariance import NoCovariance
@@ -182,7 +183,7 @@ def _find_divergence(
     if not any(may_diverge_along(model)):
         return None
     gamma = model.design.frame.from_raw(beta)
-    log_aux = np.log([aux[a] for a in model.unknown])
+    log_aux = logs_of_aux(model, aux)
     with np.errstate(all="ignore"):
         local = replace(model, prior=Flat()).value_grad_hessian_standardised(
             gamma, **aux

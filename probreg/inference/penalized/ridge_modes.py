@@ -20,7 +20,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
@@ -134,7 +133,7 @@ class RidgeModes:
     def _response(self) -> Array:
         """W^(1/2) (y - offset) (n,)."""
         y = np.asarray(
-            minus_offset(self.model.design.observed, self.model.design.offset),
+            self.model.design.response_less_offset,
             dtype=float,
         )
         if self._roots is None:
@@ -231,7 +230,7 @@ class RidgeModes:
         path = self.of_rows
         if self.deficient:
             return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 2)
-        counts = full_weights(d.weights, d.n)
+        counts = d.row_weights
         # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
         complement = (counts - 1.0 + path.one_minus_leverage(lam)) / counts
         complement = np.where(complement < 1e-10, np.nan, complement)

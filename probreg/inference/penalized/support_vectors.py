@@ -16,7 +16,6 @@ import numpy as np
 
 from probreg.arguments.scalars import Positive
 from probreg.data import Frame
-from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
 from probreg.inference.covariance import DenseCovariance, NoCovariance
@@ -173,8 +172,8 @@ def scale_of_residuals(model: Model, values: Mapping[str, float], beta: Array) -
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     tube = float(likelihood.slopes(**values).tube)
-    w = full_weights(design.weights, design.n)
-    r = minus_offset(design.observed, design.offset) - (design.X @ beta)[:, 0]
+    w = design.row_weights
+    r = design.response_less_offset - (design.X @ beta)[:, 0]
     S = float(w @ np.maximum(np.abs(r) - tube, 0.0))
     n = float(w.sum())
     if 1e-12 * (float(w @ np.abs(r)) + n * tube) >= S:
@@ -216,7 +215,7 @@ def support_of(model: Model, solution: Solution) -> Support:
     slopes = likelihood.slopes(
         **likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     )
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     up = np.broadcast_to(w * slopes.up, design.n)
     down = np.broadcast_to(w * slopes.down, design.n)
     # a fit loaded from a file computes the weights again from its rows
@@ -228,7 +227,7 @@ def support_of(model: Model, solution: Solution) -> Support:
     edge = 1e-9  # relative to C: a weight this close to 0 or C is at that bound
     weight = np.where(np.abs(dual) <= edge * np.maximum(up, down), 0.0, dual)
     bound = (dual >= up * (1.0 - edge)) | (dual <= -down * (1.0 - edge))
-    r = minus_offset(design.observed, design.offset) - (design.X @ solution.beta)[:, 0]
+    r = design.response_less_offset - (design.X @ solution.beta)[:, 0]
     return Support(weight * tau2, r, bound, float(np.max(slopes.tube)))
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.data.rows import full_weights
 from probreg.inference.base import Array, Solution
 from probreg.inference.notes import Topic, important_note
 from probreg.likelihoods import ProximalLikelihood
@@ -53,7 +52,7 @@ def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
     score = likelihood.score(design.observed, model.eta(solution.beta), **values)[:, 0]
     # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
     V = solution.covariance
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     # V M V = (V X'D) (V X'D)', D = diag(w^(1/2) u)
     root = (
         V.raw_root()[: V.coefficients]

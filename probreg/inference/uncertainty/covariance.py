@@ -559,10 +559,8 @@ def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
     scales = _require_scales(solution, "joint")
     if solution.conditional is not None:
         return Spread(solution.scale, solution.df)
-    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
-        raise Incompatible(
-            f"covariance='joint' needs the rows: {scales.stated.design.rows_absent}"
-        )
+    if scales.rows_absent:
+        raise Incompatible(f"covariance='joint' needs the rows: {scales.rows_absent}")
     joint = joint_covariance(scales, solution.scale, model)
     return Spread(joint, solution.df)
 

@@ -125,10 +125,8 @@ def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":
         raise Incompatible(
             f"a profile of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
         )
-    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
-        raise Incompatible(
-            f"a profile of {name} needs the rows: {scales.stated.design.rows_absent}"
-        )
+    if scales.rows_absent:
+        raise Incompatible(f"a profile of {name} needs the rows: {scales.rows_absent}")
     return ScaleProfile(problem_of(scales), scales, k)
 
 
@@ -325,7 +323,7 @@ def why_no_satterthwaite(solution: Solution) -> str:
 def satterthwaite(scales: FoundScales) -> Satterthwaite:
     """Return C(theta) with its slopes, by central differences."""
     d = len(scales.theta)
-    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    free = scales.free
     problem = problem_of(scales)
     covariance = problem.surface.estimate(scales.theta)[1]
     frame = covariance.frame
@@ -367,8 +365,8 @@ def why_no_profile(scales: FoundScales, kind: str) -> str:
         or scales.stated.joint.informative[scales.stated.design.ungrouped].any()
     ):
         return "the maximum includes a prior, so the ratio is not a likelihood ratio; use kind='wald'"
-    if not (scales.stated.design.has_rows or scales.stated.design.kept is not None):
-        return f"a profile needs the rows: {scales.stated.design.rows_absent}"
+    if scales.rows_absent:
+        return f"a profile needs the rows: {scales.rows_absent}"
     return ""
 
 
@@ -432,7 +430,7 @@ def _end(
 
     # theta = start + R w: steps of one standard error, or of 1 without one
     R = np.eye(len(scales.theta))
-    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    free = scales.free
     R[np.ix_(free, free)] = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
 
     def search(start: Array) -> float:

@@ -54,7 +54,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     rounding = n_roundings * np.finfo(float).eps * terms
     for kink in (slopes.tube, -slopes.tube):
         r = np.where(np.abs(r - kink) <= rounding, kink, r)
-    w = full_weights(design.weights, design.n)
+    w = design.row_weights
     if np.all(np.asarray(slopes.tube) == 0.0):
         # without a tube the share of residuals below 0 follows from the slopes, tau for
         # a quantile

@@ -21,6 +21,8 @@ from probreg.inference.base import (
     Solution,
     Status,
     held_at_limits,
+    logs_of_aux,
+    no_marks,
     split_parameters,
 )
 from probreg.inference.modes.maximise import maximise, newton_step
@@ -74,11 +76,10 @@ class Surface:
     def start(self, beta: Array) -> Array:
         """Return theta at coefficients beta (p, m) and the nuisance parameters of the
         solution."""
-        aux = self.solution.aux
         with np.errstate(
             divide="ignore"
         ):  # an exact fit has sigma = 0: no search starts
-            log_aux = np.log([aux[name] for name in self.model.unknown])
+            log_aux = logs_of_aux(self.model, self.solution.aux)
         gamma = self.model.design.frame.from_raw(beta)
         return np.concatenate([gamma.ravel(), log_aux])
 
@@ -385,15 +386,13 @@ def _surface_of(model: Model, solution: Solution, kind: str) -> Surface:
 def _open_sides(model: Model, solution: Solution) -> Array:
     """(2, p, outcomes) bool: sides on which the likelihood does not decrease:
     separated, or not identified."""
-    if solution.not_estimable is None:
-        return np.zeros(
-            (2, model.shape[0], len(model.likelihood.contrast_matrix)), bool
-        )
-    if solution.status is Status.NO_MAXIMUM and model.likelihood.may_diverge:
+    marks = solution.not_estimable
+    if marks is None:
+        marks = no_marks(model)
+    elif solution.status is Status.NO_MAXIMUM and model.likelihood.may_diverge:
         return escapes(model)
-    if (
-        solution.status is Status.NO_MAXIMUM
-    ):  # known only from the search, which diverged to this side
+    elif solution.status is Status.NO_MAXIMUM:
+        # known only from the search, which diverged to this side
         side = solution.beta @ model.likelihood.contrast_matrix.T > 0
-        return np.stack([solution.not_estimable & ~side, solution.not_estimable & side])
-    return np.stack([solution.not_estimable, solution.not_estimable])
+        return np.stack([marks & ~side, marks & side])
+    return np.stack([marks, marks])
