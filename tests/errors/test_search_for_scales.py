@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.inference.exact import scale_search
+from probreg.inference.exact import evidence_problem, scale_search
 from probreg.inference.exact.latent_groups import EvidencePoint
 from probreg.inference.exact.scale_search import maximise_log_scales
 
@@ -103,3 +103,17 @@ def test_a_jump_that_the_search_rises_to_is_a_maximum():
     )
     assert found.ended
     assert found.theta[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_length_without_bound_has_a_remedy(monkeypatch):
+    """The function is a straight line: the evidence has no maximum, and rounding ends the search somewhere on its way."""
+    search = evidence_problem.maximise_log_scales
+
+    def stopped(surface, theta, *args, **options):
+        top = search(surface, theta, *args, **options)
+        return top._replace(theta=theta + 9.0, ended=False)
+
+    monkeypatch.setattr(evidence_problem, "maximise_log_scales", stopped)
+    data = {"x": TABLE["x"][:20], "y": TABLE["x"][:20] + 0.1 * ETA[:20]}
+    with pytest.raises(pr.NotConverged, match=r"length\[gp\(x\)\].* straight line"):
+        pr.fit(pr.Model.from_formula("y ~ gp(x)", data))

@@ -150,3 +150,12 @@ def test_moments_have_no_rows_to_leave_out():
         pr.Incompatible, match=r"leave-one-out cannot be computed, since .*rows"
     ):
         fit.loo()
+
+
+def test_rows_whose_rest_is_met_exactly_have_no_density():
+    """Two rows determine a line, so that sigma of the rest is 0; rounding must not decide its sign."""
+    fit = pr.ols("y ~ x", {"x": [0.1, 0.3, 0.7], "y": [1.1, 1.2, 2.3]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = pr.compare_models({"fit": fit})
+    assert any("without rows 0, 1, 2" in note for note in found.notes)

@@ -146,3 +146,21 @@ def test_on_a_cluster(name, tmp_path):
     stands(
         lambda formula, **settings: pr.Model.from_dask(formula, data, **settings), order
     )
+
+
+def test_groups_of_averages_have_the_order_of_the_levels():
+    for formula in ("y ~ g", "y ~ 1"):  # `by` may be a column of the data alone
+        groups = pr.predictions(pr.ols(formula, CATEGORIES), by="g", data=CATEGORIES)
+        assert groups.table["g"].tolist() == ORDER
+
+
+def test_intervals_of_pandas_are_levels():
+    cut = pd.cut(np.arange(float(N)), [-1.0, 4.0, 9.0, 30.0])
+    fit = pr.ols("y ~ g", frame(cut))
+    assert fit.coef.coords["coef"].values.tolist() == [
+        "Intercept",
+        "g[T.(4.0, 9.0]]",
+        "g[T.(9.0, 30.0]]",
+    ]
+    new = fit.predict({"g": pd.cut([20.0], [-1.0, 4.0, 9.0, 30.0])})
+    assert float(new["mean"][0]) == pytest.approx(Y[10:].mean())

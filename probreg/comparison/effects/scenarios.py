@@ -350,7 +350,7 @@ def _same_rows(design: Design, data: Any) -> bool:
 
 
 def row_groups(population_rows: Population, by: Sequence[str]) -> list[RowGroup]:
-    """The groups of rows that share the values of the variables `by`, in the order of these values; one group without `by`."""
+    """The groups of rows that share the values of the variables `by`, in the order of levels or numbers; one group without `by`."""
     for name in by:
         if name not in population_rows.table:
             raise DataError(
@@ -372,12 +372,26 @@ def row_groups(population_rows: Population, by: Sequence[str]) -> list[RowGroup]
         raise DataError(
             f"by={', '.join(by)} makes {len(rows)} groups; at most {most_groups} are averaged one by one"
         )
+    places = [_places_of_levels(population_rows, name) for name in by]
+
+    def place(key: tuple[Any, ...]) -> list[tuple[int, bool, Any]]:
+        return [
+            (at.get(v, len(at)), isinstance(v, str), v) for v, at in zip(key, places)
+        ]
+
     groups = []
-    for key in sorted(rows, key=lambda k: [(isinstance(v, str), v) for v in k]):
+    for key in sorted(rows, key=place):
         part = weights[rows[key]]
         labels = dict(zip(by, key))
         groups.append(RowGroup(np.array(rows[key]), part / part.sum(), labels))
     return groups
+
+
+def _places_of_levels(rows: Population, name: str) -> dict[Any, int]:
+    """The place of each level of a category in its declared order; none of a number."""
+    declared = getattr(rows.table[name], "categories", ())
+    levels = categories(rows.design).get(name) or declared
+    return {level: place for place, level in enumerate(levels)}
 
 
 def settings(

@@ -92,7 +92,7 @@ def read_table(data: Any) -> DataTable:
     else:
         table = _from_narwhals(data)
     if not len(table.rows):
-        raise DataError("the table has no rows: a model needs at least one row of data")
+        raise DataError("the table has no rows, expected at least one")
     return table
 
 
@@ -204,6 +204,8 @@ def _from_series(series: Any) -> Any:
     import pandas as pd
 
     if isinstance(series.dtype, pd.CategoricalDtype):
+        if isinstance(series.cat.categories, pd.IntervalIndex):  # of pd.cut
+            series = series.cat.rename_categories(str)
         return series.array
     if isinstance(series.dtype, pd.ArrowDtype) and "dictionary" in str(series.dtype):
         return _from_pyarrow(series.array.__arrow_array__())

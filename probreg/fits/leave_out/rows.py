@@ -119,7 +119,10 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
         # RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a
         variance = model.noise(s.aux) ** 2
         if model.unknown:
-            variance = (n * variance - left_out * e**2 / rest) / (n - left_out)
+            rss = n * variance - left_out * e**2 / rest
+            # the other rows are met exactly, up to rounding: sigma has no estimate
+            rss = np.where(rss > 1e-10 * n * variance, rss, np.nan)
+            variance = rss / (n - left_out)
         log_p = scipy.stats.norm.logpdf(gap, scale=np.sqrt(variance))
     held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
     method = "closed form at fixed scales" if held else "closed form"
@@ -158,9 +161,10 @@ def _one_per_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     if not len(missing):
         return LeftOut(elpd, method)
     names = fit.model.design.row_names
-    # with least squares a row alone decides a coefficient; elsewhere the search failed
+    # with least squares a row alone decides a coefficient, or the others leave no
+    # residuals; elsewhere the search failed
     if fit.model.likelihood.least_squares:
-        reason = "some coefficient has no estimate"
+        reason = "a coefficient or sigma has no estimate"
     else:
         reason = "Newton steps found no mode"
     plural = "s" if len(missing) > 1 else ""

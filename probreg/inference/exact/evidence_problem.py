@@ -468,18 +468,9 @@ class EvidenceProblem:
         # a start may end on a plateau below the best maximum, such as at lengths so
         # small that rows are independent
         if not top.ended and top.steps < max_steps:
-            likelihood = self.model.likelihood
-            assert isinstance(likelihood, SmoothLikelihood)  # in `scales_obstacle`
-            if likelihood.concave:
-                remedy = "Rescale columns and response to similar units, or give the scales priors"
-            else:
-                remedy = (
-                    f"With {likelihood.named} likelihood a random effect may have two posterior modes, and Laplace's method fails where one "
-                    "vanishes. Leave out random slopes, or use method='nuts' with priors for the scales"
-                )
             raise NotConverged(
                 f"evidence: the search for the scales stopped {top.decrement:.2g} standard errors away from the maximum, because no step "
-                f"raises the evidence beyond rounding. {remedy}"
+                f"raises the evidence beyond rounding. {self._remedy_of_stop(top)}"
             )
         if not top.ended:
             if name in self.outer:
@@ -489,6 +480,26 @@ class EvidenceProblem:
             raise Incompatible(
                 f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
             )
+
+    def _remedy_of_stop(self, top: EvidenceMaximum) -> str:
+        """Return the remedy for a search that stopped before the maximum."""
+        likelihood = self.model.likelihood
+        assert isinstance(likelihood, SmoothLikelihood)  # in `scales_obstacle`
+        d = len(self.groups.scaling)
+        far = top.theta[:d] > self.starts[0][:d] + 2.0 * _FAR_UP
+        long = np.flatnonzero(far & ~self.groups.scaling)
+        if self.model.design.recipe.processes and len(long):
+            names = ", ".join(self.names[j] for j in long)
+            return (
+                f"{names} increases without bound, because the process is close to a straight line. Write its input as a column in place "
+                "of the process, or give the process a prior"
+            )
+        if likelihood.concave:
+            return "Rescale columns and response to similar units, or give the scales priors"
+        return (
+            f"With {likelihood.named} likelihood a random effect may have two posterior modes, and Laplace's method fails where one "
+            "vanishes. Leave out random slopes, or use method='nuts' with priors for the scales"
+        )
 
     def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
         """Return scales far above their start for which the evidence still increases:
