@@ -160,11 +160,9 @@ class NegativeBinomial(CountLikelihood):
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit
         r = self._shape(mu, aux)
-        return np.where(
-            r > 1e10,
-            pdtr(k, mu),
-            betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r)),
-        )
+        below = betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r))
+        is_poisson = r > 1e10
+        return np.where(is_poisson, pdtr(k, mu), below) if is_poisson.any() else below
 
     def variance_slope(self, mu: Array, **aux: Any) -> Array:
         power = 2 - self.is_linear

@@ -121,6 +121,12 @@ class Predictive(PrintsTable):
         aux = {k: v[every_k] for k, v in self.aux.items()}
         return replace(self, eta=self.eta[every_k], aux=aux)
 
+    def _mean_atom(self) -> "Predictive":
+        """The likelihood at the means of the linear predictors and of the nuisance parameters."""
+        aux = {a: self._average_atoms(v)[None] for a, v in self.aux.items()}
+        eta = self._average_atoms(self.eta)[None]
+        return replace(self, eta=eta, aux=aux, share=None)
+
     def _join_given(self, y: Array) -> Array:
         """Return y joined with the given values of its row, such as trials."""
         if np.ndim(y) == 1:
@@ -183,8 +189,9 @@ class Predictive(PrintsTable):
         few = self.thin(few_atoms)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            if thins:
-                start = few._search_quantile(prob, tol)
+            if len(self.eta) > 1:
+                fewer = few if thins else self._mean_atom()
+                start = fewer._search_quantile(prob, tol)
             else:
                 start = np.floor(np.minimum(self._mean_response(), largest_start))
             with np.errstate(
@@ -278,17 +285,24 @@ class Predictive(PrintsTable):
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
         """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double."""
-        low = start - 1.0
-        high = start.copy()
+        falls = self.cdf(start) >= prob
+        low = np.where(falls, start - 1.0, start)
+        high = np.where(falls, start, start + 1.0)
+        rows = np.arange(len(start))
+        part = self
         reach = 1.0
         for _ in range(1100):
-            above = self.cdf(low) >= prob
-            below = ~above & (self.cdf(high) < prob)
-            if not (above | below).any():
+            below = part.cdf(np.where(falls, low, high)[rows])
+            unsolved = np.where(falls[rows], below >= prob, below < prob)
+            if not unsolved.any():
                 break
-            before = low
-            low = np.where(above, low - reach, np.where(below, high, low))
-            high = np.where(above, before, np.where(below, high + reach, high))
+            rows = rows[unsolved]
+            part = part._take_rows(unsolved)
+            down, up = rows[falls[rows]], rows[~falls[rows]]
+            high[down] = low[down]
+            low[down] -= reach
+            low[up] = high[up]
+            high[up] += reach
             reach *= 2.0
         return low, high
 
