@@ -51,9 +51,7 @@ def test_draws_meet_what_is_added_to_them_a_part_at_a_time(case):
         met.append((id(target), range(S)[atoms]))
         return [each[atoms] for each in added[id(target)]]
 
-    found = averages_of_draws(
-        [(mean, groups), (slope, groups)], {"beta": beta}, residual
-    )
+    found = averages_of_draws([mean, slope], groups, {"beta": beta}, residual)
     # d expit(eta + r) / dv = p (1 - p) (D beta + s), r and s what is added to eta and to its slope
     p = expit((at.X @ beta + of_eta)[..., 0])
     by_hand = p, p * (1.0 - p) * (D @ beta + of_slope)[..., 0]

@@ -151,11 +151,10 @@ class AverageSlope(Target):
 
 @dataclass(frozen=True, eq=False)
 class AveragedEffect:
-    """One set of effects over groups, with its `labels`; with two targets, the second minus the first."""
+    """One set of effects over groups of rows, with its `labels`; with two targets, the second minus the first."""
 
     labels: Mapping[str, Any]
     targets: tuple[Target, ...]
-    groups: list[RowGroup]
 
     @property
     def terms(self) -> list[tuple[float, Target]]:
@@ -222,16 +221,17 @@ def moves_of_rows(
 
 
 def averages_of_draws(
-    quantities: Sequence[tuple[Target, list[RowGroup]]],
+    targets: Sequence[Target],
+    groups: Sequence[RowGroup],
     draws: Mapping[str, Array],
-    residual: Callable[[Target, slice], Sequence[Array]],
+    residual: Callable[[Target, slice], Sequence[Array]] | None = None,
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
     some atoms."""
     block_size = 65_536  # draws times rows times classes that stay in cache
-    n = max([g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups])
+    n = max([g.rows.max(initial=0) + 1 for g in groups])
     width = draws["beta"].shape[-1]
-    quantity = quantities[0][0].quantity
+    quantity = targets[0].quantity
     classes = 1 if quantity.has_scalar_mean else len(quantity.levels)
     size = max(1, block_size // (n * classes * width))
 
@@ -240,12 +240,11 @@ def averages_of_draws(
         beta = aux.pop("beta")
         jacobians: dict[int, Array] = {}
         averages = []
-        for target, groups in quantities:
-            added = residual(target, atoms)
-            if len(added):
-                h = target.values(beta, aux, added)
-            else:
+        for target in targets:
+            if residual is None:
                 h = target.values_of_draws(beta, aux, jacobians)
+            else:
+                h = target.values(beta, aux, residual(target, atoms))
             # einsum of one row of numbers and a stack is no product of matrices; tensordot is
             means = [
                 np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
@@ -276,7 +275,11 @@ class EffectSums:
         return f"; the variance of {', '.join(self.sums)} at new inputs and groups is included"
 
     def weights(
-        self, fit: Fit, effects: Sequence[AveragedEffect], link: Link
+        self,
+        fit: Fit,
+        effects: Sequence[AveragedEffect],
+        groups: Sequence[RowGroup],
+        link: Link,
     ) -> list[object]:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
         from scipy.sparse import csc_array
@@ -290,7 +293,7 @@ class EffectSums:
                 h = target.values(beta, aux)
                 pairs = target.slopes(beta, aux).pairs
                 places = self.places[id(target)]
-                for number, g in enumerate(effect.groups):
+                for number, g in enumerate(groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
                     row = first + number * h.shape[1] + np.arange(h.shape[1])
                     share = sign * g.share[:, None, None] / slope[:, None]
@@ -299,7 +302,7 @@ class EffectSums:
                         rows.append(np.broadcast_to(row, (len(column), len(row))))
                         columns.append(np.broadcast_to(column, rows[-1].shape))
                         values.append((share * L[g.rows]).reshape(-1, beta.shape[-1]))
-            first += len(effect.groups) * h.shape[1]
+            first += len(groups) * h.shape[1]
         entry = [
             np.concatenate([x.ravel() for x in parts]) for parts in (rows, columns)
         ]
@@ -322,6 +325,12 @@ class EffectSums:
         """Draws of all sums, for effects that are not linear in them."""
         width = fit.model.likelihood.width
         return self.off.joint(self.sums, size, width, rng)
+
+    def residual(
+        self, joint: JointDraws, target: Target, atoms: slice
+    ) -> Sequence[Array]:
+        """Return the additions to the predictors of a target in some draws of all sums."""
+        return [np.asarray(joint.at(place, atoms)) for place in self.places[id(target)]]
 
 
 def effect_sums(

@@ -127,24 +127,13 @@ class Population:
             met={},
             what=f"{self.what}; {describe_group_choice(groups, identity=True)}",
         )
-        new = {
-            key
-            for key, how in groups_by_term(self.design.recipe, groups).items()
-            if how == "new"
-        }
-        if not new:
+        chosen = groups_by_term(self.design.recipe, groups)
+        if "new" not in chosen.values():
             return on_groups
         # numbers of new groups follow the order of all rows; differences take subsets of the rows
-        return replace(
-            on_groups,
-            codes={
-                key: x[:, 0].copy()
-                for key, x in on_groups._design_at(
-                    self.table, self.offset
-                ).inputs.items()
-                if key in new
-            },
-        )
+        inputs = on_groups._design_at(self.table, self.offset).inputs
+        codes = {k: x[:, 0].copy() for k, x in inputs.items() if chosen.get(k) == "new"}
+        return replace(on_groups, codes=codes)
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
@@ -168,13 +157,11 @@ class Population:
                 f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
             )
         column = self._own_column(name)
-        recipe = self.design.recipe
-        widths = {key: term.basis.width for key, term in recipe.processes.items()}
-        widths |= {key: 1 + len(term.effects) for key, term in recipe.grouped.items()}
+        inputs = self.here.inputs
         still = np.zeros((self.n, 5))
         changes = {
-            key: RowSums(still, np.zeros((*still.shape, width)))
-            for key, width in widths.items()
+            key: RowSums(still, np.zeros((*still.shape, x.shape[1])))
+            for key, x in inputs.items()
         }
         if column is not None:
             D = np.zeros(self.here.X.shape)
@@ -196,7 +183,7 @@ class Population:
         steps, weights = inwards[:, 0], inwards[:, 1]
         weights = weights / (12.0 * h)
         designs = [self.mean(name, x + k * h) for k in steps.T]
-        for key in changes:
+        for key in inputs:
             rows = np.stack([design.inputs[key] for design in designs], 1)
             # a process of other variables has no slope in this one, not even by rounding
             if (rows != rows[:, :1]).any():

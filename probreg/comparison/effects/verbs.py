@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,15 +16,14 @@ from probreg.arguments.scalars import (
     shown_value,
 )
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
-from probreg.comparison.effects.averages import AveragedEffect, RowGroup
-from probreg.comparison.effects.result import (
+from probreg.comparison.effects.averages import AveragedEffect
+from probreg.comparison.effects.evaluation import (
     PLAIN,
     RATIO,
-    EffectRequest,
-    Effects,
+    Evaluation,
     Scale,
-    evaluate_effects,
 )
+from probreg.comparison.effects.result import Effects, evaluate_effects
 from probreg.comparison.effects.scenarios import (
     Population,
     _require_variable,
@@ -133,16 +132,20 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    request = EffectRequest(prob, covariance, lags=lags)
-    setup = _prepare(fit, request, what, data, at, by, grid, groups, average_over, unit)
+    evaluation = _prepare(
+        fit, what, data, at, by, grid, groups, average_over, unit,
+        prob=prob, covariance=covariance, lags=lags, contrasts=False,
+    )  # fmt: skip
+    rows = evaluation.rows
     effects = [
-        AveragedEffect(labels, (setting.here,), setup.groups)
-        for labels, setting in settings(setup.rows, at)
+        AveragedEffect(labels, (setting.here,))
+        for labels, setting in settings(rows, at)
     ]
-    link = setup.rows.quantity.link
-    description = f"average of {setup.what} over {setup.rows.what}"
+    link = rows.quantity.link
+    description = f"average of {_name_of(fit, rows.quantity)} over {rows.what}"
     scale = Scale(link, link, "mean")
-    return evaluate_effects(fit, effects, scale, setup.request, what=description)
+    evaluation = replace(evaluation, effects=effects, scale=scale)
+    return evaluate_effects(evaluation, what=description)
 
 
 @check_arguments
@@ -231,25 +234,27 @@ def comparisons(
     [['b against a', 4.0]]
     """
     check_adjust(adjust)
-    request = EffectRequest(prob, covariance, lags=lags, contrasts=True)
-    setup = _prepare(fit, request, what, data, at, by, grid, groups, average_over, unit)
-    changes, note = _parse_variables(fit, setup.rows, variables)
+    evaluation = _prepare(
+        fit, what, data, at, by, grid, groups, average_over, unit,
+        prob=prob, covariance=covariance, lags=lags,
+    )  # fmt: skip
+    rows = evaluation.rows
+    changes, note = _parse_variables(fit, rows, variables)
     effects = []
-    for where, setting in settings(setup.rows, at):
+    for where, setting in settings(rows, at):
         for name, how in changes.items():
             for move in moves(setting, name, how):
                 pair = (setting.mean(name, move.low), setting.mean(name, move.high))
                 labels = {"variable": name, "contrast": move.contrast} | where
-                effects.append(AveragedEffect(labels, pair, setup.groups))
+                effects.append(AveragedEffect(labels, pair))
     scale = MEASURES[measure]
-    description = (
-        f"{scale.name} of averages of {setup.what} over {setup.rows.what}{note}"
-    )
-    request = setup.request
+    quantity = _name_of(fit, rows.quantity)
+    description = f"{scale.name} of averages of {quantity} over {rows.what}{note}"
     if adjust is not None:
-        pairs_of = _all_pairs(setup.rows, changes)
-        request = replace(request, adjust=adjust, pairs_of=pairs_of)
-    return evaluate_effects(fit, effects, scale, request, what=description)
+        pairs_of = _all_pairs(rows, changes)
+        evaluation = replace(evaluation, adjust=adjust, pairs_of=pairs_of)
+    evaluation = replace(evaluation, effects=effects, scale=scale)
+    return evaluate_effects(evaluation, what=description)
 
 
 @check_arguments
@@ -320,30 +325,25 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    request = EffectRequest(prob, covariance, lags=lags, contrasts=True)
-    setup = _prepare(fit, request, what, data, at, by, None, groups, average_over, unit)
-    names, note = _parse_slopes(fit, setup.rows, variables)
-    effects = []
-    for where, setting in settings(setup.rows, at):
-        for name in names:
-            labels = {"variable": name} | where
-            effects.append(AveragedEffect(labels, (setting.slope(name),), setup.groups))
-    description = f"average slope of {setup.what} over {setup.rows.what}{note}"
-    return evaluate_effects(fit, effects, PLAIN, setup.request, what=description)
-
-
-class _Setup(NamedTuple):
-    """The name of the averaged quantity, settings of the averages, the rows, and their groups."""
-
-    what: str
-    request: EffectRequest
-    rows: Population
-    groups: list[RowGroup]
+    evaluation = _prepare(
+        fit, what, data, at, by, None, groups, average_over, unit,
+        prob=prob, covariance=covariance, lags=lags,
+    )  # fmt: skip
+    rows = evaluation.rows
+    names, note = _parse_slopes(fit, rows, variables)
+    effects = [
+        AveragedEffect({"variable": name} | where, (setting.slope(name),))
+        for where, setting in settings(rows, at)
+        for name in names
+    ]
+    description = (
+        f"average slope of {_name_of(fit, rows.quantity)} over {rows.what}{note}"
+    )
+    return evaluate_effects(replace(evaluation, effects=effects), what=description)
 
 
 def _prepare(
     fit: Fit,
-    request: EffectRequest,
     what: str,
     data: Any,
     at: Any,
@@ -352,8 +352,11 @@ def _prepare(
     groups: Any,
     average_over: str | None,
     unit: str | None,
-) -> _Setup:
-    """Check the arguments that predictions, comparisons and slopes share, and return the rows to average over."""
+    *,
+    covariance: Any,
+    **settings: Any,
+) -> Evaluation:
+    """Check the arguments that predictions, comparisons and slopes share, and return the rows to average over with the other settings."""
     if average_over == "population" and grid is not None:
         raise DataError(
             "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
@@ -362,8 +365,7 @@ def _prepare(
         raise DataError(
             f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {type(at).__name__}"
         )
-    kind = request.covariance
-    clustered = isinstance(kind, str) and kind == "cluster"
+    clustered = isinstance(covariance, str) and covariance == "cluster"
     is_word = isinstance(groups, str) and groups in ("typical", "known", "new")
     if not clustered and not is_word and not isinstance(groups, Mapping):
         raise DataError(
@@ -374,7 +376,7 @@ def _prepare(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
     if clustered:
-        request = replace(request, clusters=groups, data=data)
+        settings |= {"clusters": groups, "data": data}
     keys = tuple(list_names(by))
     effects_of: GroupsLike = "typical" if clustered else groups
     quantity = quantity_called(fit.model.likelihood, what)
@@ -385,8 +387,10 @@ def _prepare(
             raise DataError(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
-        request = replace(request, sample=rows)
-    return _Setup(_name_of(fit, quantity), request, rows, row_groups(rows, keys))
+        settings["of_population"] = True
+    return Evaluation(
+        fit, rows, row_groups(rows, keys), covariance=covariance, **settings
+    )
 
 
 def _population(
