@@ -165,7 +165,7 @@ def _interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     return np.array([interval[end].values.ravel() for end in ("lower", "upper")])
 
 
-def _method_for_interval(kind: str, model: Model) -> str | Method:
+def _method_for_interval(kind: str) -> str | Method:
     """Return the method of the fits in a simulation of this interval."""
     if kind == "bootstrap":
         return Bootstrap(reps=199)
@@ -288,7 +288,7 @@ def coverage(
         kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
-        reason = METHODS.resolve(_method_for_interval(kind, model)).obstacle(model)
+        reason = METHODS.resolve(_method_for_interval(kind)).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
     if callable(truth.mean if isinstance(truth, Truth) else truth):
@@ -352,7 +352,7 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     seed = int(rng.integers(2**31))
     ends: dict[str, Array | str] = {}
     for kind in job.kinds:
-        method = _method_for_interval(kind, data)
+        method = _method_for_interval(kind)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
         estimate = fits[method]
@@ -374,8 +374,7 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
 
 
 def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what went wrong is counted
+    with warnings.catch_warnings(action="ignore"):  # what went wrong is counted
         try:
             return fit_model(model, METHODS.resolve(method), seed=seed)
         except (ProbregError, np.linalg.LinAlgError) as error:

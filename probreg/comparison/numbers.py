@@ -9,9 +9,13 @@ import numpy as np
 
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.prior_terms import describe_priors
-from probreg.comparison.same_question import differing_terms, number_of_observations
+from probreg.comparison.same_question import differing_terms
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit, is_saturated
+from probreg.fits.goodness import (
+    exact_fit,
+    is_saturated,
+    number_of_observations,
+)
 from probreg.fits.inference_data import coefficient_draws, parameter_names
 from probreg.inference.base import (
     reported_errors,

@@ -14,7 +14,7 @@ fixes at u_b has the prior -(u - u_b)^2 w t / (2 (1 - t)); its precision grows w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,12 +23,12 @@ import numpy as np
 from probreg.comparison.differences import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
-from probreg.data.frame import Frame
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import map_of_columns, map_of_predictors, vec_entries
 from probreg.model import likelihood_sums as sums
+from probreg.model.constructors import design_of_moments
 from probreg.model.model import LocalModel, Model
 from probreg.priors import Flat, Reference
 from probreg.priors.joint import location_of
@@ -115,7 +115,7 @@ class PathMode(NamedTuple):
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    Their rows are those of `rows`. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
+    `likelihood_alone` has these rows, of a Gaussian model their moments, and flat priors. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
     theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
     the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
     other side; `noise` is the name of the noise scale, "" for a likelihood without one;
@@ -125,7 +125,7 @@ class PriorPath:
 
     a: Model
     b: Model
-    rows: Model
+    likelihood_alone: Model
     unknown: Mapping[str, int]
     columns: Array
     report: Array
@@ -148,18 +148,18 @@ class PriorPath:
         rows = a if a.design.has_rows else b
         likelihood = rows.likelihood
         p, m = rows.shape
-        if likelihood.least_squares:
-            moments = rows.design.moments
-            frame = Frame.of(moments.mean, moments.scale, rows.design.intercept)
-        else:
-            frame = rows.design.frame
-        columns = map_of_columns(frame.T, m)
         names = [
             name
             for name in likelihood.nuisance
             if name not in a.fixed or a.fixed[name] != b.fixed.get(name)
         ]
         unknown = {name: p * m + i for i, name in enumerate(names)}
+        fixed = {k: v for k, v in rows.fixed.items() if k not in unknown}
+        design = rows.design
+        if likelihood.least_squares:
+            design = design_of_moments(design.moments)
+        alone = replace(rows, design=design, prior=Flat(), aux=fixed)
+        columns = map_of_columns(design.frame.T, m)
         D = likelihood.contrast_matrix
         entries = vec_entries(rows.design.ungrouped, len(D))
         R = (map_of_predictors(D, p) @ columns)[entries]
@@ -187,28 +187,23 @@ class PriorPath:
             in_units = a.joint.sigma_units | b.joint.sigma_units
             quadratic = quadratic and not in_units.any()
         return cls(
-            a, b, rows, unknown, columns, report, members, tuple(causes), held,
+            a, b, alone, unknown, columns, report, members, tuple(causes), held,
             likelihood.noise_scale or "", quadratic,
         )  # fmt: skip
-
-    @cached_property
-    def likelihood_alone(self) -> Model:
-        """The model of these rows with flat priors."""
-        fixed = {k: v for k, v in self.rows.fixed.items() if k not in self.unknown}
-        return replace(self.rows, prior=Flat(), aux=fixed)
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
     def _unpack(self, theta: Array) -> tuple[Array, dict[str, float]]:
         """Return gamma (k, m) and the nuisance parameters."""
         k = len(self.columns)
-        aux = dict(zip(self.unknown, np.exp(theta[k:]).tolist()))
-        return theta[:k].reshape(self.rows.shape), aux
+        # of NumPy's numbers, because 1 / sigma^2 may be inf
+        aux = dict(zip(self.unknown, np.exp(theta[k:])))
+        return theta[:k].reshape(self.likelihood_alone.shape), aux
 
     def priors_at(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
         """The terms of the priors of a and b."""
         gamma, aux = self._unpack(theta)
-        beta = (self.columns @ gamma.ravel()).reshape(self.rows.shape)
+        beta = (self.columns @ gamma.ravel()).reshape(gamma.shape)
         return PriorTerms.of(self.a, beta, aux), PriorTerms.of(self.b, beta, aux)
 
     def over_theta(self, prior: PriorTerms) -> tuple[Array, Array]:
@@ -226,21 +221,11 @@ class PriorPath:
         return g, H
 
     def local(self, theta: Array, t: PathPoint) -> PathLocal:
-        """log p_t at theta; the likelihood is from moments for a Gaussian model."""
+        """log p_t at theta."""
         gamma, aux = self._unpack(theta)
-        if self.rows.likelihood.least_squares:
-            fixed = {**self.rows.fixed, **aux}
-            # 1 / sigma^2 may be inf
-            sigma = np.float64(fixed[self.noise])
-            _, slope, of_sigma, H, cross, corner = sums.of_moments(
-                self.rows.design.moments, gamma, self.columns, sigma, bool(aux)
-            )
-            slope = np.append(slope, of_sigma)
-            H = np.block([[H, cross[:, 0]], [cross[:, 0].T, corner]])
-        else:
-            _, slope, H = self.likelihood_alone.value_grad_hessian_standardised(
-                gamma, **aux
-            )
+        _, slope, H = self.likelihood_alone.value_grad_hessian_standardised(
+            gamma, **aux
+        )
         priors = self.priors_at(theta)
         g, P = self.over_theta(priors[0].mix(priors[1], t))
         for name in self.held:
@@ -364,14 +349,14 @@ class PriorPath:
         """Return the derivatives (K, J) of a'H a along each direction, a the columns of `onto`; the part of the priors is by differences."""
         k = len(self.columns)
         third = np.zeros((directions.shape[1], onto.shape[1]))
-        likelihood = self.rows.likelihood
+        likelihood = self.likelihood_alone.likelihood
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # others have no path
             fn = partial(
                 sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.unknown), gamma=self._unpack(local.theta)[0],
-                frame=self.rows.design.frame, aux_values={**self.rows.fixed, **local.aux}, direction=directions, onto=onto,
+                frame=self.likelihood_alone.design.frame, aux_values={**self.likelihood_alone.fixed, **local.aux}, direction=directions, onto=onto,
             )  # fmt: skip
-            third = np.array(self.rows.design.sum_over_rows(fn)[0])
+            third = np.array(self.likelihood_alone.design.sum_over_rows(fn)[0])
         elif self.noise in self.unknown:
             H = local.of_likelihood
             moved = directions[:k].T @ H[:k]

@@ -158,8 +158,7 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
     """Estimates and standard errors of the reported coefficients under flat priors, nan if they do not exist, and the
     status of this fit in words."""
     plain = replace(fit.model, prior=Flat(), aux=dict(fit.model.fixed))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ProbregWarning)
+    with warnings.catch_warnings(action="ignore", category=ProbregWarning):
         try:
             ml_fit = fit_model(plain, seed=fit.seed)
         except (NotConverged, Incompatible) as error:
@@ -344,11 +343,10 @@ def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
     # a search that runs away has no mode, and a kink no standard errors
     prob = 0.95  # of the interval that includes zero or not
     with (
-        warnings.catch_warnings(),
+        warnings.catch_warnings(action="ignore", category=ProbregWarning),
         np.errstate(all="ignore"),
         contextlib.suppress(ProbregError, np.linalg.LinAlgError, ArithmeticError),
     ):
-        warnings.simplefilter("ignore", ProbregWarning)
         mode = fit_model(model.with_prior(prior), method, seed=seed)
         values[0] = mode.coef.values.ravel()
         ends = mode.interval(prob)

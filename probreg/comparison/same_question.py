@@ -11,6 +11,7 @@ from probreg.data import Block, Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import number_of_observations
 from probreg.inference.uncertainty.intervals.kinds import KINDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.system.terminal import shorten_names
@@ -157,13 +158,6 @@ def refuse_difference(
                 f"cannot compare {names[0]!r} and {names[1]!r}: they differ in their {fact}: {difference}. Fit both to the same rows "
                 "with the same weights; missing='drop' leaves out other rows where other columns are used"
             )
-
-
-def number_of_observations(fit: Fit) -> float | None:
-    """The total weight of the rows; None for a fit that was saved without its rows and their number."""
-    if fit.model.design.has_rows:
-        return fit.model.design.total
-    return fit.solution.stats.get("n")
 
 
 def _format_value(value: Any, second: Any) -> str:

@@ -41,11 +41,11 @@ from probreg.fits.inference_data import (
     covariance_array,
     covariance_values,
     label_coefficients,
+    label_rows,
     labelled_tree,
     left_out,
     model_coordinates,
     reported_covariance,
-    row_labels,
 )
 from probreg.fits.leave_one_out import posterior_loo
 from probreg.fits.prediction import (
@@ -869,7 +869,6 @@ class Fit(FitStatistics, NamesPeers):
         NotConverged
             If there is no estimate.
         """
-        import xarray as xr
 
         model = self.model
         design = self._design(data, offset, weights, trials, groups)
@@ -883,9 +882,9 @@ class Fit(FitStatistics, NamesPeers):
             seed=self.seed,
             quantity=quantity,
         )
-        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        axes = {}
         if arrays["mean"].ndim == 2:
-            coords["level"] = model.likelihood.level_names
+            axes = {"level": model.likelihood.level_names}
         attrs = {"prob": prob, "kind": kind, "method": self.method.name}
         if what != "mean":
             attrs["what"] = what
@@ -909,11 +908,7 @@ class Fit(FitStatistics, NamesPeers):
             (error if k == "error" else k).replace("mean", what, 1): v
             for k, v in arrays.items()
         }
-        dataset = xr.Dataset(
-            {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
-            coords,
-            attrs,
-        )
+        dataset = label_rows(arrays, design, data, axes=axes, attrs=attrs)
         if output == "xarray":
             return dataset
         table = dataset.to_dataframe()[list(arrays)]
@@ -967,7 +962,6 @@ class Fit(FitStatistics, NamesPeers):
         >>> fit(model).survival([10.0])["survival"].values[0].round(6).tolist()
         [0.049787]
         """
-        import xarray as xr
 
         times = np.asarray(times, dtype=float).ravel()
         if not len(times) or np.isnan(times).any():
@@ -996,12 +990,8 @@ class Fit(FitStatistics, NamesPeers):
         if prob is not None:
             arrays["survival_lower"] = 1.0 - up_to["mean_upper"]
             arrays["survival_upper"] = 1.0 - up_to["mean_lower"]
-        coords = {"obs": row_labels(data, design), "time": times}
-        return xr.Dataset(
-            {k: (tuple(coords), design.by_row(v)) for k, v in arrays.items()},
-            coords,
-            {"method": self.method.name},
-        )
+        attrs = {"method": self.method.name}
+        return label_rows(arrays, design, data, axes={"time": times}, attrs=attrs)
 
     def _design(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.checked_arrays import INTERCEPT
-from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.errors import Incompatible, ProbregError
 from probreg.fits.effects_table import covariances_of_effects
 from probreg.fits.fitted import Fitted, has_working_errors, statistic_saved_without_rows
 from probreg.inference import METHODS
@@ -21,6 +21,7 @@ from probreg.inference.modes.closed_form import open_directions
 from probreg.linalg import triangular
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
+from probreg.priors import SmoothPrior
 from probreg.special import fdtrc
 
 Array = np.ndarray
@@ -104,16 +105,14 @@ def variance_shares(fit: Fitted) -> VarianceShares:
 def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     """Return by term its effective degrees of freedom q - tr(V_bb S^-1) and its number of effects q.
 
-    V is the covariance of the effects given y, at known scales.
+    V is the covariance of the effects given y, at known scales, and S their prior covariance.
 
     Empty for a posterior that averages over the scales, and without standard errors.
     """
-    rounding = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
-    max_coefficients = (
-        3000  # most coefficients for which a dense covariance is computed here
-    )
+    # most coefficients for which a dense covariance is computed here
+    max_coefficients = 3000
+    model = fit.model
     s = fit.solution
-    m = fit.model.shape[1]
     V = s.given_scales
     if (
         (s.effect_scales is None and s.draws is not None)
@@ -121,35 +120,17 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         or V.coefficients > max_coefficients
     ):
         return {}
-    place = {c: j for j, c in enumerate(fit.model.design.columns)}
-    try:
-        covariances = covariances_of_effects(fit.model, fit.solution)
-    except Incompatible:
-        return {}
-    degrees = {}
-    for key, term in fit.model.design.recipe.grouped.items():
-        places = np.array([place[c] for c in term.columns], dtype=int).reshape(
-            term.shape
-        )
-        used = 0.0
-        for a, S in enumerate(
-            np.broadcast_to(covariances[key], (m, *covariances[key].shape[-2:]))
-        ):
-            sd = np.sqrt(np.diagonal(S))
-            nonzero = np.flatnonzero(sd > 0)
-            sd = sd[nonzero]
-            correlation = S[np.ix_(nonzero, nonzero)] / np.outer(sd, sd)
-            # S^-1 on the range of S: a direction without variance has no degrees of freedom
-            inverse = np.linalg.pinv(correlation, rcond=rounding, hermitian=True)
-            rank = round(float(np.trace(inverse @ correlation)))
-            inverse = inverse / np.outer(sd, sd)
-            entries = places[:, nonzero] * m + a
-            used += sum(
-                float(np.sum(V.block(of_group) * inverse)) for of_group in entries
-            )
-            used += len(places) * (places.shape[1] - rank)
-        degrees[key] = (max(0.0, round(places.size * m - used, 9)), places.size * m)
-    return degrees
+    sigma = model.noise(fit.aux)
+    degrees: dict[str, tuple[float, int]] = {}
+    for b in model.joint.blocks:
+        term = model.design.grouped_of(b.columns)
+        if term is not None and isinstance(b.prior, SmoothPrior):
+            entries = b.entries(model.shape[1])
+            _, P = b.prior.derivatives(b.take(s.beta), b.prior.unit(sigma))
+            used, q = degrees.get(term.key, (0.0, 0))
+            used += len(entries) - float(np.sum(V.block(entries) * P))
+            degrees[term.key] = used, q + len(entries)
+    return {key: (max(0.0, round(used, 9)), q) for key, (used, q) in degrees.items()}
 
 
 def _group_variance(fit: Fitted, w: Array) -> float:
@@ -427,15 +408,9 @@ def statistic_or_nan(fit: Fitted, name: str) -> Any:
         return np.nan
 
 
-def number_of_rows(fit: Fitted) -> int:
-    """Return the sum of frequency weights, or the number of rows under other weights. DataError if a saved fit lacks it."""
+def number_of_observations(fit: Fitted) -> float | None:
+    """Return the sum of frequency weights, or the number of rows under other weights; None if a saved fit lacks it."""
     design = fit.model.design
     if design.has_rows or design.kept is not None:
-        n = design.total
-    else:
-        n = fit.solution.stats.get("n", 0.0)
-    if not n:
-        raise DataError(
-            f"the number of observations is not known: {design.rows_needed}"
-        )
-    return round(n)
+        return design.total
+    return fit.solution.stats.get("n")

@@ -9,6 +9,7 @@ replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,22 @@ def index_labels(index: Any) -> list[str]:
 def row_labels(data: Any, design: Design) -> Array:
     """Return the row labels of a design made from `data` (None for the training rows), if there are any."""
     return design.data_labels if data is None else own_labels(data, design.n)
+
+
+def label_rows(
+    values: Mapping[str, Array],
+    design: Design,
+    data: Any = None,
+    *,
+    axes: Mapping[str, Any] = MappingProxyType({}),
+    attrs: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Return values of the rows of a design made from `data` (None for the training rows) as a Dataset over obs and further axes."""
+    import xarray as xr
+
+    coords: dict[str, Any] = {"obs": row_labels(data, design), **axes}
+    variables = {k: (tuple(coords), design.by_row(v)) for k, v in values.items()}
+    return xr.Dataset(variables, coords, attrs)
 
 
 def label_coefficients(model: Model, beta: Array) -> Any:

@@ -13,7 +13,7 @@ from probreg.data import Design
 from probreg.data.formula.variables import columns_by_term
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted
-from probreg.fits.inference_data import row_labels
+from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import predictive, require_predictive
 from probreg.likelihoods import (
     DifferentiableLikelihood,
@@ -88,7 +88,6 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     >>> residuals(fit).round(3).values.tolist()
     [0.167, -0.333, 0.167]
     """
-    import xarray as xr
 
     if kind not in KINDS:
         raise DataError(
@@ -102,21 +101,14 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     by_kind = KINDS[kind](fit)
     likelihood = fit.model.likelihood
     design = fit.model.design
-    values = design.by_row(by_kind.values)
-    coords: dict[str, Any] = {"obs": row_labels(None, design)}
     names = {
         "level": likelihood.levels,
         "outcome": likelihood.outcomes,
         "term": _predictor_columns(fit),
     }
-    coords |= {axis: [str(v) for v in names[axis]] for axis in by_kind.axes}
-    return xr.DataArray(
-        values,
-        coords,
-        ("obs", *by_kind.axes),
-        name=kind,
-        attrs={"kind": kind, "method": fit.method.name},
-    )
+    axes = {axis: [str(v) for v in names[axis]] for axis in by_kind.axes}
+    labelled = label_rows({kind: by_kind.values}, design, axes=axes)
+    return labelled[kind].assign_attrs(kind=kind, method=fit.method.name)
 
 
 def noiseless_obstacle(fit: Fitted) -> str | None:

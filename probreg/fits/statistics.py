@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray, DataFrame
-from probreg.errors import Incompatible, ProbregError
+from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
     VarianceShares,
@@ -21,14 +21,14 @@ from probreg.fits.goodness import (
     is_maximum_likelihood,
     is_saturated,
     null_deviance,
-    number_of_rows,
+    number_of_observations,
     overall_test,
     share_explained,
     statistic_or_nan,
     variance_shares,
     why_no_criterion,
 )
-from probreg.fits.inference_data import row_labels
+from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
@@ -66,7 +66,12 @@ class FitStatistics(Fitted):
         DataError
             For a saved fit without this number.
         """
-        return number_of_rows(self)
+        n = number_of_observations(self)
+        if not n:
+            raise DataError(
+                f"the number of observations is not known: {self.model.design.rows_needed}"
+            )
+        return round(n)
 
     @property
     def df_resid(self) -> int:
@@ -325,22 +330,16 @@ class FitStatistics(Fitted):
         DataError
             If the rows are not in memory.
         """
-        import xarray as xr
 
         require_rows_and_estimate(self)
         design = self.model.design
         likelihood = self.model.likelihood
         mean = likelihood.mean(design.eta(self.solution.beta), **self.aux)
-        coords: dict[str, Any] = {"obs": row_labels(None, design)}
+        axes = {}
         if mean.ndim == 2:
-            coords["level"] = likelihood.level_names
-        return xr.DataArray(
-            design.by_row(mean),
-            coords,
-            tuple(coords),
-            name="fitted",
-            attrs={"method": self.method.name},
-        )
+            axes = {"level": likelihood.level_names}
+        labelled = label_rows({"fitted": mean}, design, axes=axes)
+        return labelled["fitted"].assign_attrs(method=self.method.name)
 
     @check_arguments
     def residuals(self, kind: Word = "response") -> DataArray:

@@ -161,8 +161,7 @@ class RegularisationPath(PrintsLines):
     @cached_property
     def ml(self) -> Fit | None:
         """The end of the path without prior: maximum likelihood; None if it does not exist."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ProbregWarning)
+        with warnings.catch_warnings(action="ignore", category=ProbregWarning):
             ml_fit = fit(replace(self.model, prior=Flat()))
         return ml_fit if ml_fit.solution.status.good else None
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import nan
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy, such_rows
 from probreg.fits.fit import Fit, fit as refit
-from probreg.fits.inference_data import row_labels
+from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import (
     atom_count,
     design_at,
@@ -201,7 +201,6 @@ class Conformal:
 
         Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
         """
-        import xarray as xr
 
         design = design_at(self.fit.model, data, offset, trials=trials)
         if data is not None and design.recipe.grouped:
@@ -212,21 +211,17 @@ class Conformal:
             parts = [
                 self.region(part) for part in bar.over(blocks(design, self.per_row))
             ]
-        columns = {
-            k: design.by_row(np.concatenate([part[k] for part in parts]))
-            for k in parts[0]
-        }
-        dims = ("obs", "level") if "set" in columns else ("obs",)
-        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        columns = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        axes = {}
         if "set" in columns:
-            coords["level"] = self.fit.model.likelihood.level_names
+            axes = {"level": self.fit.model.likelihood.level_names}
         attrs = {
             "prob": self.prob,
             "kind": self.kind,
             "score": self.measure,
+            "guarantee": self.guarantee,
         }
-        attrs["guarantee"] = self.guarantee
-        return xr.Dataset({k: (dims, v) for k, v in columns.items()}, coords, attrs)
+        return label_rows(columns, design, data, axes=axes, attrs=attrs)
 
     def __repr__(self) -> str:
         return clean_lines(*self._region_lines)
@@ -479,8 +474,8 @@ class Split(ConformalMethod):
 
 def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit:
     """Refit the model by the same method on these rows; NotConverged, which names the caller `purpose`, without an estimate."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the guarantee does not need a good fit
+    with warnings.catch_warnings(action="ignore"):
+        # the guarantee does not need a good fit
         part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
     if part.solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
