@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.same_question import fits_by_name
-from probreg.diagnostics.simulation.simulate import (
+from probreg.diagnostics.simulation.simulate import simulate_response
+from probreg.diagnostics.simulation.truth import (
     Truth,
     as_coefficients,
     with_known_aux,
@@ -210,17 +211,6 @@ class Coverage(PrintsTable):
         )
 
 
-class _Job(NamedTuple):
-    """The inputs of one simulated data set."""
-
-    model: Model
-    beta: Array  # (p, m)
-    aux: Mapping[str, float]
-    kinds: list[str]
-    prob: float
-    n: int | None
-
-
 @check_arguments
 def coverage(
     model: Model,
@@ -295,19 +285,12 @@ def coverage(
         raise DataError("truth is a Fit or coefficients, got a function")
     known = with_known_aux(truth, model)
     beta = _true_coefficients(known, model)
-    design = model.design
-    design.need_rows("a simulation of responses")
-    job = _Job(
-        replace(model, design=design.repeat_rows()),
-        beta,
-        known.aux,
-        names_of_kinds,
-        prob,
-        n,
-    )
+    model.design.need_rows("a simulation of responses")
+    repeated = replace(model, design=model.design.repeat_rows())
+    work = partial(_once, repeated, beta, known.aux, names_of_kinds, prob, n)
     with one_blas_thread():
         ends = each_of(
-            partial(_once, job),
+            work,
             [np.random.default_rng([seed, k]) for k in range(reps)],
             "coverage, data sets",
             workers=workers,
@@ -323,7 +306,7 @@ def coverage(
         if causes:
             failures[kind] = dict(causes)
     table = _coverage_table(values, found)
-    rows = job.model.design.n if n is None else n
+    rows = repeated.design.n if n is None else n
     return Coverage(prob, reps, rows, values | dict(known.aux), table, failures)
 
 
@@ -337,21 +320,24 @@ def _true_coefficients(truth: Truth, model: Model) -> Array:
     return truth.mean.solution.beta
 
 
-def _once(job: _Job, rng: np.random.Generator) -> Ends:
+def _once(
+    model: Model,
+    beta: Array,
+    aux: Mapping[str, float],
+    kinds: list[str],
+    prob: float,
+    n: int | None,
+    rng: np.random.Generator,
+) -> Ends:
     """Return the intervals of one data set."""
-    design = job.model.design
-    if job.n is not None:
-        design = design.take(rng.integers(design.n, size=job.n))
-    simulated = replace(job.model, design=design)
-    parameters = simulated.likelihood.at_rows(job.aux, design.precision)
-    y = simulated.likelihood.sample_like(
-        design.observed, rng, simulated.eta(job.beta), **parameters
-    )
-    data = replace(simulated, design=replace(design, y=y, kept=None))
+    if n is not None:
+        design = model.design.take(rng.integers(model.design.n, size=n))
+        model = replace(model, design=design)
+    data = simulate_response(model, model.eta(beta), aux, rng)
     fits: dict[Any, Fit | str] = {}
     seed = int(rng.integers(2**31))
     ends: dict[str, Array | str] = {}
-    for kind in job.kinds:
+    for kind in kinds:
         method = _method_for_interval(kind)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
@@ -361,7 +347,7 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
             continue
         status = estimate.solution.status
         try:
-            interval = _interval_ends(estimate, kind, job.prob)
+            interval = _interval_ends(estimate, kind, prob)
         except Incompatible:
             raise  # true of every data set: the question is wrong
         except ProbregError as error:

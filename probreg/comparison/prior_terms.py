@@ -15,7 +15,6 @@ from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import root_of_curvature
-from probreg.model import likelihood_sums as sums
 from probreg.model.descriptions import describe_prior
 from probreg.model.model import Model
 from probreg.priors import (
@@ -206,17 +205,10 @@ def prior_derivatives_of_fit(fit: Fit) -> tuple[Array, Array]:
 
 def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     """Observed information of the likelihood at the estimate: J over vec(beta), (p m, p m), and the diagonal over log
-    aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
+    aux; nan for a fit without rows and moments."""
     model = fit.model
     s = fit.solution
     k = s.beta.size
-    if model.likelihood.least_squares:
-        moments = model.design.moments
-        sigma = model.likelihood.noise(fit.aux)
-        *_, J, _, J_aux = sums.of_moments(
-            moments, s.beta, np.eye(k), sigma, bool(s.aux)
-        )
-        return J, np.diagonal(J_aux)
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     H = (

@@ -14,6 +14,11 @@ from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
 from probreg.diagnostics.simulation.simulate import (
+    chosen_method,
+    require_method,
+    simulate_response,
+)
+from probreg.diagnostics.simulation.truth import (
     Mean,
     Truth,
     linear_predictors,
@@ -24,7 +29,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
-from probreg.inference import METHODS, Auto, Method, MethodName, Solution
+from probreg.inference import Method, MethodName, Solution
 from probreg.inference.modes.closed_form import (
     PriorRows,
     combinations,
@@ -172,7 +177,7 @@ def bias_variance(
             eta,
             known_truth.aux,
             target,
-            METHODS.resolve(method),
+            method,
             reps,
             seed,
             progress,
@@ -314,25 +319,26 @@ def simulate_predictions(
     eta: Array,
     aux: Mapping[str, float],
     target: Design,
-    method: Method,
+    method: str | Method,
     reps: int,
     seed: int,
     progress: bool | None,
 ) -> list[Array]:
     """Return the predicted means of each model for each simulated response, (reps, n) or (reps, n, K); nan for a fit without an
     estimate."""
-    likelihood = models[0].likelihood
     rows, weight = observation_rows(models[0])
     if weight is not None:
         raise DataError("responses can be simulated for whole-number weights only")
-    design = models[0].design.repeat_rows()
-    methods = [_check_method(method, m) for m in models]
-    noise = likelihood.at_rows(aux, design.precision)
+    repeated = replace(models[0], design=models[0].design.repeat_rows())
+    methods = [chosen_method(m, method) for m in models]
+    for m, chosen in zip(models, methods):
+        require_method(m, chosen)
+        if not chosen.probabilities:
+            raise Incompatible(f"{chosen.name} is a classifier and predicts no mean")
 
     def once(r: int) -> list[Array | None]:
         rng = np.random.default_rng([seed, r])
-        y = likelihood.sample_like(design.observed, rng, eta[rows], **noise)
-        simulated = replace(design, y=np.asarray(y, dtype=float))
+        simulated = simulate_response(repeated, eta[rows], aux, rng).design
         estimates: list[Array | None] = []
         for m, chosen in zip(models, methods):
             this = replace(m, design=simulated)
@@ -348,17 +354,6 @@ def simulate_predictions(
         _stack_estimates(list(estimates), chosen)
         for estimates, chosen in zip(zip(*results), methods)
     ]
-
-
-def _check_method(method: Method, model: Model) -> Method:
-    reason = method.obstacle(model)
-    if reason is not None:
-        raise Incompatible(reason)
-    if isinstance(method, Auto):
-        method = method.choose(model)[0]
-    if not method.probabilities:
-        raise Incompatible(f"{method.name} is a classifier and predicts no mean")
-    return method
 
 
 def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -> Array:

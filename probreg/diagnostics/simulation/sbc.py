@@ -17,10 +17,15 @@ from probreg.arguments.scalars import (
     Workers,
     check_arguments,
 )
-from probreg.diagnostics.simulation.simulate import draw, unroll_rows
+from probreg.diagnostics.simulation.simulate import (
+    chosen_method,
+    draw,
+    require_method,
+    unroll_rows,
+)
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import parameter_names, reported_coefficients
-from probreg.inference import METHODS, Auto, Method, MethodName, Solution
+from probreg.inference import Method, MethodName, Solution
 from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
 from probreg.system.processes import in_processes
@@ -347,7 +352,12 @@ def sbc(
     """
     model = with_proper_correlations(model)[0]
     ready = unroll_rows(model)
-    chosen = _posterior(method, model)
+    chosen = chosen_method(model, method)
+    if chosen.target != "posterior":
+        raise Incompatible(
+            f"sbc needs posterior draws, and {chosen.name} gives a mode; use laplace or nuts"
+        )
+    require_method(model, chosen)
     if (draws + 1) % bins:
         raise DataError(
             f"bins={bins}: expected a divisor of draws + 1 = {draws + 1}; try draws={bins * -(-draws // bins) - 1}"
@@ -403,20 +413,6 @@ class _Ranked(NamedTuple):
     hyper: tuple[
         str, ...
     ] = ()  # standard deviations and correlations among the quantities
-
-
-def _posterior(method: str | Method, model: Model) -> Method:
-    chosen = METHODS.resolve(method)
-    if isinstance(chosen, Auto):
-        chosen = chosen.choose(model)[0]
-    if chosen.target != "posterior":
-        raise Incompatible(
-            f"sbc needs posterior draws, and {chosen.name} gives a mode; use laplace or nuts"
-        )
-    reason = chosen.obstacle(model)
-    if reason is not None:
-        raise Incompatible(reason)
-    return chosen
 
 
 def _replicate(
