@@ -647,3 +647,46 @@ def test_a_coefficient_held_at_zero_by_its_prior_leaves_the_other_intervals(
     for side in ("lower", "upper"):
         ends = held.interval(kind=kind)[side].sel(coef=["Intercept", "x"])
         np.testing.assert_allclose(ends, absent.interval(kind=kind)[side], atol=1e-5)
+
+
+def test_a_dispersion_estimated_as_zero_has_a_profile_interval_from_zero():
+    """Without columns the mean is that of the responses at every alpha."""
+    y = np.repeat([2.0, 3.0, 4.0, 5.0], 10)
+    with pytest.warns(pr.ProbregWarning, match="alpha runs to 0"):
+        fit = pr.fit(
+            pr.Model.from_formula("y ~ 1", {"y": y}, likelihood="negative_binomial")
+        )
+    lower, upper = fit.aux_interval("alpha", kind="profile")
+    r = 1.0 / upper
+    at_limit = stats.poisson.logpmf(y, 3.5).sum()
+    at_end = stats.nbinom.logpmf(y, r, r / (r + 3.5)).sum()
+    assert lower == 0.0
+    assert 2.0 * (at_limit - at_end) == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-6)
+
+
+def test_a_share_of_extra_zeros_estimated_as_zero_has_a_profile_interval_from_zero():
+    y = np.repeat([1.0, 2.0, 3.0, 4.0], 10)
+    model = pr.Model.from_formula(
+        "y ~ 1", {"y": y}, likelihood="zero_inflated(poisson)"
+    )
+    with pytest.warns(pr.ProbregWarning, match="zero_odds runs to 0"):
+        fit = pr.fit(model)
+    lower, upper = fit.aux_interval("p_extra_zero", kind="profile")
+    # no response is zero: log p = log(1 - p_extra_zero) + log Poisson
+    assert lower == 0.0
+    limit = -0.5 * stats.chi2.ppf(0.95, 1) / len(y)
+    assert upper == pytest.approx(-np.expm1(limit), rel=1e-6)
+
+
+def test_a_precision_without_an_upper_limit_has_an_infinite_profile_end():
+    k = np.array([3.0, 4.0, 5.0, 6.0, 7.0] * 6)
+    data = {"k": k, "n": np.full(30, 10.0)}
+    model = pr.Model.from_formula("p(k, n) ~ 1", data, likelihood="beta_binomial")
+    with pytest.warns(pr.ProbregWarning, match="phi runs to infinity"):
+        fit = pr.fit(model)
+    lower, upper = fit.aux_interval("phi", kind="profile")
+    binomial = pr.fit(pr.Model.from_formula("p(k, n) ~ 1", data, likelihood="binomial"))
+    held = pr.fit(model.with_aux(phi=lower))
+    fall = 2.0 * (binomial.log_likelihood - held.log_likelihood)
+    assert upper == np.inf
+    assert fall == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-6)

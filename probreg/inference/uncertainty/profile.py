@@ -23,6 +23,7 @@ from probreg.inference.base import (
     held_at_limits,
     logs_of_aux,
     no_marks,
+    positive_limits,
     split_parameters,
 )
 from probreg.inference.modes.maximise import maximise, newton_step
@@ -52,10 +53,11 @@ class InnerPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The log posterior over theta, about a solution."""
+    """The log posterior over theta, about a solution; `maximum`, where it is known."""
 
     model: Model
     solution: Solution
+    maximum: tuple[Array, LocalModel] | None = None
 
     @cached_property
     def B(self) -> Array:
@@ -66,7 +68,8 @@ class Surface:
     def top(self) -> tuple[Array, LocalModel]:
         """The maximum and the log posterior there, from the solution. NotConverged if
         there is none."""
-        maximum = self.maximise(self.start(self.solution.beta), self.B)
+        start = self.start(self.solution.beta)
+        maximum = self.maximum or self.maximise(start, self.B)
         if maximum is None:
             raise NotConverged(
                 "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
@@ -179,12 +182,20 @@ class ConstrainedPath:
         return self.c / (self.c @ self.c)
 
     @one_blas_thread()
-    def end(self, z: float, side: int, unit: float, *, runaway: bool = False) -> float:
+    def end(
+        self,
+        z: float,
+        side: int,
+        unit: float,
+        *,
+        runaway: bool = False,
+        farthest: float = np.inf,
+    ) -> float:
         """Return the nearest psi on this side (-1 or 1) of the estimate at which the
         statistic reaches z; infinite if it never does.
 
         `unit` is the first distance of the search, a standard error if there is one. A
-        divergent estimate is arbitrarily far out, so the search then starts from 0.
+        divergent estimate is arbitrarily far out, so the search then starts from 0. An end with |psi| > `farthest` counts as infinite.
         """
         if not 0.0 < unit < np.inf:
             unit = float(np.linalg.norm(self.c))
@@ -207,7 +218,9 @@ class ConstrainedPath:
             )
             centre = 0.0
             lengths = [0.0, *lengths[1:]]
-        crossing = find_crossing(excess, inner, (centre + side * r for r in lengths))
+        points = [centre + side * r for r in lengths]
+        near = [psi for psi in points if abs(psi) <= farthest]
+        crossing = find_crossing(excess, inner, near)
         return side * np.inf if crossing is None else crossing
 
 
@@ -315,16 +328,34 @@ def invert_test_of_aux(
     model: Model, solution: Solution, kind: str, name: str, z: float
 ) -> tuple[float, float]:
     """Return the interval of an estimated nuisance parameter, computed on its log
-    scale."""
+    scale; an estimate of 0 is its lower end."""
+    farthest = np.log(1e150)  # the squares of larger numbers overflow
     surface = _surface_of(model, solution, kind)
+    is_zero = name not in surface.model.unknown
+    if is_zero:
+        surface = _surface_near_zero(surface, model, name)
+        unit = 1.0
+    else:
+        # psi = log aux has the standard deviation sd(aux) / aux
+        unit = solution.aux_sd[name] / solution.aux[name]
     c = np.zeros(len(surface.B))
     c[solution.beta.size + surface.model.unknown.index(name)] = 1.0
     path = ConstrainedPath(surface, c, kind)
-    # psi = log aux has the standard deviation sd(aux) / aux; the ends of aux are
-    # exp(psi).
-    unit = solution.aux_sd[name] / solution.aux[name]
-    lower, upper = (path.end(z, side, unit) for side in (-1, 1))
+    upper = path.end(z, 1, unit, farthest=farthest)
+    if is_zero:
+        return 0.0, float(np.exp(upper))
+    lower = path.end(z, -1, unit, farthest=farthest)
     return float(np.exp(lower)), float(np.exp(upper))
+
+
+def _surface_near_zero(limit: Surface, model: Model, name: str) -> Surface:
+    """Return the surface over a nuisance parameter that `limit` holds at 0; its maximum is so near to 0 that the density is that of the limit."""
+    nearly_zero = 1e-10
+    free = replace(model, aux={**limit.model.aux, name: model.aux_prior(name)})
+    aux = {**limit.solution.aux, name: nearly_zero}
+    surface = Surface(free, replace(limit.solution, aux=aux))
+    theta = surface.start(limit.solution.beta)
+    return replace(surface, maximum=(theta, evaluate(free, theta)))
 
 
 def invert_test_of_reported(
@@ -340,9 +371,11 @@ def invert_test_of_reported(
             f"{name} has no {kind} interval where scales are estimated",
             remedy=Remedy("kind", "wald"),
         )
-    assert reported.estimate is not None  # it has this name
+    # at an estimate of 0 there would be no slope
+    estimate = reported_at(model, solution.beta, positive_limits(solution.aux))
+    assert estimate is not None  # it has this name
     k = reported.names.index(name)
-    slopes = reported.estimate.slopes[k]
+    slopes = estimate.slopes[k]
     j = model.design.intercept
     if not slopes[0]:
         (source,) = np.array(model.likelihood.nuisance)[slopes[1:] != 0.0]
