@@ -194,6 +194,8 @@ class Registry[T](Mapping[str, type[T]]):
             return None
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
+        if word in ("inf", "-inf"):  # classes that need a finite number refuse it
+            return float(word)
         return finite_number(word, text)
 
     def to_spec(self, thing: T) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.kernels.base import KERNELS
+from probreg.likelihoods import Truncated
 from probreg.priors import AUX_PRIORS
 
 from .cases import AUX_CASES, LIKELIHOOD_CASES, METHOD_CASES, PRIOR_CASES
@@ -15,11 +16,10 @@ from .cases import AUX_CASES, LIKELIHOOD_CASES, METHOD_CASES, PRIOR_CASES
 @pytest.mark.parametrize(
     ("registry", "things"),
     [
-        (pr.LIKELIHOODS, LIKELIHOOD_CASES),
+        (pr.LIKELIHOODS, [*LIKELIHOOD_CASES, Truncated(pr.Poisson(), lower=2.0)]),
         (pr.PRIORS, PRIOR_CASES),
         (pr.METHODS, METHOD_CASES),
-        # an interval without an end has no number for it
-        (AUX_PRIORS, [prior for prior in AUX_CASES if "inf" not in repr(prior)]),
+        (AUX_PRIORS, AUX_CASES),
         (KERNELS, [pr.kernels.RBF(0.3), pr.kernels.Matern(2, nu=1.5)]),
     ],
     ids=["likelihoods", "priors", "methods", "nuisance priors", "kernels"],
