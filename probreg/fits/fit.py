@@ -1364,6 +1364,8 @@ class Fit(FitStatistics, NamesPeers):
         stats = dict(solution.stats)
         if not rows:
             stats |= self._statistics_of_rows()
+            if design.has_rows:
+                stats["n"] = design.total
             for term in design.recipe.processes.values():
                 if term.basis.holds_rows:
                     warn_caller(term.held_words)

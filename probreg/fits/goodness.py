@@ -162,6 +162,9 @@ def _residual_variance(fit: Fitted, w: Array) -> float:
 
 def estimated_coefficients(fit: Fitted) -> int:
     """Return the number of coefficients that the rows identify, over all linear predictors."""
+    saved = statistic_saved_without_rows(fit, "coefficients")
+    if saved is not None:
+        return round(saved)
     p = len(fit.model.design.ungrouped)
     m = fit.model.shape[1]
     free = fit.solution.null_space

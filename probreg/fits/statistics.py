@@ -508,6 +508,8 @@ class FitStatistics(Fitted):
             name: float(statistic_or_nan(self, attribute))
             for name, attribute in attributes.items()
         }
+        with contextlib.suppress(ProbregError):
+            statistics["coefficients"] = float(estimated_coefficients(self))
         if has_effects(self.model):
             with contextlib.suppress(ProbregError):
                 statistics |= variance_shares(self)._asdict()

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,37 @@ def test_a_fit_without_an_estimate_is_saved_as_one(tmp_path):
     assert np.isnan(again.coef.sel(coef="x1"))
     with pytest.raises(pr.NotConverged, match="nothing to predict from"):
         again.predict(np.ones((1, 1)))
+
+
+@pytest.mark.filterwarnings("ignore:newton. no estimate of a nuisance parameter")
+def test_a_limit_model_keeps_its_counts(tmp_path):
+    """Counts with less variance than a Poisson's, so that alpha is 0."""
+    data = {"x": np.arange(12.0), "count": [1, 2] * 6}
+    fit = pr.fit(
+        pr.Model.from_formula("count ~ x", data, likelihood="negative_binomial")
+    )
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert (again.df_resid, again.aic) == (fit.df_resid, fit.aic)
+    assert str(again) == str(fit)
+
+
+def test_the_number_of_observations_is_saved_for_every_method(tmp_path):
+    """Solutions of chains do not have it."""
+    fit = fitted("bernoulli")
+    without = replace(fit, solution=replace(fit.solution, stats={}))
+    assert pr.load_fit(without.save(tmp_path / "fit.nc")).nobs == fit.nobs
+
+
+@pytest.mark.parametrize("event", [[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]])
+def test_censored_rows_are_saved(event, tmp_path):
+    """The upper end of a censored time is infinite."""
+    data = {"t": [1.0, 2.5, 3.0, 4.0, 6.0, 0.5], "event": event}
+    fit = pr.fit(
+        pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="weibull")
+    )
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
+    np.testing.assert_array_equal(again.model.design.y, fit.model.design.y)
+    assert str(again) == str(fit)
 
 
 @pytest.mark.parametrize("method", ["closed_form", pr.Conjugate(draws=20)], ids=str)

@@ -173,6 +173,7 @@ def _is_finite(values: Array) -> bool:
 
 
 ANY = ValueKind("numbers", lambda v: True)
+ENDS = ValueKind("numbers, finite or infinite", lambda v: not np.isnan(v).any())
 NUMBERS = ValueKind("finite numbers or nan", lambda v: not np.isinf(v).any())
 FINITE = ValueKind("finite numbers", _is_finite)
 TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
@@ -232,7 +233,7 @@ COVARIANCE = tuple(
 )
 ROWS = (
     ArraySpec("X", ("n p",), FINITE),
-    ArraySpec("y", ("n", "n t"), FINITE),
+    ArraySpec("y", ("n", "n t"), ENDS),  # censored rows end at infinity
     ArraySpec("offset", ("n 1", "n m"), FINITE, optional=True),
     ArraySpec("weights", ("n",), NOT_NEGATIVE, optional=True),
     ArraySpec("precision", ("n",), POSITIVE, optional=True),
