@@ -44,7 +44,8 @@ def notes(table: FitTable) -> list[str]:
     estimated = ~table.data["kind"].isin(["fixed", ""])
     if table.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
         texts.append(_WEIGHT_NOTE)
-    texts += [note for note in design_notes(table) if note == _TERMS_NOTE]
+    if differing_terms(table.fits.values()):
+        texts.append(_TERMS_NOTE)
     base = table.data.sel(fit=table.baseline)
     undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
     if undefined.any():
@@ -115,6 +116,8 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     room = (LINES - used - 4) // len(table.fits)  # parameters
     limit = max(min(LARGEST, room - auxiliary), 3)
     params, omitted = choose_parameters(table, room, limit)
+    if omitted:
+        omitted = ["", *omitted]
     # the prior of each fit is in the head
     headings = [name for name in HEADINGS if name != "prior"]
     estimates = parameter_table(table, params, headings)
@@ -131,7 +134,7 @@ def comparison_html(
     reasons = _largest_reasons(table, attributions)
     remaining = [f"{a.param}, {a.sentence}" for a in attributions]
     remaining = [reason for reason in remaining if reason not in reasons]
-    foot = [*omitted[1:], *design_notes(table)]
+    foot = [*omitted, *design_notes(table)]
     if reasons:
         foot.append("Why they differ")
     folded = {
@@ -241,7 +244,7 @@ def choose_parameters(
     n = len(table.fits)
     n_terms = int(in_terms.sum())
     n_hidden = len(shown) - len(params) - n_terms
-    lines = [""]
+    lines = []
     if n_hidden:
         order = "these have the largest differences" if n > 1 else "these are the first"
         lines.append(
@@ -251,8 +254,6 @@ def choose_parameters(
         lines.append(
             f"{n_terms} coefficients of smooth functions and processes, {n_terms * n} rows, in .to_pandas()"
         )
-    if len(lines) == 1:
-        lines = []
     return params, lines
 
 

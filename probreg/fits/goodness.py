@@ -366,14 +366,14 @@ def is_density(model: Model) -> bool:
     return not model.likelihood.is_discrete
 
 
-def share_explained(fit: Fitted, deviance: float) -> float:
+def share_explained(fit: Any) -> float:
     """Return R^2 = 1 - D / D_0 for numbers, and McFadden's 1 - l / l_0 for classes and counts.
 
     D_0 is the deviance without columns at the same noise, l_0 the log-likelihood of an intercept alone (McFadden 1974).
     """
     _refuse_several_predictors(fit.model)
     if is_density(fit.model):
-        part = deviance
+        part = fit.conditional_deviance
         null_value = null_deviance(fit.model, fit.solution.aux)
     else:
         part = fit.conditional_log_likelihood

@@ -107,20 +107,25 @@ def left_out_rows(fit: Any) -> LeftOutRows:
             f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
         )
     draws = fit.solution.draws
-    groups = fit.once(coefficient_groups)
-    stats = groups["sample_stats"]
-    log_ratio = None
+    log_ratio = log_importance_ratio(fit)
     efficiency = 1.0
-    if "log_q" in stats.data_vars:
-        log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
-    elif draws["beta"].shape[0] > 1:
-        efficiency = _efficiency(groups["posterior"].to_dataset(), draws.count)
+    if log_ratio is None and draws["beta"].shape[0] > 1:
+        posterior = fit.once(coefficient_groups)["posterior"].to_dataset()
+        efficiency = _efficiency(posterior, draws.count)
     log_densities, n_distinct, place = densities_of_observations(fit.model, draws.flat)
     shape = (draws.count, n_distinct)
     result = _leave_out(log_densities, shape, log_ratio, efficiency, weights=False)
     return LeftOutRows(
         result.elpd[place], result.lppd[place], result.k[place], result.log_weights
     )
+
+
+def log_importance_ratio(fit: Any) -> Array | None:
+    """Return log p - log q (S,) of draws from an approximation q of the posterior; None for draws from the posterior itself."""
+    if "log_q" not in fit.solution.draws.stats:
+        return None
+    stats = fit.once(coefficient_groups)["sample_stats"]
+    return (stats["lp"] - stats["log_q"]).to_numpy().ravel()
 
 
 def posterior_loo(fit: Any) -> Any:

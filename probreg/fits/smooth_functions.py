@@ -109,9 +109,9 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
     unit = 1.0
     if prior.sigma_units:
         unit = model.noise(solution.aux)
-    P = prior.precision(len(block.columns))
-    alike = np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0)
-    return float(unit / np.sqrt(P[0, 0])) if alike else np.nan
+    sd = prior.independent(len(block.columns))
+    alike = sd is not None and np.allclose(sd, sd[0], rtol=1e-12, atol=0)
+    return float(unit * sd[0]) if alike else np.nan
 
 
 def smooths_table(model: Model, solution: Solution) -> Any:

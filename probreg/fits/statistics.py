@@ -17,7 +17,6 @@ from probreg.fits.goodness import (
     estimated_coefficients,
     exact_fit,
     has_tests_at_found_scales,
-    is_density,
     is_maximum_likelihood,
     is_saturated,
     null_deviance,
@@ -195,10 +194,10 @@ class FitStatistics(Fitted):
         """
         if self.solution.effect_scales is not None and self.target == "mode":
             return -2.0 * self.log_likelihood
-        return self._conditional_deviance
+        return self.conditional_deviance
 
     @cached_property
-    def _conditional_deviance(self) -> float:
+    def conditional_deviance(self) -> float:
         """Return D conditional on the random effects."""
         saved = statistic_saved_without_rows(self, "deviance")
         if saved is not None:
@@ -258,9 +257,7 @@ class FitStatistics(Fitted):
         saved = statistic_saved_without_rows(self, "r_squared")
         if saved is not None:
             return saved
-        return share_explained(
-            self, self._conditional_deviance if is_density(self.model) else np.nan
-        )
+        return share_explained(self)
 
     @property
     def adjusted_r_squared(self) -> float:
@@ -500,7 +497,7 @@ class FitStatistics(Fitted):
         """Return the statistics that cannot be computed without the rows, for `save`: deviances, R² and degrees of freedom of terms."""
         attributes = {
             "log_likelihood": "conditional_log_likelihood",
-            "deviance": "_conditional_deviance",
+            "deviance": "conditional_deviance",
             "null_deviance": "null_deviance",
             "r_squared": "r_squared",
         }

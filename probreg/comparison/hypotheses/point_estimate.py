@@ -1,5 +1,6 @@
 """Tests of a point estimate: Wald's test, the likelihood ratio and the score test, one by one, as a family, or by term."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -55,19 +56,11 @@ class Combinations:
     """L beta of an estimate with its covariance; L (q, p m) over vec(beta), r (q,) its values under the null."""
 
     fit: Fit
-    read: list[Restriction]
+    read: Sequence[Restriction]
     L: Array
     r: Array
     spread: Spread
     satterthwaite: Satterthwaite | None
-
-    @classmethod
-    def of(
-        cls, fit: Fit, read: list[Restriction], covariance: Spread | None
-    ) -> "Combinations":
-        """The left sides of restrictions, with the covariance of the fit unless another one is given as `covariance`."""
-        L, r = matrix(read, len(fit.parameter_names))
-        return cls.at(fit, over_own(fit, L), r, covariance, read)
 
     @classmethod
     def at(
@@ -76,9 +69,9 @@ class Combinations:
         L: Array,
         r: Array,
         covariance: Spread | None,
-        read: list[Restriction],
+        read: Sequence[Restriction] = (),
     ) -> "Combinations":
-        """The combinations L over vec(beta)."""
+        """The combinations L over vec(beta), with the covariance of the fit unless another one is given as `covariance`."""
         scales = fit.solution.effect_scales
         degrees = None
         if (
@@ -151,7 +144,8 @@ def mode_hypothesis(
     adjust: str | None,
 ) -> Hypothesis:
     """The tests of restrictions on a maximum likelihood estimate, or on the mode of a posterior."""
-    c = Combinations.of(fit, read, covariance)
+    L, r = matrix(read, len(fit.parameter_names))
+    c = Combinations.at(fit, over_own(fit, L), r, covariance, read)
     require_law(c, text)
     estimates = c.table(quantile(prob, c.df))
     notes = () if fit.model.flat else describe_scales(c)
@@ -439,7 +433,7 @@ def _wald_test_of_term(
     if len(left_out):
         B, B2 = V.half(L), V.half(left_out)
         L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ left_out
-    c = Combinations.at(fit, L, np.zeros(len(L)), spread, [])
+    c = Combinations.at(fit, L, np.zeros(len(L)), spread)
     require_law(c, term)
     if c.has_prior:
         raise Incompatible(f"no test of the term {term!r}: {PENALISED}")
@@ -453,7 +447,7 @@ def _likelihood_ratio_of_term(fit: Fit, L: Array, left_out: Array) -> Test:
     if absent is not None:
         raise Incompatible(absent)
     if not fit.model.flat:
-        c = Combinations.at(fit, L, np.zeros(len(L)), None, [])
+        c = Combinations.at(fit, L, np.zeros(len(L)), None)
         raise Incompatible(describe_scales(c)[-1])
     if not fit.model.design.has_rows:
         raise Incompatible(f"no likelihood ratio: {fit.model.design.rows_absent}")

@@ -227,21 +227,18 @@ def has_closed_evidence(model: Model) -> bool:
     return known and model.mode_free_of_sigma
 
 
-def log_evidence(model: Model) -> float:
-    """log p(y) in closed form, flat columns with density 1; nan where flat columns are not identified.
+def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
+    """log p(y) (L,) in closed form with every scale of the prior multiplied by each of `scales`, flat columns with density 1; nan where
+    flat columns are not identified.
 
     For a process with a basis of few anchors it is Titsias' lower bound.
 
     >>> from probreg.priors import Normal
     >>> model = Model.from_arrays([0.0, 1.0], [0.0, 3.0], intercept=False, prior=Normal(2.0), aux={"sigma": 1.0})
-    >>> round(log_evidence(model), 6)  # N(0; 0, 1) N(3; 0, 1 + 4)
-    -3.542596
+    >>> one = np.ones(1)
+    >>> log_evidence_at(RidgeModes.of(model, one), one).round(6).tolist()  # N(0; 0, 1) N(3; 0, 1 + 4)
+    [-3.542596]
     """
-    return float(log_evidence_at(RidgeModes.of(model, np.ones(1)), np.ones(1))[0])
-
-
-def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
-    """The same (L,) with every scale of the prior multiplied by each of `scales`."""
     if ridge.deficient:
         return np.full(len(scales), np.nan)
     model = ridge.model

@@ -9,10 +9,9 @@ from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import (
     coefficient_draws,
-    coefficient_groups,
     index_labels,
 )
-from probreg.fits.leave_one_out import FEWEST
+from probreg.fits.leave_one_out import FEWEST, log_importance_ratio
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.inference.sampling.importance import smooth_weights
 from probreg.system.terminal import percent
@@ -37,14 +36,13 @@ class ApproximationDiagnostic(Diagnostic):
         bad_k = 0.7  # the largest shape for which weighted means converge (Vehtari et al. 2024)
         good_k = 0.5  # finite variance
         draws = fit.solution.posterior
-        if "log_q" not in draws.stats:
+        log_w = log_importance_ratio(fit)
+        if log_w is None:
             raise NotApplicable(f"{fit.method.name} draws from the posterior itself")
         if draws.count < FEWEST:
             raise NotApplicable(
                 f"the Pareto shape needs at least {FEWEST} draws, got {draws.count}"
             )
-        log_p = np.asarray(fit.once(coefficient_groups)["sample_stats"]["lp"]).ravel()
-        log_w = log_p - draws.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
         k = smooth_weights(log_w).k

@@ -25,8 +25,12 @@ from probreg.diagnostics.findings import (
 from probreg.diagnostics.simulation.sbc import describe_departure
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import coefficient_groups, observation_rows
-from probreg.fits.leave_one_out import FEWEST, leave_rows_out
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import (
+    FEWEST,
+    leave_rows_out,
+    log_importance_ratio,
+)
 from probreg.fits.residuals import canonical_order, uniforms
 from probreg.likelihoods import (
     Bernoulli,
@@ -382,14 +386,7 @@ def loo_pit(fit: Fit) -> Array:
     draws = fit.solution.posterior.flat
     beta = draws["beta"]
     parameters = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
-    # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
-    stats = fit.solution.posterior.stats
-    if "log_q" not in stats:
-        log_ratio = np.zeros((len(beta), 1))
-    else:
-        log_p = np.asarray(fit.once(coefficient_groups)["sample_stats"]["lp"])
-        log_w = log_p - np.asarray(stats["log_q"])
-        log_ratio = log_w.reshape(-1, 1) - log_w.max()
+    log_ratio = log_importance_ratio(fit)
     rows = observation_rows(model)[0]
     parts = np.array_split(
         np.arange(len(rows)), 1 + len(rows) * len(beta) // block_size
@@ -407,14 +404,14 @@ def _left_out(
     rows: Design,
     beta: Array,
     parameters: dict[str, Any],
-    correction: Array,
+    log_ratio: Array | None,
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
     eta = rows.eta(beta)
     parameters = likelihood.at_rows(parameters, rows.precision)
     log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
-    w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
+    w = np.exp(leave_rows_out(log_lik, log_ratio, weights=True).log_weights.T)
     upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
     below = likelihood.lower_end(rows.observed)
     if below is rows.observed:

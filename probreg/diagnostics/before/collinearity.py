@@ -73,7 +73,7 @@ class RankCheck(Check):
         names = design.columns
         free = np.flatnonzero(~model.joint.informative)
         undecided = _format_equations(
-            _rank_of(design.moments.R[:, free]), [names[j] for j in free]
+            rank_of(triangular(design.moments.R[:, free])), [names[j] for j in free]
         )
         findings = self._report_unidentified(design, undecided)
         reported = {columns[0] for _, columns in undecided}
@@ -143,7 +143,8 @@ class RankCheck(Check):
             sentence += f", and {len(free):,} have a flat prior"
             remedy = "give all columns a prior, or use fewer of them"
             return self.report(sentence, Verdict.PROBLEM, remedy, names)
-        rank = _rank_of(design.X[:, free], design.square_weights)
+        weights = design.square_weights
+        rank = rank_of(triangular(design.X[:, free], weights=weights))
         findings = self._report_unidentified(design, _format_equations(rank, names))
         of_groups = sum(len(t.columns) for t in design.recipe.grouped.values())
         if len(design.columns) - of_groups <= design.n:
@@ -186,12 +187,6 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
             term = f"{size} {name}"
         text += f" {'-' if c < 0 else '+'} {term}"
     return text.replace(" - ", "-", 1) if text.startswith(" -") else text[3:]
-
-
-def _rank_of(columns: Array, weights: Array | None = None) -> ColumnRank:
-    if not columns.shape[1]:
-        return ColumnRank((), (), np.zeros((0, 0)))
-    return rank_of(triangular(columns, weights=weights))
 
 
 def _format_equations(rank: ColumnRank, names: Sequence[str]) -> list[Equation]:
