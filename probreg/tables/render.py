@@ -1,18 +1,18 @@
-"""Formats of numbers, the columns of a table, and tables as text, Markdown, LaTeX and HTML, also in notebooks."""
+"""Formats of numbers and cells, the columns of a table, and the HTML of notebooks."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from math import isnan
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
 
-from probreg.system.terminal import WIDTH, clean_lines, cut_middle, format_p, visible
+from probreg.system.terminal import clean_lines, cut_middle, format_p, visible
 
 
 def format_p_value(p: float) -> str:
@@ -93,95 +93,11 @@ class Column:
         return cells
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class TableContent:
-    """Columns of equal length; see `Table` for the fields."""
-
-    columns: tuple[Column, ...]
-    labels: int = 1
-    rules: tuple[int, ...] = ()
-    head: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    source: str = ".table"
-
-    def __len__(self) -> int:
-        return len(self.columns[0].values) if self.columns else 0
-
-    def take(self, rows: slice) -> Self:
-        """The table of some of the rows."""
-        first = range(len(self))[rows]
-        return replace(
-            self,
-            columns=tuple(replace(c, values=c.values[rows]) for c in self.columns),
-            rules=tuple(r - first.start for r in self.rules if r in first),
-        )
-
-    @cached_property
-    def cells(self) -> list[list[str]]:
-        """The texts row by row, repeated labels blank."""
-        rows = [list(row) for row in zip(*[c.cells for c in self.columns])]
-        for i in range(len(rows) - 1, 0, -1):
-            for j in range(self.labels - 1):
-                if rows[i][: j + 1] == rows[i - 1][: j + 1]:
-                    rows[i][j] = ""
-        return rows
-
-
-_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
-_CELL = "padding:0.15em 0 0.15em 1.2em;text-align:"
-_RULE = ";border-top:1px solid currentColor"
-
-
-def table_html(table: TableContent, *, with_notes: bool = True) -> str:
-    """An HTML table, by default with the notes as its footer; every text is escaped."""
-    head = _row([_cell(c.name, c, 'th scope="col"') for c in table.columns])
-    body = []
-    for i, row in enumerate(table.cells):
-        rule = _RULE if i in table.rules else ""
-        tags = ['th scope="row"'] * table.labels
-        tags += ["td"] * (len(row) - len(tags))
-        cells = zip(row, table.columns, tags)
-        body.append(_row([_cell(*cell, rule) for cell in cells]))
-    foot = ""
-    if with_notes and table.notes:
-        notes = "".join([f"<div>{escape(note)}</div>" for note in table.notes])
-        foot = f'<tfoot><tr><td colspan="{len(table.columns)}" style="text-align:left;font-size:smaller{_RULE}">{notes}</td></tr></tfoot>'
-    return f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{"".join(body)}</tbody>{foot}</table>'
-
-
-def _row(cells: list[str]) -> str:
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _cell(text: str, column: Column, tag: str, rule: str = "") -> str:
-    """One cell of a column; `tag` has the attributes of the element."""
-    align = "right" if column.is_numeric else "left"
-    return f'<{tag} style="{_CELL}{align}{rule}">{escape(text)}</{tag[:2]}>'
-
-
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "²": "$^2$", "…": r"\ldots{}", "∝": r"$\propto$",
     "|": r"\textbar{}", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "→": r"$\to$", "∞": r"$\infty$",
 }  # fmt: skip
-
-
-def table_markdown(table: TableContent) -> str:
-    """A pipe table, numbers right-aligned, with the notes under it; an empty row for a rule."""
-    lines = [_pipes([column.name for column in table.columns])]
-    lines.append(
-        "".join("|--:" if c.is_numeric else "|:--" for c in table.columns) + "|"
-    )
-    for i, row in enumerate(table.cells):
-        if i in table.rules:
-            lines.append(_pipes([""] * len(row)))
-        lines.append(_pipes(row))
-    notes = [f"{escape_markdown(note)}  " for note in table.notes]
-    return "\n".join([*lines, "", *notes]).rstrip() + "\n"
-
-
-def _pipes(cells: list[str]) -> str:
-    return "| " + " | ".join(map(escape_markdown, cells)) + " |"
 
 
 def escape_markdown(text: str) -> str:
@@ -194,31 +110,6 @@ def escape_markdown(text: str) -> str:
     for mark in ("\\", "|", "*", "`", "<"):
         escaped = escaped.replace(mark, f"\\{mark}")
     return escaped
-
-
-def table_latex(table: TableContent) -> str:
-    """A `table` environment for the package booktabs, with the notes in small print."""
-    align = "".join("r" if column.is_numeric else "l" for column in table.columns)
-    body = []
-    for i, row in enumerate(table.cells):
-        if i in table.rules:
-            body.append(r"\midrule")
-        body.append(_latex_row(row))
-    notes = [rf"\footnotesize {escape_latex(note)}\par" for note in table.notes]
-    space = [r"\par\smallskip", r"\raggedright"] if notes else []
-    head = _latex_row([column.name for column in table.columns])
-    lines = [
-        r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
-        r"\end{tabular}", *space, *notes, r"\end{table}", "",
-    ]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _latex_row(cells: list[str]) -> str:
-    first, *remaining = map(escape_latex, cells)
-    if first[:1] in ("[", "*"):  # LaTeX would read it as an argument of the line before
-        first = f"{{}}{first}"
-    return " & ".join([first, *remaining]) + r" \\"
 
 
 def escape_latex(text: str) -> str:
@@ -236,11 +127,11 @@ _STYLE = "overflow-x:auto;line-height:1.45;max-width:70em"
 
 def notebook_html(
     head: Sequence[str],
-    tables: Iterable[TableContent | str] = (),
+    tables: Iterable[Any] = (),
     notes: Sequence[str] = (),
     *,
     foot: Sequence[str] = (),
-    folded: Mapping[str, TableContent | Sequence[str]] | None = None,
+    folded: Mapping[str, Any] | None = None,
 ) -> str:
     """The first line of `head` in bold, `tables` and paragraphs, a paragraph `foot`, `notes` as a list.
 
@@ -290,9 +181,9 @@ def _part_html(part: Any) -> str:
     n = len(part)
     n_open = 30  # rows that are shown at once; the others open on a click
     n_written = 500  # rows that are written at all
-    html = table_html(part.take(slice(n_open)), with_notes=False)
+    html = part.take(slice(n_open)).to_html(with_notes=False)
     if n > n_open:
-        hidden = table_html(part.take(slice(n_open, n_written)), with_notes=False)
+        hidden = part.take(slice(n_open, n_written)).to_html(with_notes=False)
         html += _details(f"{n - n_open} more rows", hidden)
     if n > n_written:
         html += f"<p>{n - n_written} more rows in {escape(part.source)}</p>"
@@ -301,82 +192,6 @@ def _part_html(part: Any) -> str:
 
 def _details(title: str, body: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
-
-
-_LABEL = 24  # cells that the labels of a row keep at least, and a heading at most
-
-
-def table_lines(
-    table: TableContent, limit: int | None = None, width: int = WIDTH
-) -> list[str]:
-    """The table as lines of at most `width` cells; of more than `limit` lines the first, and one that counts the omitted rows."""
-    lines = _all_lines(table, width)
-    if limit is None or len(lines) <= limit:
-        return lines
-    per_row = -(-len(lines) // (len(table) + 2))  # more than one if columns continue
-    n = max(limit // per_row - 2, 1)
-    omitted = len(table) - n
-    return [
-        *_all_lines(table.take(slice(n)), width),
-        f"… {omitted} more in {table.source}",
-    ]
-
-
-def _all_lines(table: TableContent, width: int) -> list[str]:
-    grid = [_headings(table)]
-    grid += [[visible(cell) for cell in row] for row in table.cells]
-    numeric = [column.is_numeric for column in table.columns]
-    columns = [list(column) for column in zip(*grid)]
-    widths = [_width(column) for column in columns]
-    texts = [j for j, number in enumerate(numeric) if not number]
-    # columns of text share the room that numbers leave: the long ones give way first
-    numbers = [j for j, number in enumerate(numeric) if number]
-    room = width + 2 - sum([widths[j] + 2 for j in numbers])
-    limit = max([widths[j] for j in texts], default=0)
-    least = max(_LABEL // max(len(texts), 1), 10)  # cells of each of several labels
-    while limit > least and sum([min(widths[j], limit) + 2 for j in texts]) > room:
-        limit -= 1
-    for j in texts:
-        columns[j] = cut_names(columns[j], limit)
-        widths[j] = _width(columns[j])
-    lines: list[str] = []
-    for block in _blocks(widths, numeric, width):
-        for i in range(len(grid)):
-            if i - 1 in table.rules:
-                lines.append("")
-            cells = []
-            for j in block:
-                blank = " " * (widths[j] - cell_len(columns[j][i]))
-                cell = columns[j][i]
-                cells.append(blank + cell if numeric[j] else cell + blank)
-            lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _headings(table: TableContent) -> list[str]:
-    """The names of the columns; names of numbers are cut."""
-    names = [visible(column.name) for column in table.columns]
-    return [
-        short if column.is_numeric else name
-        for column, name, short in zip(table.columns, names, cut_names(names, _LABEL))
-    ]
-
-
-def _blocks(widths: list[int], numeric: list[bool], width: int) -> list[list[int]]:
-    """Numbers of the columns side by side: where they are too wide, the leading texts are repeated before each part."""
-    first = numeric.index(True) if True in numeric else len(numeric)
-    labels = list(range(first))
-    blocks = [list(labels)]
-    for j in range(first, len(widths)):
-        used = sum([widths[i] + 2 for i in blocks[-1]])
-        if used + widths[j] > width and len(blocks[-1]) > len(labels):
-            blocks.append(list(labels))
-        blocks[-1].append(j)
-    return blocks
-
-
-def _width(cells: list[str]) -> int:
-    return max(map(cell_len, cells), default=0)
 
 
 def cut_names(names: list[str], width: int) -> list[str]:

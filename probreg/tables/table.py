@@ -3,32 +3,37 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from typing import Any, Self
 
 import numpy as np
+from rich.cells import cell_len
 
 from probreg.arguments.arrays import reads_as_number
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
-from probreg.system.terminal import clean_lines, truncate_lines
+from probreg.system.terminal import WIDTH, clean_lines, truncate_lines, visible
 from probreg.tables.render import (
     FIVE_DIGITS,
     Column,
     Format,
-    TableContent,
+    cut_names,
+    escape_latex,
+    escape_markdown,
     notebook_html,
-    table_html,
-    table_latex,
-    table_lines,
-    table_markdown,
 )
 
 LINES = 40  # of a print at most
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+_CELL = "padding:0.15em 0 0.15em 1.2em;text-align:"
+_RULE = ";border-top:1px solid currentColor"
+_LABEL = 24  # cells that the labels of a row keep at least, and a heading at most
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(TableContent):
+class Table:
     """Columns of equal length, printed as text, HTML, Markdown, LaTeX, CSV or JSON.
 
     Parameters
@@ -54,6 +59,13 @@ class Table(TableContent):
     x       1.5
     z
     """
+
+    columns: tuple[Column, ...]
+    labels: int = 1
+    rules: tuple[int, ...] = ()
+    head: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str = ".table"
 
     @classmethod
     def from_pandas(
@@ -81,10 +93,131 @@ class Table(TableContent):
         labels = frame.index.nlevels if index else 0
         return cls(tuple(columns), labels, **settings)
 
-    lines = table_lines
-    to_html = table_html
-    to_markdown = table_markdown
-    to_latex = table_latex
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    @property
+    def names(self) -> list[str]:
+        """The headings of the columns."""
+        return [column.name for column in self.columns]
+
+    def take(self, rows: slice) -> Self:
+        """The table of some of the rows."""
+        first = range(len(self))[rows]
+        return replace(
+            self,
+            columns=tuple(replace(c, values=c.values[rows]) for c in self.columns),
+            rules=tuple(r - first.start for r in self.rules if r in first),
+        )
+
+    @cached_property
+    def cells(self) -> list[list[str]]:
+        """The texts row by row, repeated labels blank."""
+        rows = [list(row) for row in zip(*[c.cells for c in self.columns])]
+        for i in range(len(rows) - 1, 0, -1):
+            for j in range(self.labels - 1):
+                if rows[i][: j + 1] == rows[i - 1][: j + 1]:
+                    rows[i][j] = ""
+        return rows
+
+    def lines(self, limit: int | None = None, width: int = WIDTH) -> list[str]:
+        """The table as lines of at most `width` cells; of more than `limit` lines the first, and one that counts the omitted rows."""
+        lines = self._all_lines(width)
+        if limit is None or len(lines) <= limit:
+            return lines
+        per_row = -(-len(lines) // (len(self) + 2))  # more than one if columns continue
+        n = max(limit // per_row - 2, 1)
+        omitted = len(self) - n
+        return [
+            *self.take(slice(n))._all_lines(width),
+            f"… {omitted} more in {self.source}",
+        ]
+
+    def _all_lines(self, width: int) -> list[str]:
+        grid = [self._headings()]
+        grid += [[visible(cell) for cell in row] for row in self.cells]
+        numeric = [column.is_numeric for column in self.columns]
+        columns = [list(column) for column in zip(*grid)]
+        widths = [_width(column) for column in columns]
+        texts = [j for j, number in enumerate(numeric) if not number]
+        # columns of text share the room that numbers leave: the long ones give way first
+        numbers = [j for j, number in enumerate(numeric) if number]
+        room = width + 2 - sum([widths[j] + 2 for j in numbers])
+        limit = max([widths[j] for j in texts], default=0)
+        least = max(_LABEL // max(len(texts), 1), 10)  # cells of each of several labels
+        while limit > least and sum([min(widths[j], limit) + 2 for j in texts]) > room:
+            limit -= 1
+        for j in texts:
+            columns[j] = cut_names(columns[j], limit)
+            widths[j] = _width(columns[j])
+        lines: list[str] = []
+        for block in _blocks(widths, numeric, width):
+            for i in range(len(grid)):
+                if i - 1 in self.rules:
+                    lines.append("")
+                cells = []
+                for j in block:
+                    blank = " " * (widths[j] - cell_len(columns[j][i]))
+                    cell = columns[j][i]
+                    cells.append(blank + cell if numeric[j] else cell + blank)
+                lines.append("  ".join(cells).rstrip())
+        return lines
+
+    def _headings(self) -> list[str]:
+        """The names of the columns; names of numbers are cut."""
+        names = list(map(visible, self.names))
+        return [
+            short if column.is_numeric else name
+            for column, name, short in zip(
+                self.columns, names, cut_names(names, _LABEL)
+            )
+        ]
+
+    def to_html(self, *, with_notes: bool = True) -> str:
+        """An HTML table, by default with the notes as its footer; every text is escaped."""
+        head = _row([_cell(c.name, c, 'th scope="col"') for c in self.columns])
+        body = []
+        for i, row in enumerate(self.cells):
+            rule = _RULE if i in self.rules else ""
+            tags = ['th scope="row"'] * self.labels
+            tags += ["td"] * (len(row) - len(tags))
+            cells = zip(row, self.columns, tags)
+            body.append(_row([_cell(*cell, rule) for cell in cells]))
+        foot = ""
+        if with_notes and self.notes:
+            notes = "".join([f"<div>{escape(note)}</div>" for note in self.notes])
+            foot = f'<tfoot><tr><td colspan="{len(self.columns)}" style="text-align:left;font-size:smaller{_RULE}">{notes}</td></tr></tfoot>'
+        return f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{"".join(body)}</tbody>{foot}</table>'
+
+    def to_markdown(self) -> str:
+        """A pipe table, numbers right-aligned, with the notes under it; an empty row for a rule."""
+        lines = [_pipes(self.names)]
+        lines.append(
+            "".join("|--:" if c.is_numeric else "|:--" for c in self.columns) + "|"
+        )
+        for i, row in enumerate(self.cells):
+            if i in self.rules:
+                lines.append(_pipes([""] * len(row)))
+            lines.append(_pipes(row))
+        notes = [f"{escape_markdown(note)}  " for note in self.notes]
+        return "\n".join([*lines, "", *notes]).rstrip() + "\n"
+
+    def to_latex(self) -> str:
+        """A `table` environment for the package booktabs, with the notes in small print."""
+        align = "".join("r" if column.is_numeric else "l" for column in self.columns)
+        body = []
+        for i, row in enumerate(self.cells):
+            if i in self.rules:
+                body.append(r"\midrule")
+            body.append(_latex_row(row))
+        notes = [rf"\footnotesize {escape_latex(note)}\par" for note in self.notes]
+        space = [r"\par\smallskip", r"\raggedright"] if notes else []
+        head = _latex_row(self.names)
+        lines = [
+            r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
+            r"\end{tabular}", *space, *notes, r"\end{table}", "",
+        ]  # fmt: skip
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         notes = truncate_lines(self.notes, ".notes", 20)
@@ -98,10 +231,9 @@ class Table(TableContent):
         """A DataFrame of the unrounded values; the columns of labels are its index."""
         import pandas as pd
 
-        names = [c.name for c in self.columns]
         frame = pd.DataFrame(dict(enumerate(c.values for c in self.columns)))
-        frame.columns = names
-        return frame.set_index(names[: self.labels]) if self.labels else frame
+        frame.columns = self.names
+        return frame.set_index(self.names[: self.labels]) if self.labels else frame
 
     def to_csv(self) -> str:
         """The unrounded values as CSV; a text that a spreadsheet would run as a formula is quoted."""
@@ -123,8 +255,7 @@ class Table(TableContent):
         for line in self.head:
             document.add_paragraph(line)
         grid = document.add_table(rows=len(self) + 1, cols=len(self.columns))
-        names = [c.name for c in self.columns]
-        for row, texts in zip(grid.rows, [names, *self.cells]):
+        for row, texts in zip(grid.rows, [self.names, *self.cells]):
             for cell, text in zip(row.cells, texts):
                 cell.text = text
         for note in self.notes:
@@ -134,6 +265,44 @@ class Table(TableContent):
     def to_json(self) -> str:
         """The rows as a JSON array of objects, unrounded; null for an empty cell."""
         return json_text(records(self.to_pandas()))
+
+
+def _row(cells: list[str]) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(text: str, column: Column, tag: str, rule: str = "") -> str:
+    """One cell of a column; `tag` has the attributes of the element."""
+    align = "right" if column.is_numeric else "left"
+    return f'<{tag} style="{_CELL}{align}{rule}">{escape(text)}</{tag[:2]}>'
+
+
+def _pipes(cells: list[str]) -> str:
+    return "| " + " | ".join(map(escape_markdown, cells)) + " |"
+
+
+def _latex_row(cells: list[str]) -> str:
+    first, *remaining = map(escape_latex, cells)
+    if first[:1] in ("[", "*"):  # LaTeX would read it as an argument of the line before
+        first = f"{{}}{first}"
+    return " & ".join([first, *remaining]) + r" \\"
+
+
+def _blocks(widths: list[int], numeric: list[bool], width: int) -> list[list[int]]:
+    """Numbers of the columns side by side: where they are too wide, the leading texts are repeated before each part."""
+    first = numeric.index(True) if True in numeric else len(numeric)
+    labels = list(range(first))
+    blocks = [list(labels)]
+    for j in range(first, len(widths)):
+        used = sum([widths[i] + 2 for i in blocks[-1]])
+        if used + widths[j] > width and len(blocks[-1]) > len(labels):
+            blocks.append(list(labels))
+        blocks[-1].append(j)
+    return blocks
+
+
+def _width(cells: list[str]) -> int:
+    return max(map(cell_len, cells), default=0)
 
 
 class PrintsTable:
