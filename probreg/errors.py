@@ -17,8 +17,8 @@ _NOT_THE_CALLER = (
         os.path.dirname(os.path.abspath(path)) + os.sep
         for path in (__file__, np.__file__)
     ),
-    contextlib.__file__,
-    functools.__file__,
+    # without the suffix: Python compares no prefix as long as the name
+    *(str(module.__file__).removesuffix(".py") for module in (contextlib, functools)),
 )
 
 

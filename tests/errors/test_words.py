@@ -78,7 +78,7 @@ def test_arguments_of_other_makes_are_named():
     for labels in ({}, float("nan"), 10**400, [[1, 2], [3]]):
         with pytest.raises(
             pr.DataError,
-            match=r"groups(=| is ).*(one label per row|differ in length)",
+            match=r"groups(=|:| is ).*(one label per row|differ in length)",
         ):
             found.covariance("cluster", groups=labels)
     for at in ("x", 3, [1]):

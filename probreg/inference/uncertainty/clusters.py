@@ -20,7 +20,7 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
     """Return one array of codes 0, 1, ... (n,) per way of grouping.
 
     `groups` is a name (a column of `data`, or a column or factor of the design), one
-    label per row, or a pair of these (a tuple, or an array (n, 2)). DataError if it
+    label per row, or a pair of these (a tuple or list, or an array (n, 2)). DataError if it
     does not match the rows, or if there is a single group.
     """
     design.need_rows("a cluster covariance")
@@ -28,7 +28,8 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
         raise DataError(
             "a cluster covariance needs groups=: a column's name, one label per row, or a pair of these"
         )
-    if isinstance(groups, tuple) and len(groups) == 2:
+    is_pair = isinstance(groups, tuple | list) and len(groups) == 2
+    if is_pair and all(isinstance(way, str) or np.ndim(way) for way in groups):
         ways = list(groups)
     elif not isinstance(groups, str) and (table := _read_labels(groups)).ndim == 2:
         ways = list(table.T)

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
+from probreg.errors import (
+    DataError,
+    Incompatible,
+    NotConverged,
+    ProbregError,
+    warn_caller,
+)
 from probreg.inference.base import Array, Method, Solution, Status, log_names
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.exact.joint_covariance import joint_covariance
@@ -425,6 +431,7 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
         meat, negative = _positive_part(estimate, *meats)
         if negative:
             words["eigenvalues"] = negative
+            warn_caller(f"covariance of clusters of two ways: eigenvalues {negative}")
     return Spread(estimate.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
 
 
