@@ -110,8 +110,9 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
     if prior.sigma_units:
         unit = model.noise(solution.aux)
     sd = prior.independent(len(block.columns))
-    alike = sd is not None and np.allclose(sd, sd[0], rtol=1e-12, atol=0)
-    return float(unit * sd[0]) if alike else np.nan
+    if sd is None or not np.allclose(sd, sd[0], rtol=1e-12, atol=0):
+        return np.nan
+    return float(unit * sd[0])
 
 
 def smooths_table(model: Model, solution: Solution) -> Any:

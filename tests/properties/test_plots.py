@@ -628,7 +628,7 @@ def test_effects_over_a_condition_are_predictions_at_its_values(likelihood, cond
 
 
 def test_rows_are_drawn_at_the_nearest_value_of_a_number_and_at_their_level():
-    from probreg.show.plot.observations import ReferenceGrid
+    from probreg.show.plot.reference_grid import ReferenceGrid
 
     data = {
         "y": np.arange(6.0),

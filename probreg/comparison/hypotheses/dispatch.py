@@ -8,13 +8,10 @@ from probreg.comparison.hypotheses.point_estimate import (
     limit_hypothesis,
     mode_hypothesis,
 )
-from probreg.comparison.hypotheses.posterior import (
-    parse_scale_test,
-    posterior_hypothesis,
-    scale_hypothesis,
-)
+from probreg.comparison.hypotheses.posterior import posterior_hypothesis
 from probreg.comparison.hypotheses.restricted import is_unidentified
 from probreg.comparison.hypotheses.result import Hypothesis, Test, over_own
+from probreg.comparison.hypotheses.scales import parse_scale_test, scale_hypothesis
 from probreg.data.formula.functions import functions_called, term_functions
 from probreg.data.formula.variables import coefficients_by_term
 from probreg.diagnostics.after.functional_form import linearity_test

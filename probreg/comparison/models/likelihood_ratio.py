@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
+from scipy.special import chdtrc
 
 from probreg.arguments.types import DataFrame
-from probreg.comparison.hypotheses.posterior import mixture_p
 from probreg.comparison.hypotheses.restricted import likelihood_limit
+from probreg.comparison.hypotheses.scales import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
@@ -96,7 +96,7 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
         _require_nested(small, large)
         df = large.parameters - small.parameters
         statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
-        plain = float(scipy.stats.chi2.sf(statistic, df))
+        plain = float(chdtrc(df, statistic))
         new = _number_of_scales(large) - _number_of_scales(small)
         p = mixture_p(statistic, df - 1) if new == 1 else plain
         if new:

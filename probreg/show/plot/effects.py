@@ -21,11 +21,10 @@ from probreg.show.plot.fitted import (
     draw_curve,
     draw_points,
 )
-from probreg.show.plot.observations import (
+from probreg.show.plot.observations import bin_means, count_censored
+from probreg.show.plot.reference_grid import (
     FEW,
     ReferenceGrid,
-    bin_means,
-    count_censored,
     format_value,
     groups_along,
 )
