@@ -367,7 +367,9 @@ class Censored(OfBase, MayDiverge):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         low, high, exact = self._split_ends(y)
-        density = self.family.value_grad_hessian(self._exact_values(y, 1.0), eta, **aux)
+        values = self._exact_values(y, 1.0)
+        with np.errstate(all="ignore"):  # of the number in censored rows
+            density = self.family.value_grad_hessian(values, eta, **aux)
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(
             *(

@@ -243,7 +243,7 @@ class StandardDensity(IntervalLikelihood):
         r = np.where(finite, r, 0.0)
         # of F(b) - F(a) over P: d F(r) = f dr and d2 F(r) = f (d2 r - g dr dr'), dr = (-1/s, -r) over (eta, log s)
         with np.errstate(under="ignore", over="ignore"):
-            density = finite * np.exp(self.standard_log_prob(r) - log_p)
+            density = np.where(finite, np.exp(self.standard_log_prob(r) - log_p), 0.0)
         density[0] *= -1.0
         g = self.standard_slopes(r)[0]
         dr = np.stack(np.broadcast_arrays(-1.0 / s, -r), -1)

@@ -133,6 +133,25 @@ TRUNCATED_COUNTS = [
 ]
 
 
+@pytest.mark.parametrize("base", [pr.Gaussian(), pr.Weibull(), pr.LogLogistic()], ids=lambda v: v.name)  # fmt: skip
+def test_slopes_are_finite_where_a_censored_row_has_hardly_any_probability(base):
+    """P(Y > y) is less than exp(-1000), and smaller than any number."""
+    likelihood = Censored(base)
+    scale = 1e-3
+    eta = np.array([[-2.0]])
+    y = np.array([[0.5, np.inf]])
+    if base.name == "weibull":
+        eta = np.log(y[:, :1]) - 8.0 * scale
+    aux = dict.fromkeys(base.nuisance, scale)
+    local = likelihood.value_grad_hessian(y, eta, **aux)
+    density = likelihood.compiled_density
+    t = density.settings(np.array([scale]), likelihood.constants)
+    log_p, *slopes = density.row(y[0], eta[0, 0], np.array(t))
+    assert log_p == pytest.approx(local.log_prob[0], rel=1e-12)
+    np.testing.assert_allclose(slopes, local.gradient[0], rtol=1e-9)
+    assert np.isfinite(local.curvature).all()
+
+
 @pytest.mark.parametrize("likelihood", TRUNCATED_COUNTS, ids=str)
 @pytest.mark.parametrize("eta", [0.01, 0.6, 2.0])
 def test_the_compiled_row_of_a_truncated_count_is_its_density(likelihood, eta):
