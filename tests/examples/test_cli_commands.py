@@ -503,6 +503,12 @@ def test_effects_by_group_stand_beside_their_marginal_maximum_likelihood():
     )
 
 
+def test_a_smooth_function_stands_alone():
+    """Without its prior it is no maximum likelihood estimate of interest, and sigma would be that of the smooth fit."""
+    told = table_of(well("fit", "stackloss", "stack_loss ~ s(air_flow, k=5)", "--csv"))
+    assert set(told["fit"]) == {"mode"}
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_page_print_what_it_shows(folder):
     """In a block of the page "…" stands for the rest of a line, and alone on a line for any lines."""

@@ -37,7 +37,6 @@ from probreg.inference.uncertainty.found_scales import (
 )
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import (
-    NO_TESTS,
     adjust_tests,
     require_tests,
 )
@@ -363,7 +362,10 @@ def anova(
 
     require_predictive(fit.solution, fit.method)
     if fit.target == "posterior":
-        raise Incompatible(NO_TESTS)
+        raise Incompatible(
+            "anova tests the terms of a maximum likelihood fit, and a posterior has no tests: hypothesis(fit, 'x = 0') has the credible "
+            "level of a value, and compare_models the predictions without a term"
+        )
     if test == "lr" and covariance is not None:
         raise Incompatible("covariance= is for Wald's test, not for test='lr'")
     spread = None

@@ -42,7 +42,7 @@ def fit_command(options: Namespace) -> int:
     with show_progress("fitting"):
         if options.covariance is None:
             covariance = None
-            fits = with_reference_fits(fit)
+            fits = with_reference_fits(fit, options.prior or options.aux)
         else:
             covariance = options.covariance.of_fit(fit, rows)
             fits = {fit_name(fit): fit}
@@ -150,7 +150,7 @@ def report_command(options: Namespace) -> int:
     fits = {fit_name(fit): fit}
     if rows is not None:
         with show_progress("fitting"):
-            fits = with_reference_fits(fit)
+            fits = with_reference_fits(fit, options.prior or options.aux)
     _write_report(
         fits, options.output, prob=options.prob, data=rows, title=options.title
     )
@@ -294,10 +294,14 @@ def fit_name(fit: Fit) -> str:
     return "ML" if fit.model.flat else "mode"
 
 
-def with_reference_fits(fit: Fit) -> dict[str, Fit]:
-    """The fit after maximum likelihood and, for a posterior, after the mode under the same priors."""
+def with_reference_fits(fit: Fit, prior: Any) -> dict[str, Fit]:
+    """The fit after maximum likelihood and, for a posterior, after the mode under the same priors.
+
+    A mode without a stated `prior` is alone, unless it has effects by group, which have a maximum likelihood estimate too.
+    """
     model = fit.stated_model
-    if fit.target == "mode" and model.flat:
+    smooths_alone = not prior and not model.design.recipe.grouped
+    if fit.target == "mode" and (model.flat or smooths_alone):
         return {fit_name(fit): fit}
     fits = _maximum_likelihood(model)
     has_mode = not model.flat and METHODS["newton"]().obstacle(model) is None
