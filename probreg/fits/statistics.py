@@ -32,6 +32,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
 from probreg.inference.base import has_effects
+from probreg.likelihoods import Ordinal
 from probreg.model.model import Model
 
 
@@ -74,7 +75,9 @@ class FitStatistics(Fitted):
 
     @property
     def df_resid(self) -> int:
-        """Return n - k, observations minus coefficients that the rows identify, of all linear predictors; sigma does not count.
+        """Return n - k, observations minus coefficients that the rows identify, of all linear predictors.
+
+        Thresholds of ordered classes count as coefficients, and sigma does not.
 
         Returns
         -------
@@ -91,7 +94,10 @@ class FitStatistics(Fitted):
                 "residual degrees of freedom count coefficients; under a prior, and for effects of groups, each counts by less "
                 "than one: see pr.prior_weight(fit).effective"
             )
-        return self.nobs - estimated_coefficients(self)
+        # the first threshold is minus the intercept
+        is_ordinal = isinstance(self.model.likelihood.without_formulas, Ordinal)
+        gaps = len(self.model.unknown) if is_ordinal else 0
+        return self.nobs - estimated_coefficients(self) - gaps
 
     @property
     def n_parameters(self) -> int:
@@ -173,7 +179,7 @@ class FitStatistics(Fitted):
     def deviance(self) -> float:
         """Return D = 2 phi (log L of the saturated model - log L) at the estimate.
 
-        The saturated model has one linear predictor per row.
+        The saturated model has one linear predictor per row; of classes, ordered or not, it has probability 1 for each response.
 
         phi is 1 for classes, trials and counts. For noise with a scale it is sigma², so that D is the residual sum of squares for a
         Gaussian, the sum of 2 |r|^p for a power, and twice the absolute, check or tube loss for these likelihoods.

@@ -258,6 +258,10 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
             eta = np.where(k == j, cuts[j - 1] - self.tails.steepest(aux[name]), eta)
         return eta[..., None]
 
+    def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # the observed class has probability 1: the deviance is -2 log L, as in R's polr
+        return np.zeros(np.shape(y))
+
     def _ends(self, y: Array, eta: Array, aux: Any) -> tuple[Array, Array]:
         """Return c_k - eta and c_(k-1) - eta of each class k, infinite at the first and last."""
         k = np.asarray(y).astype(int)

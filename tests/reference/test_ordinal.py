@@ -40,6 +40,14 @@ def test_estimates_and_errors_are_those_of_clm(fit):
         assert table.loc[name, "std_error"] == pytest.approx(se, rel=1e-5)
 
 
+def test_deviance_and_degrees_of_freedom_are_those_of_polr(fit):
+    """The deviance is -2 log L, and thresholds count as coefficients."""
+    assert fit.deviance == pytest.approx(2 * 86.4162004195796, abs=1e-7)
+    assert fit.null_deviance - fit.deviance > 0.0
+    assert fit.df_resid == 72 - len(CLM)
+    assert (fit.residuals("deviance") ** 2).sum() == pytest.approx(fit.deviance)
+
+
 @pytest.mark.parametrize("name", ["1|2", "3|4"])
 def test_a_profile_interval_of_a_threshold_has_the_likelihood_ratio(fit, name):
     lower, upper = fit.aux_interval(name, 0.95, "profile")
