@@ -24,8 +24,10 @@ OF_FIT: Mapping[str, str] = (
     | dict.fromkeys(("t_test", "wald_test", "f_test", "linear_hypothesis", "linearHypothesis", "glht"), "probreg.hypothesis(fit, 'a = b')")
     | dict.fromkeys(("compare_lr_test", "compare_f_test"), "probreg.compare_models([fit, other], test='lr')")
     | {"anova": "probreg.anova(fit)"}
-    | dict.fromkeys(("get_margeff", "margins", "avg_slopes", "emmeans"), "probreg.slopes(fit) or probreg.comparisons(fit)")
-    | dict.fromkeys(("get_influence", "cooks_distance", "hat_matrix_diag", "outlier_test", "leverage"), "probreg.influence_measures(fit)")
+    | dict.fromkeys(("get_margeff", "margins", "avg_slopes", "marginal_effects"), "probreg.slopes(fit) or probreg.comparisons(fit)")
+    | dict.fromkeys(("emmeans", "marginal_means"), "probreg.predictions(fit, by='g', grid='balanced')")
+    | {"vif": "probreg.diagnostics.before.vif(model)"}
+    | dict.fromkeys(("get_influence", "influence", "cooks_distance", "dffits", "hat_matrix_diag", "hat_values", "hatvalues", "outlier_test", "leverage"), "probreg.influence_measures(fit)")
     | dict.fromkeys(("plot_diagnostics", "plot", "plot_trace"), "probreg.plot, such as probreg.plot.diagnose(fit)")
     | dict.fromkeys(("get_robustcov_results",), "fit.summary(covariance='HC3')")
     | dict.fromkeys(("pp_check", "posterior_predictive", "sample_posterior_predictive"), "fit.predictive()")

@@ -241,7 +241,7 @@ def read_checked_aux(
     likelihood: Likelihood, aux: AuxLike
 ) -> dict[str, float | AuxPrior]:
     """Numbers and priors of nuisance parameters, with the default priors of the likelihood. DataError for a parameter that the
-    likelihood lacks, for a value that is neither a positive number nor the prior of one, and for a flat prior where a proper one is needed.
+    likelihood lacks, and for a value that is neither a positive number nor the prior of one.
     """
     values = read_aux(aux)
     for name, value in values.items():
@@ -254,12 +254,17 @@ def read_checked_aux(
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Gamma, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
             )
         read_argument(name, value, Positive | AuxPrior)
+    return read_aux({**likelihood.default_aux, **values})
+
+
+def require_proper_aux(likelihood: Likelihood, aux: AuxLike) -> None:
+    """Raise DataError for an improper prior of a nuisance parameter that needs a proper one."""
+    for name, value in read_aux(aux).items():
         if name in likelihood.default_aux and not getattr(value, "proper", True):
             raise DataError(
                 f"{name} needs a proper prior, because the likelihood is unbounded where {name} is small: give it one, such as "
                 f"{likelihood.default_aux[name]}, or hold it at a number"
             )
-    return read_aux({**likelihood.default_aux, **values})
 
 
 def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array]:

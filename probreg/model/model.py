@@ -56,6 +56,7 @@ from probreg.model.compatibility import (
     of_rows,
     read_checked_aux,
     require_outcomes,
+    require_proper_aux,
     require_units,
     weights_of_rows,
     without_zero_weights,
@@ -152,6 +153,7 @@ class Model(FromData, NamesPeers):
         aux: AuxLike,
     ) -> "Model":
         design, prior = bound_terms(prior, design)
+        require_proper_aux(likelihood, aux)
         model = cls(design, likelihood, prior, read_aux(aux))
         require_units(design)
         require_outcomes(model)
@@ -193,6 +195,7 @@ class Model(FromData, NamesPeers):
         Model
             The new model; this one is unchanged.
         """
+        require_proper_aux(self.likelihood, aux)
         return replace(self, aux={**self.aux, **read_aux(aux)})
 
     @only_known

@@ -126,3 +126,30 @@ def test_log_nu_has_a_formula_only_if_it_is_estimated():
     assert model.unknown == ("sigma",)
     with pytest.raises(pr.DataError, match="log nu"):
         pr.Model.from_formula(formulas, data, likelihood=pr.StudentT())
+
+
+@pytest.mark.parametrize("term", ["(1 | g)", "s(x, k=5)"])
+def test_degrees_of_freedom_beside_unknown_scales_maximise_the_posterior(term):
+    """The density of log nu is the evidence of a held nu times its prior."""
+    rng = np.random.default_rng(4)
+    data = {"x": rng.normal(size=80), "g": np.repeat(np.arange(8), 10)}
+    data["y"] = data["x"] + rng.normal(size=8)[data["g"]] + rng.standard_t(4, size=80)
+    prior = pr.priors.Gamma(2.0, 0.1)
+
+    def model(nu: float | None) -> pr.Model:
+        return pr.Model.from_formula(
+            f"y ~ x + {term}" if "g" in term else f"y ~ {term}",
+            data,
+            likelihood=pr.StudentT(nu=nu),
+        )
+
+    nu = pr.fit(model(None)).aux["nu"]
+    h = 0.1
+    log_p = []
+    for log_nu in np.log(nu) + [-h, 0.0, h]:
+        held = pr.fit(model(float(np.exp(log_nu))))
+        density = float(prior.log_prob(np.exp(log_nu))) + log_nu
+        log_p.append(held.solution.stats["log_evidence"] + density)
+    below, top, above = log_p
+    step = 0.5 * h * (above - below) / (2.0 * top - below - above)
+    assert abs(step) < 0.01
