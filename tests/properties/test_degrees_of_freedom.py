@@ -146,7 +146,7 @@ def test_degrees_of_freedom_beside_unknown_scales_maximise_the_posterior(term):
     nu = pr.fit(model(None)).aux["nu"]
     h = 0.1
     log_p = []
-    for log_nu in np.log(nu) + [-h, 0.0, h]:
+    for log_nu in np.log(nu) + np.array([-h, 0.0, h]):
         held = pr.fit(model(float(np.exp(log_nu))))
         density = float(prior.log_prob(np.exp(log_nu))) + log_nu
         log_p.append(held.solution.stats["log_evidence"] + density)
