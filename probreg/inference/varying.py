@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods.base import OfClasses, OfTrials
@@ -119,6 +120,36 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
             f"{term.key}: {names} is not identified, because each group of {term.group} has one trial: with the coefficients it "
             "changes the scale of the link alone, and the likelihood is flat or nearly so"
         )
+    return None
+
+
+def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
+    """Return why the restricted likelihood does not depend on a standard deviation: flat
+    columns contain an effect of every group, as in "g + (1 | g)"; None if it does.
+
+    The restricted likelihood is that of the residuals of flat columns, in which these
+    effects vanish.
+    """
+    design = model.design
+    ungrouped = np.asarray(design.ungrouped, dtype=int)
+    flat = ungrouped[~model.joint.informative[ungrouped]]
+    G = term.shape[0]
+    inputs = design.inputs.get(term.key)
+    few_columns = len(flat) < G or not has_improper_sd(model, term)
+    # columns of different linear predictors contain nothing of each other
+    if few_columns or inputs is None or not design.n or design.owner is not None:
+        return None
+    X = np.asarray(design.X[:, flat])
+    Q = scipy.linalg.orth(X / np.maximum(np.abs(X).max(0), np.finfo(float).tiny))
+    codes = inputs[:, 0].astype(int)
+    for k, effect in enumerate(term.effects):
+        z = np.zeros((design.n, G))
+        z[np.arange(design.n), codes] = inputs[:, 1 + k]
+        if np.abs(z - Q @ (Q.T @ z)).max() < 1e-9 * np.abs(z).max():
+            return (
+                f"{term.key}: sd({effect} | {term.group}) is not identified, because the fixed effects already contain {effect} by "
+                f"{term.group}"
+            )
     return None
 
 

@@ -27,6 +27,18 @@ def told(formula, data=DATA, **more):
     return GroupsCheck().run(pr.Model.from_formula(formula, data, **more))
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + g + (1 | g)", "y ~ x * g + (0 + x | g)"])
+def test_effects_that_the_fixed_effects_contain(formula):
+    """Restricted likelihood does not depend on their standard deviation; the largest likelihood is at 0."""
+    small = DATA[DATA["g"] < "g05"]
+    model = pr.Model.from_formula(formula, small)
+    with pytest.raises(pr.Incompatible, match="fixed effects already contain"):
+        pr.fit(model)
+    assert "fixed effects already contain" in told(formula, small)[0].sentence
+    (sd,) = pr.fit(model, pr.Evidence(criterion="ML")).hyper.values()
+    assert sd == 0.0
+
+
 def test_groups_that_say_little_are_told():
     assert told("y ~ x + (x || g)")[0].verdict.name == "OK"
     own = DATA.assign(

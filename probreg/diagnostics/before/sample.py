@@ -10,7 +10,11 @@ from probreg.data.terms.grouped import GroupedTerm
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.inference.modes.separation import Separation, separation
-from probreg.inference.varying import explain_unidentified, has_improper_sd
+from probreg.inference.varying import (
+    explain_repeated,
+    explain_unidentified,
+    has_improper_sd,
+)
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.model.model import Model
 from probreg.model.term_priors import flat_processes, interpolation
@@ -225,6 +229,10 @@ class GroupsCheck(Check):
         if sentence is not None:
             hold = f"fix {model.noise_scale}, " if model.noise_unknown else ""
             remedy = f"leave the term out, {hold}or collect several rows of each group"
+            return self.report(sentence, Verdict.PROBLEM, remedy)
+        sentence = explain_repeated(model, term)
+        if sentence is not None:
+            remedy = "leave out one of the two, or give the standard deviation a proper prior"
             return self.report(sentence, Verdict.PROBLEM, remedy)
         findings: list[Finding] = []
         if G < 5:  # Gelman & Hill 2007, section 12.9

@@ -39,7 +39,7 @@ from probreg.inference.modes.newton import fixed_coefficients, marks_by_predicto
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import Separation, smallest_increase
 from probreg.inference.notes import Topic, important_note, routine_note
-from probreg.inference.varying import explain_unidentified
+from probreg.inference.varying import explain_repeated, explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
@@ -174,6 +174,13 @@ class Evidence(Method):
             raise Incompatible(
                 f"{self.name}: {unidentified[0]}; drop the term, fix {model.noise_scale}, or give one of them a proper prior"
             )
+        if self.criterion == "REML":
+            for term in model.design.recipe.grouped.values():
+                repeated = explain_repeated(model, term)
+                if repeated is not None:
+                    raise Incompatible(
+                        f"{self.name}: {repeated}; leave out one of the two, or give the standard deviation a proper prior"
+                    )
         problem = self._problem(model)
         problem.require_solvable()
         found = problem.separation
