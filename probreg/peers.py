@@ -127,6 +127,7 @@ FORMULA_FUNCTIONS: Mapping[str, str] = {
     "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
     "relevel": "C({0}, contr.treatment('base level'))", "interaction": "{0}:{1}", "cut": "a column of pandas.cut(data['{0}'], bins)",
     "lag": "a column of data['{0}'].shift(1)", "te": "t2({0}, {1})",
+    "Surv": "cens({0}, {1})",
 }  # fmt: skip
 # registered names, by what is registered
 REGISTERED: Mapping[str, Mapping[str, str]] = {

@@ -142,6 +142,7 @@ SPELLINGS = {
     "y ~ ifelse(x > 1, 0, 1)": "where(x > 1, 0, 1)",
     "y ~ log(ifelse(x > 1, 2, 1))": "where(x > 1, 2, 1)",
     "y ~ pmin(x, e)": "minimum(x, e)",
+    "Surv(y, e) ~ x": "cens(y, e)",
     "y ~ pmax(x, 2)": "maximum(x, 2)",
     "y ~ relevel(g, 'b')": "contr.treatment(",
     "y ~ interaction(g, x)": "g:x",

@@ -387,9 +387,12 @@ def training_levels(
         len(table.rows),
         lambda level: f" in row {table.rows[list(column).index(level)]}",
     )
-    if len(levels) == len(table.rows) > MANY_LEVELS:
+    n = len(table.rows)
+    # text of measurements repeats a few numbers by chance
+    mostly_distinct = 2 * len(levels) >= n and all(map(_is_plain_number, levels))
+    if len(levels) > MANY_LEVELS and (len(levels) == n or mostly_distinct):
         raise DataError(
-            f"column {text!r} is text with a different value in each of its {len(levels)} rows "
+            f"column {text!r} is text with {len(levels)} different values in {n} rows "
             f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each. "
             f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first"
         )
