@@ -27,9 +27,10 @@ from probreg.diagnostics.simulation.truth import (
 )
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.fits.fitted import Fitted
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
-from probreg.inference import Method, MethodName, Solution
+from probreg.inference import Method, MethodName
 from probreg.inference.modes.closed_form import (
     PriorRows,
     combinations,
@@ -345,7 +346,7 @@ def simulate_predictions(
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
             prediction = None
             if solution.status.good:
-                prediction = _predict_mean(this, solution, target, seed)
+                prediction = _predict_mean(Fitted(this, chosen, solution, seed), target)
             estimates.append(prediction)
         return estimates
 
@@ -356,11 +357,11 @@ def simulate_predictions(
     ]
 
 
-def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -> Array:
+def _predict_mean(fit: Fitted, target: Design) -> Array:
     """E[y] at the target rows; for an identity link the mean over draws is at the mean of the draws, with no error."""
-    if model.likelihood.link is IDENTITY:
-        return target.eta(solution.beta)[:, 0]
-    return predictive(model, solution, target, seed=seed).mean()
+    if fit.model.likelihood.link is IDENTITY:
+        return target.eta(fit.solution.beta)[:, 0]
+    return predictive(fit, target).mean()
 
 
 def _stack_estimates(estimates: list[Array | None], method: Method) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.fits.prediction import off_span_of
+from probreg.fits.off_span import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile

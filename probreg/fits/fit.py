@@ -34,6 +34,7 @@ from probreg.arguments.types import (
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
 from probreg.fits.effects_table import effects_table
+from probreg.fits.fitted import require_predictive
 from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import (
     coefficient_dims,
@@ -52,7 +53,6 @@ from probreg.fits.prediction import (
     design_at,
     predict,
     predictive,
-    require_predictive,
 )
 from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
@@ -716,7 +716,7 @@ class Fit(FitStatistics, NamesPeers):
         from probreg.data.formula.functions import term_function
         from probreg.fits.smooth_functions import curve
 
-        require_predictive(self.solution, self.method)
+        require_predictive(self)
         function = term_function(self.model.design, term)
         return curve(
             self.model,
@@ -772,9 +772,9 @@ class Fit(FitStatistics, NamesPeers):
             If there is no estimate.
         """
         self.model.design.refuse_sampling("a predictive distribution")
-        require_predictive(self.solution, self.method)
+        require_predictive(self)
         design = self._design(data, offset, weights, trials, groups)
-        return predictive(self.model, self.solution, design, seed=self.seed)
+        return predictive(self, design)
 
     @overload
     def predict(
@@ -873,15 +873,7 @@ class Fit(FitStatistics, NamesPeers):
         model = self.model
         design = self._design(data, offset, weights, trials, groups)
         quantity = quantity_called(model.likelihood, what)
-        arrays, kind = predict(
-            model,
-            self.solution,
-            self.method,
-            design,
-            prob=prob,
-            seed=self.seed,
-            quantity=quantity,
-        )
+        arrays, kind = predict(self, design, prob=prob, quantity=quantity)
         axes = {}
         if arrays["mean"].ndim == 2:
             axes = {"level": model.likelihood.level_names}
@@ -971,12 +963,9 @@ class Fit(FitStatistics, NamesPeers):
         design = self._design(data, offset, None, None, groups)
         parts = [
             predict(
-                self.model,
-                self.solution,
-                self.method,
+                self,
                 design,
                 prob=prob,
-                seed=self.seed,
                 quantity=probability_up_to(self.model.likelihood, t),
             ).arrays
             for t in times.tolist()

@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.types import DataArray, Dataset
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.fits.inference_data import estimate_group, parameter_names
-from probreg.fits.prediction import require_predictive
-from probreg.inference import Method, Solution
+from probreg.inference import Method, Solution, Status
 from probreg.inference.base import held_at_limits
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.model.model import Model
@@ -158,7 +157,7 @@ class Fitted:
         saved = statistic_saved_without_rows(self, "log_likelihood")
         if saved is not None:
             return saved
-        require_predictive(solution, self.method)
+        require_predictive(self)
         if solution.df is not None and solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
         if any(
@@ -227,3 +226,16 @@ def has_working_errors(fit: Fitted) -> bool:
         and bool(np.isfinite(s.scale.diagonal()).any())
     )
     return is_working
+
+
+def require_predictive(fit: Fitted) -> None:
+    """Raise NotConverged if there is no estimate to predict from, and Incompatible if there are no probabilities."""
+    if not fit.method.probabilities:
+        raise Incompatible(
+            f"{fit.method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
+        )
+    s = fit.solution
+    if s.status in (Status.NO_MAXIMUM, Status.SCALE_AT_INFINITY):
+        raise NotConverged(
+            f"{fit.method.name}: nothing to predict from, because {s.status.describe(s.detail)}"
+        )

@@ -18,8 +18,10 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.rows import plus_offset
-from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference import Method, Solution, Status
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fitted import Fitted, require_predictive
+from probreg.fits.off_span import off_span_of
+from probreg.inference import Solution
 from probreg.inference.base import aux_names
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
@@ -50,7 +52,6 @@ from probreg.model.off_span import (
     normal_nodes,
     normal_points,
     normal_scores,
-    off_span,
 )
 from probreg.model.predictive import Predictive
 from probreg.system.progress import progress_bar
@@ -91,18 +92,6 @@ class Prediction(NamedTuple):
         return cls(arrays, kind)
 
 
-def require_predictive(solution: Solution, method: Method) -> None:
-    """Raise NotConverged if there is no estimate to predict from, and Incompatible if there are no probabilities."""
-    if not method.probabilities:
-        raise Incompatible(
-            f"{method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
-        )
-    if solution.status in (Status.NO_MAXIMUM, Status.SCALE_AT_INFINITY):
-        raise NotConverged(
-            f"{method.name}: nothing to predict from, because {solution.status.describe(solution.detail)}"
-        )
-
-
 def design_at(
     model: Model, data: Any, offset: Any, weights: Any = None, trials: Any = None
 ) -> Design:
@@ -127,15 +116,10 @@ def design_at(
 
 
 def predictive(
-    model: Model,
-    solution: Solution,
-    design: Design,
-    *,
-    seed: int,
-    at_most: int | None = None,
+    fit: Fitted, design: Design, *, at_most: int | None = None
 ) -> Predictive:
     """Return the mixture over draws, or over `at_most` of them; a point estimate has one atom."""
-    atoms = _atoms(model, solution, spread=False, seed=seed)
+    atoms = _atoms(fit, spread=False)
     if at_most is not None and atoms.off is None:
         atoms = atoms.thin(at_most)
     if (
@@ -150,36 +134,18 @@ def predictive(
                 k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()
             },
         )
-    mixture = _mixture(model, atoms, design)
+    mixture = _mixture(fit.model, atoms, design)
     return mixture if at_most is None else mixture.thin(at_most)
 
 
-def atom_count(model: Model, solution: Solution) -> int:
+def atom_count(fit: Fitted) -> int:
     """Return the number of atoms of a predictive; a point estimate of a Gaussian process may have nodes over its residual."""
-    if solution.draws is not None:
-        return solution.draws.count
+    model = fit.model
+    if fit.solution.draws is not None:
+        return fit.solution.draws.count
     if model.design.recipe.processes and not model.likelihood.least_squares:
         return _POINT_ATOMS
     return 1
-
-
-def off_span_of(
-    model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None
-) -> OffSpan | None:
-    """Return the residual processes of a model's terms, with an atom for each draw or one for the estimate.
-
-    None if no term has a residual process. `aux` are the nuisance parameters of the atoms if they differ from the solution's.
-    """
-    if not model.design.recipe.processes and not model.design.recipe.grouped:
-        return None
-    draws = None
-    values: Mapping[str, Any] = solution.aux
-    if solution.draws is not None:
-        draws = solution.draws.flat
-        values = {a: draws[a] for a in model.unknown}
-    if aux is None:
-        aux = {**model.fixed, **values}
-    return off_span(model, draws, model.noise(aux))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,32 +182,32 @@ class _Atoms:
 
 
 def parameter_draws(
-    model: Model,
-    solution: Solution,
+    fit: Fitted,
     rng: np.random.Generator | None = None,
     scale: ParameterCovariance | None = None,
 ) -> dict[str, Array]:
     """Return draws of beta (S, p, m) and of every nuisance parameter (S, 1): of a posterior, of the normal distribution of an
     estimate if there is an `rng`, with another covariance `scale` if one is given, or the estimate alone."""
+    solution = fit.solution
     if solution.draws is not None:
         draws = solution.draws.flat
         beta = draws["beta"]
-        aux = {a: draws[a][:, None] for a in model.unknown}
+        aux = {a: draws[a][:, None] for a in fit.model.unknown}
     elif rng is not None:
         beta, aux = asymptotic(solution, rng, scale)
     else:
         beta = solution.beta[None]
         aux = {a: np.full((1, 1), v) for a, v in solution.aux.items()}
-    fixed = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
+    fixed = {a: np.full((len(beta), 1), v) for a, v in fit.model.fixed.items()}
     return {"beta": beta, **fixed, **aux}
 
 
-def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
-    rng = np.random.default_rng([seed, 2]) if spread else None
-    values = parameter_draws(model, solution, rng)
+def _atoms(fit: Fitted, *, spread: bool) -> _Atoms:
+    rng = np.random.default_rng([fit.seed, 2]) if spread else None
+    values = parameter_draws(fit, rng)
     scalars = {a: v[:, 0] for a, v in values.items() if a != "beta"}
-    off = off_span_of(model, solution, scalars)
-    return _Atoms(values, off, np.random.default_rng([seed, 6]))
+    off = off_span_of(fit.model, fit.solution, scalars)
+    return _Atoms(values, off, np.random.default_rng([fit.seed, 6]))
 
 
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
@@ -306,26 +272,25 @@ def _add_residual(
 
 @one_blas_thread()
 def predict(
-    model: Model,
-    solution: Solution,
-    method: Method,
+    fit: Fitted,
     design: Design,
     *,
     prob: float | None,
-    seed: int,
     quantity: Quantity | None = None,
 ) -> Prediction:
     """Return the mean or another quantity, its error and intervals at the rows of a design; no intervals if `prob` is None.
 
     Raises NotConverged if there is no estimate.
     """
-    require_predictive(solution, method)
+    model = fit.model
+    solution = fit.solution
+    require_predictive(fit)
     require_estimable(model, solution, design)
     quantity = quantity or model.likelihood
     if quantity is model.likelihood and _has_exact_predictive(model, solution):
         prediction = _exact_prediction(model, solution, design, prob)
     else:
-        prediction = _predict_by_blocks(model, solution, design, prob, seed, quantity)
+        prediction = _predict_by_blocks(fit, design, prob, quantity)
     if prob is None:
         return prediction
     arrays, kind = prediction
@@ -338,16 +303,13 @@ def predict(
 
 
 def _predict_by_blocks(
-    model: Model,
-    solution: Solution,
-    design: Design,
-    prob: float | None,
-    seed: int,
-    quantity: Quantity,
+    fit: Fitted, design: Design, prob: float | None, quantity: Quantity
 ) -> Prediction:
     """Return the prediction from blocks of rows, which bound the memory of draws times rows."""
     block_rows = 2**14  # rows of an estimate in one block if no interval is computed
     most_numbers = 500_000  # draws times rows in memory at a time
+    model = fit.model
+    solution = fit.solution
     is_point = solution.draws is None
     predict_block: Any
     atoms = None
@@ -361,7 +323,7 @@ def _predict_by_blocks(
         size = block_rows
     else:
         spread = is_point and not _errorless(model, solution)
-        atoms = _atoms(model, solution, spread=spread, seed=seed)
+        atoms = _atoms(fit, spread=spread)
         predict_block = partial(
             _predict_from_point if is_point else _predict_from_draws,
             quantity=quantity,

@@ -12,9 +12,9 @@ from probreg.arguments.types import DataArray
 from probreg.data import Design
 from probreg.data.formula.variables import columns_by_term
 from probreg.errors import DataError, Incompatible
-from probreg.fits.fitted import Fitted
+from probreg.fits.fitted import Fitted, require_predictive
 from probreg.fits.inference_data import label_rows
-from probreg.fits.prediction import predictive, require_predictive
+from probreg.fits.prediction import predictive
 from probreg.likelihoods import (
     DifferentiableLikelihood,
     Likelihood,
@@ -133,7 +133,7 @@ def rounding_error(fit: Fitted) -> float:
 def require_rows_and_estimate(fit: Fitted) -> None:
     """Raise DataError for a fit without rows, NotConverged without an estimate, Incompatible without probabilities."""
     fit.model.design.need_rows("a number for each row")
-    require_predictive(fit.solution, fit.method)
+    require_predictive(fit)
 
 
 def canonical_order(design: Design) -> Array:
@@ -334,9 +334,7 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     design = fit.model.design
     if len(rows) < design.n:
         design = design.take(rows)
-    mixture = predictive(
-        fit.model, fit.solution, design, seed=fit.seed, at_most=max_atoms
-    )
+    mixture = predictive(fit, design, at_most=max_atoms)
     upper = mixture.cdf(y)
     below = likelihood.lower_end(y)
     return upper, upper if below is y else mixture.cdf(below)

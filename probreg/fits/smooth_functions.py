@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import OF_ROWS
-from probreg.fits.prediction import off_span_of
+from probreg.fits.off_span import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw

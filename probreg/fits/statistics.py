@@ -10,7 +10,12 @@ import numpy as np
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray, DataFrame
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
+from probreg.fits.fitted import (
+    OF_ROWS,
+    Fitted,
+    require_predictive,
+    statistic_saved_without_rows,
+)
 from probreg.fits.goodness import (
     VarianceShares,
     deviance_at,
@@ -28,7 +33,6 @@ from probreg.fits.goodness import (
     why_no_criterion,
 )
 from probreg.fits.inference_data import label_rows
-from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
 from probreg.inference.base import has_effects
@@ -208,7 +212,7 @@ class FitStatistics(Fitted):
         saved = statistic_saved_without_rows(self, "deviance")
         if saved is not None:
             return saved
-        require_predictive(self.solution, self.method)
+        require_predictive(self)
         return deviance_at(self.model, self.solution.beta, self.solution.aux)
 
     @cached_property
@@ -234,7 +238,7 @@ class FitStatistics(Fitted):
         saved = statistic_saved_without_rows(self, "null_deviance")
         if saved is not None:
             return saved
-        require_predictive(self.solution, self.method)
+        require_predictive(self)
         return null_deviance(self.model, self.solution.aux)
 
     @cached_property

@@ -13,11 +13,11 @@ from probreg.data import Design
 from probreg.data.weights import RowWeights, WeightKind
 from probreg.errors import DataError, warn_caller
 from probreg.fits.fit import Fit, fit
+from probreg.fits.fitted import require_predictive
 from probreg.fits.prediction import (
     atom_count,
     few_rows,
     predictive,
-    require_predictive,
     rows_without_estimate,
 )
 from probreg.inference import Status
@@ -82,17 +82,14 @@ class ModelEstimator(BaseEstimator):
 
     def _predictives(self, X: Array) -> Iterator[Predictive]:
         """p(y | draw, or estimate) at blocks of the rows."""
-        model = self.fit_.model
-        solution = self.fit_.solution
         design = self._design_of_new_rows(X)
-        size = max(1, _NUMBERS // (atom_count(model, solution) * model.shape[1]))
-        for rows in row_slices(design.n, size):
-            part = design.take(rows)
-            yield predictive(model, solution, part, seed=self.seed)
+        numbers_of_row = atom_count(self.fit_) * self.fit_.model.shape[1]
+        for rows in row_slices(design.n, max(1, _NUMBERS // numbers_of_row)):
+            yield predictive(self.fit_, design.take(rows))
 
     def _design_of_new_rows(self, X: Array) -> Design:
         """Return the design of new rows. A ProbregWarning names rows that only the minimum-norm estimate predicts."""
-        require_predictive(self.fit_.solution, self.fit_.method)
+        require_predictive(self.fit_)
         design = self.fit_.model.design.at(X)
         bad = rows_without_estimate(self.fit_.solution, design.X)
         if len(bad):

@@ -213,9 +213,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         )
         variance = np.concatenate([*parts])
         if is_point:
-            arrays, _ = predict(
-                model, solution, self.fit_.method, design, prob=None, seed=self.seed
-            )
+            arrays, _ = predict(self.fit_, design, prob=None)
             variance += arrays["error"] ** 2
         return variance
 

@@ -12,7 +12,7 @@ from probreg.fits.leave_out.groups import (
     _at_draws,
     _log_density_without_effects,
 )
-from probreg.fits.prediction import off_span_of
+from probreg.fits.off_span import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds
 

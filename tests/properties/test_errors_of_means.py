@@ -126,7 +126,7 @@ def test_errors_of_a_posterior_are_the_spread_over_its_draws(likelihood: Any) ->
         prior=proper_prior(likelihood, pr.Normal(1.0)),
         aux=proper_aux(likelihood),
     )
-    draws = parameter_draws(fit.model, fit.solution)
+    draws = parameter_draws(fit)
     beta = draws.pop("beta")
     met = errors(fit)
     for name, h in quantities(fit).items():

@@ -16,7 +16,8 @@ import numpy as np
 
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import noise_of_scale, off_span_of
+from probreg.fits.off_span import off_span_of
+from probreg.fits.prediction import noise_of_scale
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods.links import Link
 from probreg.likelihoods.quantities import Quantity

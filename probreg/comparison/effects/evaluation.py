@@ -428,7 +428,7 @@ class Evaluation:
         """Return the effects of a posterior from its draws."""
         fit = self.fit
         off_span = self.off_span
-        posterior = parameter_draws(fit.model, fit.solution)
+        posterior = parameter_draws(fit)
         rng = np.random.default_rng([fit.seed, 7])
         size = len(posterior["beta"])
         residual = None
@@ -461,7 +461,7 @@ class Evaluation:
         _, G, rows = self.linearised
         self._require_identified(G)
         V, _, words = self._spread
-        draws = parameter_draws(fit.model, fit.solution, rng, V)
+        draws = parameter_draws(fit, rng, V)
         residual = partial(off_span.residual, joint)
         z = self._effect_draws(draws, residual)
         # the average of the mean over the process, then its contrast: link(E b) - link(E a)

@@ -38,7 +38,7 @@ from probreg.comparison.effects.scenarios import (
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import require_predictive
+from probreg.fits.fitted import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
@@ -402,7 +402,7 @@ def _population(
     grid: str | None,
     unit: str | None,
 ) -> Population:
-    require_predictive(fit.solution, fit.method)
+    require_predictive(fit)
     recipe = fit.model.design.recipe
     if groups != "typical" and not recipe.grouped:
         raise DataError(

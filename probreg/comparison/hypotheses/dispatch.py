@@ -17,7 +17,7 @@ from probreg.data.formula.variables import coefficients_by_term
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import require_predictive
+from probreg.fits.fitted import require_predictive
 from probreg.formula.hypothesis import Restriction, matrix, parse_hypothesis
 from probreg.inference import Newton
 from probreg.inference.base import Status
@@ -133,7 +133,7 @@ def hypothesis(
     """
     unbounded = _has_limit(fit)
     if not unbounded:
-        require_predictive(fit.solution, fit.method)
+        require_predictive(fit)
     check_adjust(adjust)
     has_settings = not (groups is None and lags is None and data is None)
     if covariance is None and has_settings:
@@ -161,7 +161,7 @@ def hypothesis(
         return posterior_hypothesis(fit, text, read, prob=prob)
     if unbounded and _touches_limit(fit, read):
         if covariance is not None or adjust is not None:
-            require_predictive(fit.solution, fit.method)
+            require_predictive(fit)
         return limit_hypothesis(fit, text, read)
     given = None
     if covariance is not None:

@@ -26,8 +26,8 @@ from probreg.comparison.hypotheses.result import (
 from probreg.data.formula.variables import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.fits.fitted import require_predictive
 from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
-from probreg.fits.prediction import require_predictive
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import (
@@ -360,7 +360,7 @@ def anova(
     """
     import pandas as pd
 
-    require_predictive(fit.solution, fit.method)
+    require_predictive(fit)
     if fit.target == "posterior":
         raise Incompatible(
             "anova tests the terms of a maximum likelihood fit, and a posterior has no tests: hypothesis(fit, 'x = 0') has the credible "

@@ -236,13 +236,7 @@ class CalibrationDiagnostic(Diagnostic):
         _refuse_dependent_trials(likelihood)
         require_counts(fit, fewest_rows)
         rows = observation_rows(model)[0]
-        mean = predictive(
-            model,
-            fit.solution,
-            model.design,
-            seed=fit.seed,
-            at_most=500,
-        ).mean()
+        mean = predictive(fit, model.design, at_most=500).mean()
         p = class_probabilities(mean)[rows]
         if len(np.unique(p[:, -1].round(12))) <= 3:
             raise NotApplicable("three different predictions or fewer")

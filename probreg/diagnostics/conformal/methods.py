@@ -14,12 +14,12 @@ from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy, such_rows
 from probreg.fits.fit import Fit, fit as refit
+from probreg.fits.fitted import require_predictive
 from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import (
     atom_count,
     design_at,
     predictive,
-    require_predictive,
 )
 from probreg.inference import Status
 from probreg.inference.modes.closed_form import (
@@ -455,7 +455,7 @@ class Split(ConformalMethod):
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
         likelihood = fit.model.likelihood
-        require_predictive(fit.solution, fit.method)
+        require_predictive(fit)
         score = score_for(likelihood, self.score)
         if unseen is not None:
             need_one_trial(likelihood, fit.model.given(unseen).get("trials"))
@@ -492,14 +492,14 @@ def _calibrate_scores(
     rank = ConformalRank(prob, n)
     per_row = predictive_size(fit)
     parts = [
-        score.of(predictive_at(fit, part), part.observed)
+        score.of(predictive(fit, part), part.observed)
         for part in blocks(design, per_row)
     ]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
     most = float(rank.upper(np.concatenate(parts)))
 
     def region(new: Design) -> Mapping[str, Array]:
-        p = predictive_at(fit, new)
+        p = predictive(fit, new)
         need_one_trial(p.likelihood, p.given.get("trials"))
         return {"mean": score.centre(p), **score.region(p, most)}
 
@@ -514,10 +514,6 @@ def _calibrate_scores(
     )
 
 
-def predictive_at(fit: Fit, design: Design) -> Predictive:
-    return predictive(fit.model, fit.solution, design, seed=fit.seed)
-
-
 def predictive_size(fit: Fit) -> int:
     """Return the number of atoms of the predictive distribution of one row."""
-    return atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)
+    return atom_count(fit) * (fit.model.shape[1] + 1)

@@ -11,13 +11,13 @@ from probreg.arguments.arrays import floats
 from probreg.data import Design
 from probreg.diagnostics.conformal.methods import (
     blocks,
-    predictive_at,
     predictive_size,
     rows_by_frequency,
 )
 from probreg.diagnostics.findings import NotApplicable
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.prediction import predictive
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 from probreg.scores.bounds import Bound
 from probreg.system.terminal import clean_lines
@@ -279,7 +279,7 @@ class BoundInputs:
 def mean_at(fit: Fit, design: Design) -> Array:
     """E[y] (n,) or (n, K) at the rows of a design."""
     parts = blocks(design, predictive_size(fit))
-    return np.concatenate([predictive_at(fit, part).mean() for part in parts])
+    return np.concatenate([predictive(fit, part).mean() for part in parts])
 
 
 def scale_name(likelihood: Likelihood) -> str:

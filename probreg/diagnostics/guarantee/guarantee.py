@@ -32,7 +32,7 @@ from probreg.diagnostics.guarantee.theorems import (
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import require_predictive
+from probreg.fits.fitted import require_predictive
 from probreg.scores.assumptions import Assumption
 from probreg.tables.render import PrintsLines
 
@@ -178,7 +178,7 @@ def guarantee(
     """
     if data is None and y is not None:
         raise DataError("y= needs data=: pass the rows that the fit has not used")
-    require_predictive(fit.solution, fit.method)
+    require_predictive(fit)
     model = fit.model
     lik = model.likelihood
     ends = read_range(y_range, model.design, lik)

@@ -13,7 +13,7 @@ from probreg.data import Design
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import require_predictive
+from probreg.fits.fitted import require_predictive
 from probreg.inference.base import coefficients_of_reported
 from probreg.likelihoods import Likelihood, SoftmaxLikelihood
 from probreg.model.model import Model
@@ -66,7 +66,7 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
         )
     aux = {**model.fixed}
     if isinstance(truth.mean, Fit):
-        require_predictive(truth.mean.solution, truth.mean.method)
+        require_predictive(truth.mean)
         aux |= truth.mean.aux
     aux |= truth.aux
     for name in model.likelihood.nuisance:

@@ -25,7 +25,8 @@ from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
 from probreg.fits.leave_out.rows import LeftOut, normal_given_scales
-from probreg.fits.prediction import off_span_of, parameter_draws
+from probreg.fits.off_span import off_span_of
+from probreg.fits.prediction import parameter_draws
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.penalized.degrees import prior_given
@@ -193,7 +194,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
 def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
     model = fit.model
     rng = np.random.default_rng([fit.seed, 11])
-    parameters = parameter_draws(model, fit.solution, rng)
+    parameters = parameter_draws(fit, rng)
     beta = parameters.pop("beta")
     effect_draws = 400  # draws at which the effects of a group are integrated out
     draw_numbers = np.arange(min(effect_draws, len(beta)))

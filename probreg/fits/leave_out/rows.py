@@ -271,13 +271,12 @@ def log_mean_density(fit: Fit) -> Array:
     model = fit.model
     rows, weight = observation_rows(model)
     d = model.design
-    s = fit.solution
     block_size = 2_000_000  # draws times rows at once, 16 MB
-    size = max(1, block_size // (atom_count(model, s) * model.shape[1]))
+    size = max(1, block_size // (atom_count(fit) * model.shape[1]))
     densities = []
     for rows_of_block in row_slices(d.n, size):
         part = d.take(rows_of_block)
-        mixture = predictive(model, s, part, seed=fit.seed)
+        mixture = predictive(fit, part)
         densities.append(mixture.log_prob(part.observed))
     log_p = np.concatenate(densities)
     return times_weights(log_p[rows], weight)

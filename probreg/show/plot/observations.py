@@ -11,8 +11,9 @@ from scipy.special import betaincinv, ndtri
 
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
+from probreg.fits.fitted import require_predictive
 from probreg.fits.inference_data import observation_rows
-from probreg.fits.prediction import predictive, require_predictive
+from probreg.fits.prediction import predictive
 from probreg.likelihoods import OfClasses
 from probreg.model.predictive import Predictive
 
@@ -39,19 +40,13 @@ def observations(fit: Fit) -> Observations:
     most_rows = 2000
     model = fit.model
     model.design.need_rows("a picture of the data")
-    require_predictive(fit.solution, fit.method)
+    require_predictive(fit)
     model.design.refuse_sampling("a picture of the predictive distribution")
     every_row, weights = observation_rows(model)
     shown = min(len(every_row), most_rows)
     part = np.linspace(0, len(every_row) - 1, shown).round().astype(int)
     rows = every_row[part]
-    distribution = predictive(
-        model,
-        fit.solution,
-        model.design.take(rows),
-        seed=fit.seed,
-        at_most=most_draws,
-    )
+    distribution = predictive(fit, model.design.take(rows), at_most=most_draws)
     note = ""
     if shown < len(every_row):
         note = f"{shown:,} of {len(every_row):,} observations are shown"
