@@ -155,26 +155,22 @@ class EvidenceProblem:
     ) -> None:
         self.model, self.per_column, self.method = model, per_column, method
         self.criterion, self.points = criterion, points
-        likelihood = model.likelihood
-        self.exact = likelihood.least_squares
-        self.jumps = (
-            isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps
-        )
+        assert isinstance(model.likelihood, SmoothLikelihood)  # in `scales_obstacle`
+        self.likelihood = model.likelihood
+        self.exact = self.likelihood.least_squares
+        self.jumps = self.likelihood.curvature_jumps
         blocks = list(model.joint.blocks)
-        unknown: dict[int, LatentPrior] = {
-            i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)
-        }
         left = dict[int, float]()
         if self.exact:
             left = variance_left_at_rows(model)
         else:
             # with the other priors of columns with unknown hyperparameters in one
             # linear predictor
-            columns = {blocks[i].columns for i in unknown}
-            for i, b in enumerate(blocks):
-                if b.columns not in columns:
-                    blocks[i] = replace(b, prior=Flat())
-        self.groups = as_groups(blocks, unknown, per_column, left)
+            columns = {b.columns for b in blocks if isinstance(b.prior, LatentPrior)}
+            blocks = [
+                b if b.columns in columns else replace(b, prior=Flat()) for b in blocks
+            ]
+        self.groups = as_groups(blocks, per_column, left)
         self.unknown = [g for g in self.groups.groups if g.prior is not None]
         self.moving = [
             (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
@@ -312,7 +308,7 @@ class EvidenceProblem:
         An exact check decides it if the coefficients at the start look like divergence.
         """
         model = self.model
-        if self.exact or self.moving or not isinstance(model.likelihood, MayDiverge):
+        if self.exact or self.moving or not isinstance(self.likelihood, MayDiverge):
             return None
         with np.errstate(over="ignore", invalid="ignore"):  # diverging coefficients
             try:
@@ -344,7 +340,7 @@ class EvidenceProblem:
                 for is_scale in g.prior.scales
             ]
         )
-        limits = [name in self.model.likelihood.at_zero for name in self.outer]
+        limits = [name in self.likelihood.at_zero for name in self.outer]
         return partial(
             maximise_log_scales,
             self.surface,
@@ -379,7 +375,7 @@ class EvidenceProblem:
         settled_change = 1e-4  # tolerance of the logs between two of them
         max_serial = 400  # coordinates above which a second BLAS thread is faster
         surface = self.surface
-        diverges = isinstance(self.model.likelihood, MayDiverge)
+        diverges = isinstance(self.likelihood, MayDiverge)
         search = self._search(max_steps)
         with nullcontext() if len(self.groups.of) > max_serial else one_blas_thread():
             starts = self.starts
@@ -446,7 +442,7 @@ class EvidenceProblem:
         smallest = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
         if top.ended:
             smallest = 1e-9
-        name = self.model.likelihood.noise_scale
+        name = self.likelihood.noise_scale
         if name in self.outer and (top.ended or top.steps < max_steps):
             # Near sigma = 0 f increases without bound, or is flat:
             # -d^2 f / d (log sigma)^2 is negligible compared with 2 n. Rounding ends
@@ -654,7 +650,7 @@ class EvidenceProblem:
                     "a local maximum: {name} jumps at scales where a residual passes the threshold of {likelihood} likelihood, and "
                     "may be some tenths higher at other scales",
                     name=name,
-                    likelihood=self.model.likelihood.named,
+                    likelihood=self.likelihood.named,
                 )
             )
         return notes

@@ -109,20 +109,18 @@ class GaussianSurface(EvidenceSurface):
             constant += self.sums.flat_log_det
         return 0.5 * (fit - nodes.log_det - nodes.penalised) + constant
 
-    def _values(self, theta: Array) -> Array:
-        """log p(y | theta) of one block."""
-        try:
-            return self._evidence(self.at_nodes(theta))
-        except np.linalg.LinAlgError:  # at one of them
-            if len(theta) == 1:
-                return np.array([-np.inf])
-            return np.concatenate([self._values(t[None]) for t in theta])
-
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         values = np.empty(len(theta))
-        for part in self.blocks_of(theta):
-            values[part] = self._values(theta[part])
+        parts = self.blocks_of(theta)
+        while parts:
+            part = parts.pop()
+            try:
+                values[part] = self._evidence(self.at_nodes(theta[part]))
+            except np.linalg.LinAlgError:  # at one of them
+                values[part] = -np.inf
+                if len(part) > 1:
+                    parts += np.split(part, len(part))
         bound = sum(part for part, _ in self._left_bounds(theta))
         return values - bound + log_prior_of_logs(theta, self.priors)
 

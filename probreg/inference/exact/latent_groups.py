@@ -421,7 +421,6 @@ def with_priors(
 
 def as_groups(
     blocks: Sequence[BlockPrior],
-    unknown: Mapping[int, LatentPrior],
     per_column: bool,
     variance_left: Mapping[int, float],
 ) -> LatentGroups:
@@ -432,8 +431,11 @@ def as_groups(
     for i, b in enumerate(blocks):
         if isinstance(b.prior, Flat):
             continue
-        prior = unknown.get(i)
-        base = b.prior if prior is None else prior.base
+        base: Prior = b.prior
+        prior = None
+        if isinstance(base, LatentPrior):
+            prior = base
+            base = prior.base
         assert isinstance(base, GaussianPrior)  # callers check this
         group = LatentGroup(
             b.columns, base, prior, i, variance_left.get(i, 0.0), b.predictor

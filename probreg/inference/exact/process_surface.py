@@ -290,15 +290,18 @@ class ProcessSurface(EvidenceSurface):
     def _sigma(self, theta: Array) -> float:
         return float(np.exp(-0.5 * self.log_noise(theta[None])[0]))
 
-    def _factor(self, V: Array, sigma: float) -> _Factor | None:
-        """None if V, or the noise, is not positive up to rounding: the noise is too
-        small compared with the process."""
+    def _at(self, theta: Array, slopes: bool) -> tuple[_Factor | None, list[Array]]:
+        """The results at theta, and the derivatives of V over it. None if V, or the
+        noise, is not positive up to rounding: the noise is too small compared with the
+        process."""
         no_noise = 1e-10  # relative to the response: an evidence that increases up to it increases without bound
+        V, slopes_of_V = self._parts(theta, slopes)
+        sigma = self._sigma(theta)
         if sigma < no_noise * self.response_scale:
-            return None
+            return None, slopes_of_V
         L, info = lapack.dpotrf(V, lower=1, clean=1)
         if info:
-            return None
+            return None, slopes_of_V
         F = self._flat
         y = self._response
         half, z = (solve_triangular(L, v, lower=True) for v in (F, y))
@@ -319,11 +322,10 @@ class ProcessSurface(EvidenceSurface):
             value -= 0.5 * float(
                 ((w - 1.0) * (LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)).sum()
             )
-        return _Factor(L, half, R, a, value)
+        return _Factor(L, half, R, a, value), slopes_of_V
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        V, slopes = self._parts(theta, True)
-        factor = self._factor(V, self._sigma(theta))
+        factor, slopes = self._at(theta, True)
         if factor is None:
             return self.impossible(theta)
         inverse = _inverse(factor.L)
@@ -355,7 +357,7 @@ class ProcessSurface(EvidenceSurface):
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         values = []
         for t in theta:
-            factor = self._factor(self._parts(t, False)[0], self._sigma(t))
+            factor, _ = self._at(t, False)
             values.append(-np.inf if factor is None else factor.value)
         return np.array(values) + log_prior_of_logs(theta, self.priors)
 
@@ -399,8 +401,7 @@ class ProcessSurface(EvidenceSurface):
 
     def slope_of_mode(self, theta: Array, k: int, design: Design) -> Array:
         sigma = self._sigma(theta)
-        V, slopes = self._parts(theta, True)
-        factor = self._factor(V, sigma)
+        factor, slopes = self._at(theta, True)
         assert factor is not None  # it was positive in the search
         # of a = P (y - X mu) and of b: -P V_k a and -c, c = (F'V^-1 F)^-1 F'V^-1 V_k a
         z = solve_triangular(factor.L, slopes[k] @ factor.a, lower=True)

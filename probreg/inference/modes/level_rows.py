@@ -53,9 +53,14 @@ class LevelRows:
     frame: Frame  # of all columns: dense ones are standardised, levels are raw
     prior: NormalColumns
 
+    @property
+    def p(self) -> int:
+        """The number of columns of the design."""
+        return len(self.lead) + len(self.border)
+
     def beta(self, a: Array, c: Array) -> Array:
         """The raw coefficients (p, s) of a (G, s) and c (r, s)."""
-        beta = np.empty((len(self.lead) + len(self.border), a.shape[1]))
+        beta = np.empty((self.p, a.shape[1]))
         beta[self.lead], beta[self.border] = a, self.S @ c
         return beta
 
@@ -78,7 +83,7 @@ class LevelRows:
         G, K, r = H.shape
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
         a, c = H.solve_transposed(np.zeros((G, K, r)), np.eye(r))
-        p = len(self.lead) + len(self.border)
+        p = self.p
         is_free = np.ones(p + len(further), bool)
         frame = self.frame
         if fixed is not None:
@@ -103,8 +108,7 @@ class LevelRows:
 
     def places_of_border(self, n_further: int) -> Array:
         """Positions of the border and of further parameters among all parameters."""
-        p = len(self.lead) + len(self.border)
-        return np.concatenate([self.border, np.arange(p, p + n_further)])
+        return np.concatenate([self.border, self.p + np.arange(n_further)])
 
 
 def level_rows(model: Model) -> LevelRows | None:

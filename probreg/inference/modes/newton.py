@@ -404,9 +404,7 @@ def rough_start(model: Model) -> RoughStart:
 def solution_at(model: Model, mode: Mode) -> Solution:
     """Return the mode on the raw columns with its covariance, after checks that it
     exists and is identified."""
-    frame = model.design.frame
-    m = model.shape[1]
-    beta = frame.to_raw(mode.gamma)
+    beta = model.design.frame.to_raw(mode.gamma)
     cause: Separation | Divergence | None
     cause, notes = find_separation(model, beta, mode.status, mode.steps)
     if cause is None:
@@ -427,7 +425,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         ):
             cov, opened = _rank_deficient_covariance(model, mode, root)
         else:
-            cov, opened = DenseCovariance(frame, m, log_names(model), root=root), None
+            cov, opened = _covariance_of_root(model, root), None
     return solution_of(model, beta, mode.log_aux, mode, cause, opened, cov, notes)
 
 
@@ -572,12 +570,15 @@ def _covariance_given_fixed(
     )
     at_infinity = marks_by_predictor(cause.not_estimable, m)
     missing = np.concatenate([(at_infinity | held).ravel(), aux])
+    return replace(
+        _covariance_of_root(model, root), missing=missing if missing.any() else None
+    )
+
+
+def _covariance_of_root(model: Model, root: Array) -> DenseCovariance:
+    """Return the covariance with a root over (vec gamma, log aux)."""
     return DenseCovariance(
-        model.design.frame,
-        m,
-        log_names(model),
-        missing if missing.any() else None,
-        root=root,
+        model.design.frame, model.shape[1], log_names(model), root=root
     )
 
 
@@ -586,8 +587,6 @@ def _rank_deficient_covariance(
 ) -> tuple[DenseCovariance, FreeDirections | None]:
     """Return the covariance of the least-norm coefficients, and the directions that
     collinear columns leave undetermined."""
-    frame = model.design.frame
-    m = model.shape[1]
     rank = model.design.moments.rank
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
@@ -597,9 +596,9 @@ def _rank_deficient_covariance(
                 or exact_fit_message(model)
                 or "newton: the curvature at the end is not positive definite: try another start, or give a prior"
             )
-        return DenseCovariance(frame, m, log_names(model), root=root), None
+        return _covariance_of_root(model, root), None
     N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
-    covariance = DenseCovariance(frame, m, log_names(model), root=root)
+    covariance = _covariance_of_root(model, root)
     words = combinations(rank, model.design.columns)
     return covariance.of_least_norm(N), FreeDirections(N, words)
