@@ -9,10 +9,9 @@ reduction of W, never from squares. If one scale multiplies all columns, H is di
 value costs q operations. `ArrowSums` has effects by group, whose H is an arrow with flat columns at the end of its border.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -48,8 +47,8 @@ class GaussianNodes:
         return self.factor.solve_transposed(*self.half)
 
 
-class GaussianSums(ABC):
-    """The rows of a layout.
+class DenseGaussianSums:
+    """All columns are dense, and come from a triangular factor of the moments.
 
     Attributes
     ----------
@@ -72,73 +71,12 @@ class GaussianSums(ABC):
         Whether one value takes more than a millisecond.
     """
 
-    max_bytes: ClassVar[int]
-    flat_root: Array
-    flat_log_det: float
-    log_precision: float
-    response_scale: float
-    centre: Array
-    node_bytes: int
     is_slow = False
     has_sparse_border = False
-
-    def __init__(self, layout: ArrowLayout) -> None:
-        self.layout = layout
-
-    @property
-    @abstractmethod
-    def frame(self) -> Frame:
-        """The frame of the covariance of the coefficients."""
-
-    def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
-        """Return the roots at nodes theta (S, d) and sigma (S,)."""
-        return self.layout.roots(theta, sigma)
-
-    @abstractmethod
-    def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
-        """Return H, H^(-1/2) noise M'X'y and noise |y - X M u|^2 + |u|^2 at each node."""
-
-    @abstractmethod
-    def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
-        """Return H of the columns with a prior alone, which enters the profiled
-        likelihood (ML)."""
-
-    @abstractmethod
-    def derivatives(
-        self, nodes: GaussianNodes, theta: Array
-    ) -> tuple[Array, Array, Array]:
-        """Return the gradient of f + n log sigma at the first node, the Hessian of f or
-        minus its average information, and the parameters that each scale adds."""
-
-    @abstractmethod
-    def balance(self, roots: ArrowRoots) -> Array | float:
-        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from
-        roots at scales of 1."""
-
-    @abstractmethod
-    def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
-        """Return the coefficients (p, s) of columns a (G, K, s) and c (r, s) without
-        their centre, raw or in the frame."""
-
-    @abstractmethod
-    def block_variances(self, blocks: Array) -> Array:
-        """Return the variances (S, p) from roots (S, G, K, K) of covariances by group."""
-
-    @abstractmethod
-    def covariance(
-        self, blocks: Array, low: Array, sigma: float
-    ) -> ArrowCovariance | DenseCovariance:
-        """Return the covariance blocks blocks' by group (G, K, K) plus low low', low
-        (p, r) in the frame, plus sigma^2 F F'."""
-
-
-class DenseGaussianSums(GaussianSums):
-    """All columns are dense, and come from a triangular factor of the moments."""
-
     max_bytes = 16 * 2**20
 
     def __init__(self, layout: ArrowLayout) -> None:
-        super().__init__(layout)
+        self.layout = layout
         design = layout.model.design
         F = np.asarray(design.moments.factor, dtype=float)
         p = F.shape[1] - 1
@@ -171,6 +109,7 @@ class DenseGaussianSums(GaussianSums):
 
     @property
     def frame(self) -> Frame:
+        """The frame of the covariance of the coefficients."""
         return self.layout.model.design.frame
 
     @cached_property
@@ -183,7 +122,12 @@ class DenseGaussianSums(GaussianSums):
         """W of the columns before flat ones are eliminated."""
         return np.linalg.qr(self._inside, mode="r")
 
+    def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
+        """Return the roots at nodes theta (S, d) and sigma (S,)."""
+        return self.layout.roots(theta, sigma)
+
     def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
+        """Return H, H^(-1/2) noise M'X'y and noise |y - X M u|^2 + |u|^2 at each node."""
         root_noise = np.sqrt(noise)[:, None]
         H, half, penalised = self.reduce(
             self.W, root_noise * roots.diagonal(), root_noise * self.z
@@ -191,6 +135,8 @@ class DenseGaussianSums(GaussianSums):
         return H, half, penalised + noise * self._rest
 
     def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
+        """Return H of the columns with a prior alone, which enters the profiled
+        likelihood (ML)."""
         scale = np.sqrt(noise)[:, None] * roots.diagonal()
         return self.reduce(self.before, scale, np.zeros_like(scale))[0]
 
@@ -223,6 +169,8 @@ class DenseGaussianSums(GaussianSums):
     def derivatives(
         self, nodes: GaussianNodes, theta: Array
     ) -> tuple[Array, Array, Array]:
+        """Return the gradient of f + n log sigma at the first node, the Hessian of f,
+        and the parameters that each scale adds."""
         groups = self.layout.groups
         J, curvature = self.layout.log_scale_derivatives(theta)
         m = np.concatenate([part[0].ravel() for part in nodes.mean])
@@ -244,19 +192,26 @@ class DenseGaussianSums(GaussianSums):
         return gradient, hessian, trace[groups.group_of]
 
     def balance(self, roots: ArrowRoots) -> float:
+        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from
+        roots at scales of 1."""
         # the mean of the diagonal of D W'W D
         return float(np.square(self.W * roots.diagonal()[0]).sum()) / len(self.z) or 1.0
 
     def coefficients(self, a: Array, c: Array, *, in_frame: bool = False) -> Array:
+        """Return the coefficients (p, s) of columns a (G, K, s) and c (r, s) without
+        their centre, raw or in the frame."""
         root = self.in_frame if in_frame else self.raw
         G, K, s = a.shape
         return np.asarray(root @ np.vstack([a.reshape(G * K, s), c]))
 
     def block_variances(self, blocks: Array) -> Array:
+        """Return the variances (S, p) from roots (S, G, K, K) of covariances by group."""
         sizes = np.square(blocks).reshape(len(blocks), -1)
         return np.asarray(sizes @ np.square(self.raw[:, : sizes.shape[1]]).T)
 
     def covariance(self, blocks: Array, low: Array, sigma: float) -> DenseCovariance:
+        """Return the covariance blocks blocks' by group (G, K, K) plus low low', low
+        (p, r) in the frame, plus sigma^2 F F'."""
         sizes = blocks.ravel()
         lead = self.in_frame[:, : len(sizes)] * sizes
         root = np.hstack([lead, low, sigma * self.flat_root])
@@ -301,19 +256,19 @@ class DiagonalSums(DenseGaussianSums):
         return H.L[0].ravel() ** -2
 
 
-class ArrowSums(GaussianSums):
+class ArrowSums:
     """Effects vary by group: [Z X y]'W[Z X y] of the columns and of y minus its fit by
-    flat columns.
+    flat columns. Attributes and methods are those of `DenseGaussianSums`.
 
     These are sums, not factors: they lose twice the digits of an ill-conditioned
     design, so that flat columns are standardised.
     """
 
     max_bytes = 64 * 2**20
-    gram: ArrowGram
+    has_sparse_border = False
 
     def __init__(self, layout: ArrowLayout) -> None:
-        super().__init__(layout)
+        self.layout = layout
         sums = sums_of_rows if layout.model.design.n else sums_of_moments
         (lead, cross, rest), fitted, self.log_precision = sums(layout)
         self.zy, self.xy = cross[..., -1:], rest[:-1, -1:]
@@ -344,6 +299,9 @@ class ArrowSums(GaussianSums):
     @property
     def frame(self) -> Frame:
         return self.layout.frame_of_all
+
+    def roots(self, theta: Array, sigma: Array) -> ArrowRoots:
+        return self.layout.roots(theta, sigma)
 
     def factor(self, roots: ArrowRoots, noise: Array) -> tuple[Arrow, Parts, Array]:
         H = roots.arrow(self.gram, noise)
@@ -430,6 +388,8 @@ class ArrowSums(GaussianSums):
     ) -> ArrowCovariance | DenseCovariance:
         return self.layout.covariance(blocks, low)
 
+
+GaussianSums = DenseGaussianSums | ArrowSums
 
 MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse
 MAX_SPARSE_SHARE = 0.1  # of nonzeros in a sparse border
