@@ -425,6 +425,26 @@ def improper_effects(method: Method, model: Model) -> str | None:
     return None
 
 
+def improper_scales(method: Method, model: Model) -> str | None:
+    """Return why the posterior is improper if a hyperparameter has an improper prior."""
+    for b in model.joint.blocks:
+        if not isinstance(b.prior, HierarchicalPrior):
+            continue
+        for name, hyper in b.prior.hyper.items():
+            if hyper.prior.proper:
+                continue
+            subject = name
+            example = f"{name}=HalfNormal(1.0)"
+            if name == "tau":
+                subject = "scale"
+                example = "Normal(HalfNormal(1.0))"
+            return (
+                f"{method.name}: the {subject} of {model.design.describe_columns(b.columns)} has an improper prior, so the posterior is "
+                f"improper. Give a proper one such as {example}, or use evidence, which takes its most probable value"
+            )
+    return None
+
+
 def method_obstacle(method: Method, model: Model) -> str | None:
     """Return why a method cannot fit this model, including reasons common to all
     methods."""

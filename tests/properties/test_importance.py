@@ -11,6 +11,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Importance, Posterior, Status
+from probreg.inference.modes.peaks import find_peaks
 from probreg.inference.sampling.importance import (
     reliable,
     resample_systematically,
@@ -285,7 +286,9 @@ def test_what_is_weighed_is_what_is_reported(likelihood):
         pr.fit(model, Importance(df=df, max_k=2.0), seed=2).solution
         for df in (None, 4.0)
     )
-    found = Importance().weigh(model, np.random.default_rng(2))
+    method = Importance()
+    peaks = find_peaks(model, method.name, tol=method.tol, max_steps=method.max_steps)
+    found, *_ = method._weigh(model, peaks, np.random.default_rng(2))
     w = np.exp(found.log_weight)
     assert w.sum() == pytest.approx(1.0)
     assert found.ess == pytest.approx(1.0 / (w**2).sum(), rel=1e-9)

@@ -365,7 +365,7 @@ class EvidenceProblem:
         points[:, k] = value
         top = max(map(search, points), key=attrgetter("at.value"))
         # a later search starts at a larger value of a vanished scale
-        theta = top.theta + np.log(HELD) * np.append(top.vanished, top.at_limit)
+        theta = top.theta + np.log(HELD) * top.vanished
         return theta, float(top.at.value)
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
@@ -388,7 +388,10 @@ class EvidenceProblem:
                 search(start)
                 for start in surface.beyond(top.theta, top.vanished, starts[0])
             ]
-        top = max([top, *tops], key=lambda t: t.at.value + tie * bool(t.vanished.any()))
+        d = len(self.groups.priors)
+        top = max(
+            [top, *tops], key=lambda t: t.at.value + tie * bool(t.vanished[:d].any())
+        )
         for _ in range(rounds):
             if not surface.choose_at(top.theta):
                 break
@@ -547,7 +550,6 @@ class EvidenceProblem:
                 top.theta,
                 top.at.hessian,
             )
-        vanished = np.append(top.vanished, top.at_limit)
         plain = not self._informative_priors(top)
         return FoundScales(
             self.model,
@@ -555,7 +557,7 @@ class EvidenceProblem:
             top.theta,
             hessian_of,
             float(top.at.evidence),
-            vanished,
+            top.vanished,
             plain,
             self.points,
         )

@@ -21,6 +21,7 @@ from probreg.inference.base import (
     Resolved,
     Solution,
     improper_aux,
+    improper_scales,
     with_proper_correlations,
 )
 from probreg.inference.exact.evidence import scales_obstacle
@@ -116,18 +117,9 @@ class Integrate(Method):
                     f"integrate cannot estimate the {' and '.join(p.in_columns)} of {problem.named(g)}, because its columns depend on it, with "
                     f"basis={p.basis.kind!r}: use evidence, or basis='hsgp', whose prior contains it"
                 )
-        for group in problem.unknown:
-            for name, prior in group.hyper.items():
-                if not prior.proper:
-                    if name == "tau":
-                        subject, example = ("scale", "Normal(HalfNormal(1.0))")
-                    else:
-                        subject = name
-                        example = f"{name}=HalfNormal(1.0)"
-                    return (
-                        f"integrate: the {subject} of {problem.named(group)} has an improper prior, so the posterior is improper; "
-                        f"give a proper one such as {example}, or use evidence"
-                    )
+        reason = improper_scales(self, model)
+        if reason is not None:
+            return reason
         count = len(problem.groups.priors) + len(problem.outer)
         if count > max_scales:
             return f"integrate places nodes over at most {max_scales} unknown scales, and this model has {count}; use nuts"

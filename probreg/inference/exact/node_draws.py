@@ -37,7 +37,7 @@ from probreg.inference.sampling.importance import (
     log_lik_of_draws,
     reliable,
     resample_systematically,
-    smooth_weights,
+    smooth_by_chain,
     weighted_moments,
 )
 from probreg.inference.sampling.proposal import student_points
@@ -283,11 +283,9 @@ def _weight_jointly(
         node_of_point
     ]
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
-    tail = smooth_weights(log_w)
-    weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
     # p(y) = E_q[w], one estimate for each scrambling
-    chains = log_w.reshape(len(nodes.theta), -1)
-    evidence = np.logaddexp.reduce(chains, axis=1) - np.log(chains.shape[1])
+    tail = smooth_by_chain(log_w.reshape(len(nodes.theta), -1))
+    weight = np.exp(tail.log_weight.ravel())
     stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
     worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
     mean = weight @ point
@@ -305,7 +303,7 @@ def _weight_jointly(
         _sample_covariance(model, point, weight),
         stats,
         (note,),
-        evidence,
+        tail.log_mean,
     )
 
 

@@ -19,7 +19,7 @@ from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.sampling.importance import (
     effective,
     resample_systematically,
-    smooth_weights,
+    smooth_by_chain,
 )
 from probreg.linalg import Arrow
 from probreg.special import LOG_2PI, student_log_density
@@ -178,12 +178,8 @@ def proposal_of(nodes: Nodes) -> Proposal:
 
 
 def weight_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
-    log_w = value - log_q
-    tail = smooth_weights(log_w.ravel())
     # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
-    evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
-    log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
-    return Nodes(theta, log_q, log_weight.reshape(log_w.shape), tail.k, evidence)
+    return Nodes(theta, log_q, *smooth_by_chain(value - log_q))
 
 
 def _axes(problem: EvidenceProblem, theta: Array) -> Array:

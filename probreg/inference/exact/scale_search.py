@@ -17,14 +17,12 @@ HELD = 1e5  # a vanished scale is fixed at a value smaller by this factor, with 
 
 
 class EvidenceMaximum(NamedTuple):
-    """A maximum of a surface; `vanished` are scales that go to zero, and `at_limit`
-    coordinates after the hyperparameters that do. If not `ended`, the point of the last
-    step."""
+    """A maximum of a surface; `vanished` marks the coordinates that go to zero, scales
+    and nuisance parameters. If not `ended`, the point of the last step."""
 
     theta: Array
     at: EvidencePoint
-    vanished: Array  # (d,) bool
-    at_limit: Array  # bool
+    vanished: Array  # bool
     steps: int
     decrement: float
     ended: bool = True
@@ -124,9 +122,7 @@ def maximise_log_scales(
             vanished |= vanishing
             theta = theta - np.log(HELD) * vanishing
             point = surface(theta)
-    return EvidenceMaximum(
-        theta, point, vanished[:d], vanished[d:], steps, decrement, ended
-    )
+    return EvidenceMaximum(theta, point, vanished, steps, decrement, ended)
 
 
 def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, bool]:

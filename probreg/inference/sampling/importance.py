@@ -105,6 +105,23 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     return SmoothedWeights(smoothed, k if np.isfinite(k) else np.inf)
 
 
+class ChainWeights(NamedTuple):
+    """Smoothed log weights (C, N), exp of which sums to one over all chains, the shape k
+    of their tail, and the log of the mean weight of each chain (C,)."""
+
+    log_weight: Array
+    k: float
+    log_mean: Array
+
+
+def smooth_by_chain(log_weight: Array) -> ChainWeights:
+    """Smooth the weights (C, N) of all chains together."""
+    tail = smooth_weights(log_weight.ravel())
+    smoothed = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
+    log_mean = np.logaddexp.reduce(log_weight, axis=1) - np.log(log_weight.shape[1])
+    return ChainWeights(smoothed.reshape(log_weight.shape), tail.k, log_mean)
+
+
 class Weighted(NamedTuple):
     """Draws of the proposal with their weights: the posterior mean is the sum of
     exp(log_weight) times the draws."""
@@ -220,16 +237,8 @@ class Importance(Method):
             return reliable(self.chains * self.points)
         return self.max_k
 
-    def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
-        """Return the weighted points before resampling and checks. Incompatible if
-        there is no mode."""
-        return self._weigh(model, self._peaks(model), rng)[0]
-
-    def _peaks(self, model: Model) -> list[Peak]:
-        return find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
-
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        peaks = self._peaks(model)
+        peaks = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
         weighted, z, mean_z = self._weigh(model, peaks, rng)
         peak = peaks[0]
         if not weighted.k_hat <= self.limit:

@@ -24,6 +24,7 @@ from probreg.inference.base import (
     Status,
     coefficients_of_reported,
     improper_aux,
+    improper_scales,
     log_names,
     sigma_note,
     with_proper_correlations,
@@ -65,7 +66,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import threads
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior, SmoothPrior
+from probreg.priors import SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
@@ -126,14 +127,7 @@ class NUTS(Method):
             return reason
         if not model.design.n and compiled_obstacle(model) is not None:
             return f"{self.name} evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
-        for b in model.joint.blocks:
-            if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
-                columns = model.design.describe_columns(b.columns)
-                return (
-                    f"{self.name}: the scale of {columns} has an improper prior, so the posterior is improper. Give a "
-                    "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
-                )
-        return None
+        return improper_scales(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         missing = compiled_obstacle(model)
