@@ -277,6 +277,11 @@ class Design(PrintsLines):
         """Return the Gaussian process with exactly these columns, or None."""
         return self._term_of(columns, self.recipe.processes)
 
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each column, by name."""
+        return {name: j for j, name in enumerate(self.columns)}
+
     def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
         """Return the term of varying effects with exactly these columns, or None."""
         return self._term_of(columns, self.recipe.grouped)

@@ -63,7 +63,7 @@ class EffectsOfGroup:
 def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
     """Whether a standard deviation of the term has an improper prior, so that only the
     data determine it."""
-    place = {c: j for j, c in enumerate(model.design.columns)}
+    place = model.design.place
     columns = {place[c] for c in term.columns if c in place}
     for b in model.joint.blocks:
         if columns & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
@@ -188,7 +188,7 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
 
 def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
     """Return the grouping factors of a model by name."""
-    place = {c: j for j, c in enumerate(model.design.columns)}
+    place = model.design.place
     groups: dict[str, EffectsOfGroup] = {}
     for key, term in model.design.recipe.grouped.items():
         columns = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(

@@ -310,7 +310,7 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
         )
     else:
         X = columns.copy()
-        place = {c: j for j, c in enumerate(design.columns)}
+        place = design.place
         for key, rows in without.items():
             effects = [place[c] for c in design.recipe.grouped[key].columns]
             X[np.ix_(rows, effects)] = 0.0

@@ -282,7 +282,7 @@ def off_span(
         The noise scale of each atom, for priors in its units.
     """
     recipe = model.design.recipe
-    place = {c: j for j, c in enumerate(model.design.columns)}
+    place = model.design.place
     names = hyper_names(model.joint, model.design)
     processes = list[ResidualProcess | DrawnProcess | GroupEffects]()
     terms: list[ProcessTerm | GroupedTerm] = [

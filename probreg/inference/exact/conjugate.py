@@ -271,31 +271,24 @@ def posterior_as_prior(
         )
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
-        if model.noise_held is not None:
-            prior = _normal(model, solution.beta, solution.scale.precision())
-            return PosteriorAsPrior(
-                prior,
-                aux,
-                "the posterior before is the prior here, exactly: normal with fixed sigma",
-            )
-        assert (
-            solution.df is not None
-        )  # conjugate with unknown sigma has Student-t marginals
-        # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale /
-        # (b/a).
-        a = solution.df / 2.0
-        square = solution.stats["sigma2_scale"]
-        prior = _normal(
-            model,
-            solution.beta,
-            solution.scale.scale_by(1.0 / square).precision(),
-            sigma_units=True,
-        )
-        aux[model.noise_scale] = InverseGamma(a, a * square)
+        scale, shape = solution.scale, "with fixed sigma"
+        if model.unknown:
+            # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale / (b/a).
+            assert solution.df is not None  # Student-t marginals
+            a = solution.df / 2.0
+            square = solution.stats["sigma2_scale"]
+            aux[model.noise_scale] = InverseGamma(a, a * square)
+            scale = scale.scale_by(1.0 / square)
+            shape = "times inverse gamma"
         return PosteriorAsPrior(
-            prior,
+            _normal(
+                model,
+                solution.beta,
+                scale.precision(),
+                sigma_units=bool(model.unknown),
+            ),
             aux,
-            "the posterior before is the prior here, exactly: normal times inverse gamma",
+            f"the posterior before is the prior here, exactly: normal {shape}",
         )
     P = _covariance(solution).precision()
     for name in model.unknown:

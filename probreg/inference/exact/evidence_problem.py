@@ -148,7 +148,7 @@ class EvidenceProblem:
     def __init__(
         self,
         model: Model,
-        per_column: bool,
+        per_column: bool = False,
         method: str = "evidence",
         criterion: LikelihoodCriterion = "REML",
         points: int = 1,
@@ -795,7 +795,6 @@ def problem_of(scales: FoundScales) -> EvidenceProblem:
         model = limit_of_separation(model, separation(model))
     return EvidenceProblem(
         model,
-        False,
         criterion=scales.criterion,  # type: ignore[arg-type]
         points=scales.points,
     )
@@ -811,6 +810,6 @@ def _hessian_from_rows(
 ) -> Array:
     """Return the Hessian at theta from the rows, so that a fit needs no moments of
     them."""
-    problem = EvidenceProblem(model, False, criterion=criterion, points=points)
+    problem = EvidenceProblem(model, criterion=criterion, points=points)
     problem.surface.choose_at(theta)
     return problem.surface.hessian(theta, hessian_near)

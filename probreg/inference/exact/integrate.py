@@ -110,7 +110,7 @@ class Integrate(Method):
         reason = scales_obstacle(self, model, "averages over")
         if reason is not None:
             return reason
-        problem = EvidenceProblem(model, per_column=False, method=self.name)
+        problem = EvidenceProblem(model, method=self.name)
         for g, p in problem.moving:
             if p.basis.kind != "exact":
                 return (
@@ -131,9 +131,8 @@ class Integrate(Method):
 
     @one_blas_thread()  # many small matrices, for which threads are slower
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        model, notes = with_proper_correlations(model)
-        model = with_values(model)
-        problem = EvidenceProblem(model, per_column=False, method=self.name)
+        resolved = self.resolve(model, rng)
+        problem = EvidenceProblem(resolved.model, method=self.name)
         problem.require_solvable()
         nodes = self._weigh_nodes(problem, rng)
         if self.max_k is None:
@@ -150,10 +149,8 @@ class Integrate(Method):
                 "weight, because the posterior of the scales is far from a normal about its maximum",
                 remedy=Remedy("method", "nuts"),
             )
-        solution = solution_at_nodes(
-            model, problem, nodes, self.draws, self.chains, rng
-        )
-        return replace(solution, notes=(*notes, *solution.notes))
+        solution = solution_at_nodes(problem, nodes, self.draws, self.chains, rng)
+        return replace(solution, notes=(*resolved.notes, *solution.notes))
 
     def _weigh_nodes(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)

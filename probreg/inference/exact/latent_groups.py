@@ -353,7 +353,7 @@ class EvidenceSurface(ABC):
 def transfer_coefficients(beta: Array, before: Design, after: Design) -> Array:
     """Return coefficients (p, m) of the columns of one design on those of another, which
     has other columns of processes."""
-    place = {c: j for j, c in enumerate(before.columns)}
+    place = before.place
     moved = np.zeros((len(after.columns), beta.shape[1]))
     for j, c in enumerate(after.columns):
         if c in place:
@@ -363,7 +363,7 @@ def transfer_coefficients(beta: Array, before: Design, after: Design) -> Array:
         if term.basis is old_term.basis:
             continue
         old = [place[c] for c in old_term.columns]
-        new = [after.columns.index(c) for c in term.columns]
+        new = [after.place[c] for c in term.columns]
         if isinstance(term.basis, SineBasis):  # their scales are in its columns
             size, size_before = (
                 np.linalg.norm(design.sample.X[:, columns], axis=0)

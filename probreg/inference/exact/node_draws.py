@@ -48,7 +48,6 @@ _JOINT = 1000  # coefficients up to which draws are weighted jointly with the sc
 
 
 def solution_at_nodes(
-    model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
     draws: int,
@@ -57,12 +56,13 @@ def solution_at_nodes(
 ) -> Solution:
     """Return the posterior by weighted nodes of the hyperparameters, with `draws` draws
     in each of `chains` chains."""
+    model = problem.model
     total = draws * chains
     names = problem.names
     over = [*names]
     sigma_text = "sigma is drawn with beta"
     draw_function = _draw_exactly if problem.exact else _draw_approximately
-    result = draw_function(model, problem, nodes, total, rng)
+    result = draw_function(problem, nodes, total, rng)
     beta, aux = split_parameters(model, result.points)
     moments = {a: weighted_moments(v, result.weight) for a, v in aux.items()}
     if problem.outer:  # from the nodes, which are more accurate than draws
@@ -184,7 +184,6 @@ class _NodeResult(NamedTuple):
 
 
 def _draw_exactly(
-    model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
     draws: int,
@@ -209,7 +208,7 @@ def _draw_exactly(
     )
 
 
-def _normals(model: Model, problem: EvidenceProblem, theta: Array) -> list[NodeNormal]:
+def _normals(problem: EvidenceProblem, theta: Array) -> list[NodeNormal]:
     """Return the normal distribution at each node."""
     normals = []
     for surface, at in map(problem.surface.inner_at, theta):
@@ -217,13 +216,14 @@ def _normals(model: Model, problem: EvidenceProblem, theta: Array) -> list[NodeN
         columns = None
         if problem.moving:  # the values of processes at the distinct rows
             unit = np.eye(surface.model.shape[0])
-            columns = transfer_coefficients(unit, surface.model.design, model.design)
+            columns = transfer_coefficients(
+                unit, surface.model.design, problem.model.design
+            )
         normals.append(NodeNormal(surface, surface.mode(at), columns))
     return normals
 
 
 def _draw_approximately(
-    model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
     draws: int,
@@ -231,29 +231,21 @@ def _draw_approximately(
 ) -> _NodeResult:
     """Return points (beta, log aux) about the mode at every node, weighted with their
     node by the posterior of both."""
-    normals = _normals(model, problem, nodes.all_theta)
+    normals = _normals(problem, nodes.all_theta)
     width = max(normal.width for normal in normals)
+    stats = dict[str, float]()
     if width > _JOINT:
-        return _laplace_mixture(
-            model,
-            nodes,
-            normals,
-            draws,
-            rng,
-            f"{width} coefficients, and at most {_JOINT} are weighed",
-        )
-    result = _weight_jointly(model, problem, nodes, normals, draws, rng)
-    k = result.stats["k_hat_joint"]
-    if not k <= reliable(len(result.weight)):
+        reason = f"{width} coefficients, and at most {_JOINT} are weighed"
+    else:
+        result = _weight_jointly(problem, nodes, normals, draws, rng)
+        k = stats["k_hat_joint"] = result.stats["k_hat_joint"]
+        if k <= reliable(len(result.weight)):
+            return result
         reason = f"weighed jointly with the scales they have k-hat {k:.2f}"
-        return _laplace_mixture(
-            model, nodes, normals, draws, rng, reason, {"k_hat_joint": k}
-        )
-    return result
+    return _laplace_mixture(problem.model, nodes, normals, draws, rng, reason, stats)
 
 
 def _weight_jointly(
-    model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
     normals: list[NodeNormal],
@@ -262,6 +254,7 @@ def _weight_jointly(
 ) -> _NodeResult:
     """Return Student-t points about the normal at each node, with their weights."""
     df_beta = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
+    model = problem.model
     theta = nodes.all_theta
     n_each = -(-draws // len(theta))
     node_of_point = np.repeat(np.arange(len(theta)), n_each)
@@ -308,8 +301,7 @@ def _weight_jointly(
 
 
 def _laplace_mixture(
-    model: Model, nodes: Nodes, normals: list[NodeNormal], draws: int, rng: np.random.Generator, reason: str,
-    stats: dict[str, float] | None = None,
+    model: Model, nodes: Nodes, normals: list[NodeNormal], draws: int, rng: np.random.Generator, reason: str, stats: dict[str, float],
 ) -> _NodeResult:  # fmt: skip
     """Return draws of the normal at each node, with nodes weighted by their Laplace
     evidence; the approximation is not checked."""
@@ -326,7 +318,7 @@ def _laplace_mixture(
         np.full(draws, 1.0 / draws),
         point.mean(0),
         _sample_covariance(model, point),
-        stats or {},
+        stats,
         (important_note(Topic.SAMPLING, text),),
         detail=reason,
     )

@@ -204,16 +204,11 @@ class ProcessSurface(EvidenceSurface):
     # ---- the rows --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _frequency(self) -> Array:
-        d = self.model.design
-        return d.row_weights
-
-    @cached_property
     def _precision(self) -> Array:
         """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows with
         the same mean."""
         d = self.model.design
-        return self._frequency * full_weights(d.precision, d.n)
+        return full_weights(d.square_weights, d.n)
 
     @cached_property
     def _flat(self) -> Array:
@@ -316,7 +311,7 @@ class ProcessSurface(EvidenceSurface):
         count = len(y) - F.shape[1] * restricted
         value = -0.5 * (count * LOG_2PI + log_det + float(r @ r))
         # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)
-        w = self._frequency
+        w = self.model.design.row_weights
         if (w != 1.0).any():
             precision = self._precision / w
             value -= 0.5 * float(
@@ -344,7 +339,7 @@ class ProcessSurface(EvidenceSurface):
         gradient = 0.5 * (np.vecdot(products, factor.a) - counted)
         information = 0.5 * products @ P @ products.T
         if self.model.unknown:
-            gradient[-1] -= float((self._frequency - 1.0).sum())
+            gradient[-1] -= float((self.model.design.row_weights - 1.0).sum())
         # tr(P V_k), V_k half the slope along the log of a scale: the parameters
         # determined by the data
         effective = 0.5 * traces[: len(self.groups.priors)]
@@ -408,7 +403,7 @@ class ProcessSurface(EvidenceSurface):
         c = np.linalg.lstsq(factor.half, z)[0]
         rest = factor.half @ c - z
         slope_of_a = solve_triangular(factor.L, rest, lower=True, trans="T")
-        place = {name: j for j, name in enumerate(design.columns)}
+        place = design.place
         columns = np.array(self.model.design.columns)
         slope = np.zeros((len(place), 1))
         inside = list[int]()

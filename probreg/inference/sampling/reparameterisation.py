@@ -369,7 +369,7 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     normal_model = with_proxy_priors(model, latent)
     if Evidence().obstacle(normal_model) is not None:
         return None
-    problem = EvidenceProblem(normal_model, False)
+    problem = EvidenceProblem(normal_model)
     try:
         top = problem.maximise(100)
     except (Incompatible, NotConverged, np.linalg.LinAlgError):

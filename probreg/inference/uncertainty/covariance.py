@@ -403,12 +403,9 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
     ways = settings.groups
     sets = [*ways, cross_codes(*ways)] if len(ways) == 2 else ways
     counts = [int(c.max()) + 1 for c in sets]
-    one_factor = (
-        settings.small_sample == "stata"
-    )  # one factor for V1 + V2 - V12, not one for each part
-    groups = counts
-    if one_factor:
-        groups = [min(counts)] * len(counts)
+    # one factor for V1 + V2 - V12, not one for each part
+    one_factor = settings.small_sample == "stata"
+    groups = [min(counts)] * len(counts) if one_factor else counts
     factors = [cluster_factor(estimate, g, settings.small_sample) for g in groups]
     squares = [cluster_square(rows, c) for c in sets]
     meats = [f * M for f, M in zip(factors, squares)]
@@ -507,9 +504,9 @@ def check_lags(estimate: Estimate, settings: Settings) -> tuple[int, float]:
         raise DataError(
             f"lags={lags!r}: expected a whole number from 0 to n - 1 = {n - 1}"
         )
-    is_linear = estimate.model.likelihood.least_squares
-    if settings.small_sample == "full" or (
-        settings.small_sample == "stata" and is_linear
+    small = settings.small_sample
+    if small == "full" or (
+        small == "stata" and estimate.model.likelihood.least_squares
     ):
         return int(lags), _full(estimate, estimate.model.design.total)
     return int(lags), 1.0

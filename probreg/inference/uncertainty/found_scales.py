@@ -107,14 +107,8 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
         )
     path = _profile_of(scales, name)
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
-    starts = [
-        scales.theta,
-        *path.positive_starts,
-        *path.problem.groups.branches(scales.theta),
-    ]
-    return float(
-        2.0 * path.fall(path.problem.maximise_given(path.k, coordinate, starts)[1])
-    )
+    _, highest = path.problem.maximise_given(path.k, coordinate, path.starts)
+    return float(2.0 * path.fall(highest))
 
 
 def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":
@@ -144,9 +138,12 @@ class ScaleProfile:
         return self.problem.surface(self.found.theta).value
 
     @cached_property
-    def positive_starts(self) -> list[Array]:
-        """Starts with positive scales where the fit has zeros, which need not be zero given coordinate k."""
-        return _positive_starts(self.problem, self.found)
+    def starts(self) -> list[Array]:
+        """Starts at the fit and on its other branches, and with positive scales where it has zeros, which need not be zero given
+        coordinate k."""
+        theta = self.found.theta
+        positive = _positive_starts(self.problem, self.found)
+        return [theta, *positive, *self.problem.groups.branches(theta)]
 
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f
@@ -188,9 +185,7 @@ class ScaleProfile:
             predicted = self._foretell(path, psi)
             starts = [predicted]
             if every_branch:
-                branches = self.problem.groups.branches
-                starts += [theta, *self.positive_starts]
-                starts += [*branches(theta), *branches(predicted)]
+                starts += [*self.starts, *self.problem.groups.branches(predicted)]
             theta_new, value = self.problem.maximise_given(k, psi, starts)
             path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z

@@ -86,7 +86,7 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
 
     S = len(draws)
     shape = draws.shape[1:]
-    rows = _side_by_side(draws)
+    rows = np.ascontiguousarray(np.moveaxis(draws, 0, -1), dtype=float).reshape(-1, S)
     place = (S - 1) * np.array([low, high])
     quantiles = np.empty((2, len(rows)))
     quantiles_of_rows(rows, place, ndtri((place + 1.0) / (S + 1.0)), quantiles.T)
@@ -105,13 +105,6 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
         return mean, np.full_like(mean, np.nan)
     with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
         return mean, draws.std(0, ddof=1)
-
-
-def _side_by_side(draws: Array) -> Array:
-    """Reshape draws (S, ...) to one row for each number, (n, S)."""
-    return np.ascontiguousarray(
-        draws.transpose(*range(1, draws.ndim), 0), dtype=float
-    ).reshape(-1, len(draws))
 
 
 def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
