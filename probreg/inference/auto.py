@@ -14,7 +14,6 @@ from probreg.inference.base import (
 )
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior
 from probreg.priors.gaussian_process import UnknownLength
 
 _LADDER = {
@@ -69,9 +68,7 @@ class Auto(Method):
                 reason = "standard deviations of effects have a prior"
             elif name == "evidence" and model.design.recipe.grouped:
                 reason = "the standard deviations of effects have no proper prior, so REML estimates them"
-            elif name == "nuts" and any(
-                isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks
-            ):
+            elif name == "nuts" and model.joint.hierarchical:
                 reason = "the prior has an unknown scale, so the posterior is sampled with it"
                 if METHODS["evidence"]().obstacle(model) is None:
                     reason += "; evidence is faster and fixes the scale at its most probable value"

@@ -407,10 +407,7 @@ def improper_effects(method: Method, model: Model) -> str | None:
 
     The message proposes a proper prior in units of the response.
     """
-    for b in model.joint.blocks:
-        prior: Any = b.prior
-        if not isinstance(prior, HierarchicalPrior):
-            continue
+    for b, prior in model.joint.hierarchical:
         labels = prior.hyper_labels.items()
         wrong = [name for k, name in labels if not prior.hyper[k].prior.proper]
         if wrong:
@@ -427,10 +424,8 @@ def improper_effects(method: Method, model: Model) -> str | None:
 
 def improper_scales(method: Method, model: Model) -> str | None:
     """Return why the posterior is improper if a hyperparameter has an improper prior."""
-    for b in model.joint.blocks:
-        if not isinstance(b.prior, HierarchicalPrior):
-            continue
-        for name, hyper in b.prior.hyper.items():
+    for b, prior in model.joint.hierarchical:
+        for name, hyper in prior.hyper.items():
             if hyper.prior.proper:
                 continue
             subject = name
@@ -458,13 +453,9 @@ def method_obstacle(method: Method, model: Model) -> str | None:
         and (reason := model.design.without_likelihood(method.name)) is not None
     ):
         return reason
-    for b in model.joint.blocks:
-        if (
-            isinstance(b.prior, HierarchicalPrior)
-            and b.prior.in_columns
-            and not method.rebuilds
-        ):
-            names = " and ".join(b.prior.in_columns)
+    for b, prior in model.joint.hierarchical:
+        if prior.in_columns and not method.rebuilds:
+            names = " and ".join(prior.in_columns)
             return (
                 f"{method.name} cannot estimate the {names} of {model.design.describe_columns(b.columns)}, because its columns depend on it: use "
                 "evidence, or basis='hsgp', whose prior contains it"
@@ -493,22 +484,17 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
     words."""
     if not isinstance(model.likelihood, method.likelihood):
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
-    if isinstance(method.prior, tuple):
-        kinds_taken = method.prior
-    else:
-        kinds_taken = (method.prior,)
-    if not model.joint.of_kind(*kinds_taken):
-        wrong = set()
-        for b in model.joint.blocks:
-            name = b.prior.name
-            if isinstance(b.prior, HierarchicalPrior):
-                name += " of unknown scale"
-            if not isinstance(b.prior, (Flat, *kinds_taken)):
-                wrong.add(name)
+    taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
+    if not model.joint.of_kind(*taken):
+        wrong = {
+            b.prior.name + " of unknown scale" * isinstance(b.prior, HierarchicalPrior)
+            for b in model.joint.blocks
+            if not isinstance(b.prior, (Flat, *taken))
+        }
         able = [
             p.name
             for p in PRIORS.values()
-            if issubclass(p, kinds_taken) and p is not Flat and not p.derived
+            if issubclass(p, taken) and p is not Flat and not p.derived
         ]
         return f"{method.name} needs flat or {', '.join(able)} priors, and this model has: {', '.join(sorted(wrong))}"
     return None
@@ -522,11 +508,8 @@ def held_at_limits(model: Model, solution: Solution) -> Model:
         for name in model.unknown
         if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0
     ]
-    if at_limit:
-        return replace(
-            model, aux={**model.aux, **positive_limits(dict.fromkeys(at_limit, 0.0))}
-        )
-    return model
+    limits = positive_limits(dict.fromkeys(at_limit, 0.0))
+    return replace(model, aux={**model.aux, **limits}) if limits else model
 
 
 def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:

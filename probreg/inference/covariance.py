@@ -379,7 +379,9 @@ class DenseCovariance(ParameterCovariance):
         return {"root": np.hstack([np.pad(self.root, ((0, added), (0, 0))), root])}
 
     def condition_on(self, entries: Array) -> Self:
-        N = _null_space(self._raw_columns()[entries])
+        B = self._raw_columns()[entries]
+        # N with B N = 0 and N'N = I
+        N = np.linalg.qr(B.T, mode="complete")[0][:, len(B) :]
         return replace(self, root=self.root @ N, variances=None)
 
     @classmethod
@@ -779,8 +781,3 @@ def root_of_factor(R: Array, frame: Frame) -> Array:
     if frame.intercept:
         F = factor_of(F)
     return np.asarray(inverse_upper(F), dtype=float)
-
-
-def _null_space(B: Array) -> Array:
-    """N (r, r - f) with B N = 0 and N'N = I, of rows B (f, r) that are independent."""
-    return np.linalg.qr(B.T, mode="complete")[0][:, len(B) :]

@@ -25,7 +25,6 @@ from probreg.inference.notes import Note, Topic, routine_note
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior
 
 _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 
@@ -105,7 +104,7 @@ class Posterior(Method):
         """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
         model, notes = with_proper_correlations(model)
         methods: list[Method] = [self.importance]
-        if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+        if model.joint.hierarchical:
             methods.insert(0, self.nodes)
         reasons: list[str] = []
         if model.likelihood.least_squares:
@@ -175,10 +174,7 @@ class Posterior(Method):
 
 def _rebuilds_columns(model: Model) -> bool:
     """Whether unknown hyperparameters change the columns."""
-    return any(
-        isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns
-        for b in model.joint.blocks
-    )
+    return any(prior.in_columns for _, prior in model.joint.hierarchical)
 
 
 def _attempt(

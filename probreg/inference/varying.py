@@ -22,7 +22,6 @@ from probreg.priors import (
     AuxPrior,
     GaussianPrior,
     GroupNormal,
-    HierarchicalPrior,
     LatentPrior,
     Prior,
 )
@@ -65,11 +64,11 @@ def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
     data determine it."""
     place = model.design.place
     columns = {place[c] for c in term.columns if c in place}
-    for b in model.joint.blocks:
-        if columns & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
+    for b, prior in model.joint.hierarchical:
+        if columns & set(b.columns):
             return any(
                 isinstance(h.prior, AuxPrior) and not h.prior.proper
-                for h in b.prior.hyper.values()
+                for h in prior.hyper.values()
             )
     return False
 

@@ -143,6 +143,13 @@ class JointPrior:
     blocks: tuple[BlockPrior, ...]
     contrast: Array | None = field(default=None, compare=False)
 
+    @cached_property
+    def hierarchical(self) -> tuple[tuple[BlockPrior, HierarchicalPrior], ...]:
+        """The blocks of unknown hyperparameters, with their priors."""
+        return tuple(
+            (b, b.prior) for b in self.blocks if isinstance(b.prior, HierarchicalPrior)
+        )
+
     def scores(self, beta: Array) -> Array:
         """Return the coefficients (..., p, K) of all classes under a `contrast`; those without a kink sum to zero."""
         assert self.contrast is not None  # callers ask first

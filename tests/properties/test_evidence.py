@@ -177,7 +177,7 @@ def test_no_scale_on_a_grid_has_more_evidence(prior):
     model = gaussian(prior)
     problem = EvidenceProblem(model, False)
     top = problem.maximise(100)
-    assert np.abs(top.at.gradient[np.r_[~top.vanished, True]]).max() < 1e-7
+    assert np.abs(top.at.gradient[~top.vanished]).max() < 1e-7
     K = len(top.theta)
     for move in itertools.product(*[np.linspace(-4, 4, 9)] * K):
         assert problem.surface(top.theta + move).value <= top.at.value + 1e-9
@@ -540,14 +540,7 @@ def test_the_maximum_likelihood_of_scales_by_laplaces_method(likelihood):
     slopes = gradient(lambda t: f(t).value, theta, 0.02)
     np.testing.assert_allclose(f(theta).gradient, slopes, rtol=2e-5, atol=2e-5)
     top = problem.maximise(300)
-    assert (
-        np.abs(
-            top.at.gradient[
-                np.r_[~top.vanished, np.ones(len(theta) - len(top.vanished), bool)]
-            ]
-        ).max()
-        < 0.05
-    )
+    assert np.abs(top.at.gradient[~top.vanished]).max() < 0.05
     fit = pr.fit(model, Evidence(criterion="ML"))
     at = f.mode(top.theta)
     np.testing.assert_allclose(

@@ -81,8 +81,7 @@ def test_no_scale_of_a_predictor_can_be_moved_up(formula, criterion):
     problem = EvidenceProblem(model(formula), False, criterion=criterion)
     top = problem.maximise(300)
     at = problem.surface(top.theta)
-    free = np.ones(len(top.theta), dtype=bool)
-    free[: len(top.vanished)] = ~top.vanished
+    free = ~top.vanished
     assert np.abs(at.gradient[free]).max() < 1e-3
     for k in np.flatnonzero(free[: len(problem.groups.priors)]):
         for step in (-0.3, 0.3):

@@ -34,7 +34,6 @@ from probreg.model.model import Model
 from probreg.priors import (
     AuxPrior,
     GaussianPrior,
-    HierarchicalPrior,
     InverseGamma,
     LogNormal,
     MultivariateNormal,
@@ -309,13 +308,10 @@ def posterior_as_prior(
 
 def _unknown_groups(model: Model) -> list[str]:
     """Return the terms of effects that vary by a group with unknown hyperparameters."""
-    hierarchical = [
-        b.columns for b in model.joint.blocks if isinstance(b.prior, HierarchicalPrior)
-    ]
     return [
         term.key
-        for columns in hierarchical
-        if (term := model.design.grouped_of(columns)) is not None
+        for b, _ in model.joint.hierarchical
+        if (term := model.design.grouped_of(b.columns)) is not None
     ]
 
 

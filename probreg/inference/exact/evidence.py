@@ -365,9 +365,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         and model.noise_unknown
         and model.joint.informative.any()
     )
-    if not sigma_alone and not any(
-        isinstance(b.prior, HierarchicalPrior) for b in blocks
-    ):
+    if not sigma_alone and not model.joint.hierarchical:
         return (
             f"{method.name} {does} unknown prior scales, and this model has none; use a prior such as Normal(Reference()) or "
             "Normal(HalfNormal(1.0))"

@@ -11,7 +11,6 @@ value costs q operations. `ArrowSums` has effects by group, whose H is an arrow 
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy
@@ -143,8 +142,12 @@ class DenseGaussianSums:
     def reduce(self, W: Array, scale: Array, y: Array) -> tuple[Arrow, Parts, Array]:
         """Return H = A'A + I, A = W diag(scale), H^(-1/2) A'y and the minimum of
         |y - A u|^2 + |u|^2 at S nodes of scale and y (S, q), by orthogonal reduction."""
+        smallest = (
+            1e-11  # of noise^(1/2) D |W_j|: less changes the response by rounding
+        )
         # without information u is N(0, I) as before
-        informative = np.flatnonzero(_is_informative(W, scale).any(0))
+        moves = scale * np.linalg.norm(W, axis=0) > smallest
+        informative = np.flatnonzero(moves.any(0))
         S, all_q = y.shape
         q = len(informative)
         # [A, y; I, 0] = Q [R, R m; 0, size of the residuals]
@@ -404,17 +407,17 @@ def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
         y = y - design.X @ layout.centre
     dense = layout.columns.dense
     F = dense[:, dense.shape[1] - len(layout.flat) :]
-    frequency = design.row_weights
-    precision = full_weights(design.precision, design.n)
-    w = frequency * precision
+    w = full_weights(design.square_weights, design.n)
     b = np.linalg.lstsq(np.sqrt(w)[:, None] * F, np.sqrt(w) * y)[0]
     with_y = layout.columns._replace(dense=np.column_stack([dense, y - F @ b]))
-    return with_y.gram(w), b, float(frequency @ np.log(precision))
+    return with_y.gram(w), b, design.log_precision
 
 
 def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
     """The same from moments by group: columns and y are combinations A of [X Z y], with
     sums A'[X Z y]'W[X Z y] A."""
+    from scipy.sparse import csr_array, hstack
+
     moments = layout.model.design.moments_by_group
     assert moments is not None  # rows outside memory have moments by group
     h, (G, K, _) = moments.head.p, layout.shape
@@ -428,7 +431,7 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
         b = np.linalg.lstsq(flat, F @ y)[0]
     all_flat = A[:, A.shape[1] - len(b) :] @ b
     last = -(layout.centre + all_flat)
-    behind = _with_column(A[h:], last[h:])
+    behind = csr_array(hstack([A[h:], csr_array(last[h:, None])]))
     lead = layout.places.ravel() - h
     head = np.vstack(
         [
@@ -451,18 +454,6 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
             blocks[:, k, j] = inside[places[:, k], places[:, j]]
     sums = ArrowGram(blocks, cross.reshape(G, K, -1), corner)
     return sums, b, moments.log_precision
-
-
-def _with_column(A: Any, last: Array) -> Any:
-    from scipy.sparse import csr_array, hstack
-
-    return csr_array(hstack([A, csr_array(last[:, None])]))
-
-
-def _is_informative(W: Array, scale: Array) -> Array:
-    """(S, q) bool: coordinates that change the response by more than rounding."""
-    smallest = 1e-11  # of noise^(1/2) D |W_j|
-    return np.asarray(scale * np.linalg.norm(W, axis=0) > smallest)
 
 
 def singular_coordinates(W: Array, z: Array) -> tuple[Array, Array, Array]:

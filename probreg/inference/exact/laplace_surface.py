@@ -408,7 +408,10 @@ class LaplaceSurface(EvidenceSurface):
             inner_products(half, half) - inner_products(z_slopes, of_both)
         )
         if not self.layout.by_group:
-            curvature = self._second_derivatives(mode, inverse.corner)
+            n_latent = self._latent
+            S = inverse.corner[:n_latent, :n_latent]
+            changes = self.layout.log_scale_derivatives(theta)
+            curvature = log_scale_hessian(S, mode.x[1][:n_latent, 0], S, *changes)
         if k < self._size:
             pushed = self._integrated_part(roots, gram.times(*turned))
             a, c = mode.H.solve(dL_s[0] - pushed[0], dL_s[1][:k] - pushed[1])
@@ -430,14 +433,6 @@ class LaplaceSurface(EvidenceSurface):
         value = self._evidence(mode)
         point = EvidencePoint(value, gradient, curvature, value, settled)
         return with_priors(point, theta, self.priors)
-
-    def _second_derivatives(self, mode: LaplaceMode, inverse: Array) -> Array:
-        """The second derivatives (d, d) over hyperparameters of diagonal roots, with H
-        fixed."""
-        q = self._latent
-        S = inverse[:q, :q]
-        J, curvature = self.layout.log_scale_derivatives(mode.theta)
-        return log_scale_hessian(S, mode.x[1][:q, 0], S, J, curvature)
 
     def _log_det_gradient(
         self, mode: LaplaceMode, inverse: Inverse

@@ -7,7 +7,7 @@ point is used only if the log posterior decreases somewhere on the line from it 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,10 +86,17 @@ class Peak(NamedTuple):
         return self.centre + times_root(z, self.root)
 
 
-def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
-    """Find a mode and its curvature (the expected one for likelihoods with kinks).
-    Incompatible, naming the method, if there is none."""
-    mode = any_mode(model, tol=tol, max_steps=max_steps)
+def _find_peak(
+    model: Model, name: str, start: Array | None = None, **options: Any
+) -> Peak:
+    """Find a mode and its curvature (the expected one for likelihoods with kinks), by
+    Newton's method if from a `start`. Incompatible, naming the method, if there is none."""
+    if start is None:
+        mode = any_mode(model, **options)
+    else:
+        k = model.n_coefficients
+        beta = start[:k].reshape(model.shape)
+        mode = find_mode(model, start=beta, log_aux=start[k:], **options)
     solution = solution_at(model, mode)
     if solution.status is not Status.CONVERGED:
         raise Incompatible(
@@ -98,17 +105,20 @@ def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     return Peak.of(mode, solution)
 
 
+def _find_peak_from(model: Model, start: Array, **options: Any) -> Peak | None:
+    """The mode that Newton's method finds from a point, or None."""
+    try:
+        return _find_peak(model, "newton", start, **options)
+    except (ProbregError, np.linalg.LinAlgError):
+        return None
+
+
 @one_blas_thread()
-def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
-    """Return the mode of `find_peak`, and other modes with some of the probability."""
+def find_peaks(model: Model, name: str, **options: Any) -> list[Peak]:
+    """Return the mode that a search finds, and other modes with some of the probability."""
     # a log: a mode with less than a millionth of the probability of another
     max_mass_drop = 14.0
-    peaks = add_peaks(
-        model,
-        find_peak(model, name, tol=tol, max_steps=max_steps),
-        tol=tol,
-        max_steps=max_steps,
-    )
+    peaks = add_peaks(model, _find_peak(model, name, **options), **options)
     largest = max(p.log_mass for p in peaks)
     return [peaks[0], *(p for p in peaks[1:] if p.log_mass > largest - max_mass_drop)]
 
@@ -120,13 +130,14 @@ def probability_shares(peaks: Sequence[Peak]) -> Array:
 
 
 @one_blas_thread()
-def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[Peak]:
-    """Return a mode and further ones found by Newton's method, if the log posterior can
-    have several."""
+def add_peaks(model: Model, first: Peak, **options: Any) -> list[Peak]:
+    """Return a mode and further ones found by Newton's method with these `options`, if
+    the log posterior can have several."""
     # with more rows the search uses a sample, in which a cluster of 5 % of the rows has
     # 25
     max_rows = 500
-    rough_tol = 1e-3  # of a mode of a sample, in standard errors: it is a start only
+    # tol of a mode of a sample, in standard errors: it is a start only
+    rough = {**options, "tol": 1e-3}
     # largest difference of the log posterior between the first mode and a start of
     # Newton's method
     max_start_drop = 30.0
@@ -148,16 +159,16 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
             np.random.default_rng(0).choice(design.n, max_rows, replace=False)
         )
         part = replace(model.with_prior_frozen, design=design.take(rows))
-        near = _find_peak_from(part, first.centre, tol=rough_tol, max_steps=max_steps)
+        near = _find_peak_from(part, first.centre, **rough)
         if near is None:  # the sample has no mode
             return peaks
-        sample_peaks = add_peaks(part, near, tol=rough_tol, max_steps=max_steps)
+        sample_peaks = add_peaks(part, near, **rough)
         starts = np.array([p.centre for p in sample_peaks])
     value = log_density_at(model, starts)
     high = starts[np.argsort(-value)][: (value > first.value - max_start_drop).sum()]
     queue = _select_distinct_starts(model, high, first)
     while len(queue) and len(peaks) < max_peaks:
-        other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
+        other = _find_peak_from(model, queue[0], **options)
         queue = queue[1:]
         if other is not None and all(
             p.distance(other.centre) > mode_distance for p in peaks
@@ -190,24 +201,6 @@ def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
         for s in distant
     ]
     return distant[np.array(falls, dtype=bool)]
-
-
-def _find_peak_from(
-    model: Model, start: Array, *, tol: float, max_steps: int
-) -> Peak | None:
-    """The mode that Newton's method finds from a point, or None."""
-    k = model.n_coefficients
-    try:
-        beta = start[:k].reshape(model.shape)
-        mode = find_mode(
-            model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:]
-        )
-        solution = solution_at(model, mode)
-    except (ProbregError, np.linalg.LinAlgError):  # no mode is found from this point
-        return None
-    if solution.status is Status.CONVERGED:
-        return Peak.of(mode, solution)
-    return None
 
 
 def _starting_points(model: Model, first: Peak) -> Array:
@@ -258,11 +251,9 @@ def _starting_points(model: Model, first: Peak) -> Array:
 
 
 @one_blas_thread()
-def highest_solution(
-    model: Model, first: Peak, *, tol: float, max_steps: int
-) -> Solution:
+def highest_solution(model: Model, first: Peak, **options: Any) -> Solution:
     """Return the solution at the highest mode, with a note on the others."""
-    peaks = add_peaks(model, first, tol=tol, max_steps=max_steps)
+    peaks = add_peaks(model, first, **options)
     best = max(peaks, key=lambda p: p.value)
     if best.value <= first.value + 1e-9 * abs(first.value):  # equal to rounding
         best = first

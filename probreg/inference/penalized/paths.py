@@ -59,7 +59,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior, Prior
+from probreg.priors import Prior
 from probreg.priors.joint import mapping_of
 from probreg.system.progress import progress_bar
 
@@ -134,12 +134,10 @@ def rescale_original(model: Model, factor: float) -> Model:
     Falls back to `rescaled` if this form does not exist.
     """
     if isinstance(model.prior, Prior):
-        if (
-            not model.prior.whole
-            and (restated_prior := model.prior.rescale_stated(factor)) is not None
-        ):
-            return model.with_prior(restated_prior)
-        return rescale_model(model, factor)
+        restated = None if model.prior.whole else model.prior.rescale_stated(factor)
+        if restated is None:
+            return rescale_model(model, factor)
+        return model.with_prior(restated)
     scaled = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
     available = {key: prior for key, prior in scaled.items() if prior is not None}
     if len(available) == len(scaled):
@@ -225,11 +223,10 @@ def _check_scales(model: Model, scales: Any) -> Array:
         raise Incompatible(
             f"a path needs a smooth likelihood, and the {model.likelihood.name} likelihood has kinks: fit each scale separately"
         )
-    for b in model.joint.blocks:
-        if isinstance(b.prior, HierarchicalPrior):
-            raise Incompatible(
-                f"the {b.prior.name} prior has an unknown scale; a path needs a known one"
-            )
+    for _, prior in model.joint.hierarchical:
+        raise Incompatible(
+            f"the {prior.name} prior has an unknown scale; a path needs a known one"
+        )
     return grid
 
 

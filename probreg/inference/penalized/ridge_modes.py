@@ -316,13 +316,12 @@ class JointRidgeModes(RidgeModes):
 def _raw_under_unknown_noise(model: Model) -> bool:
     """Whether the model is least squares with normal priors in raw units and an unknown
     noise scale."""
-    if not (
-        model.likelihood.least_squares
-        and model.unknown
-        and model.joint.gaussian
-        and model.joint.informative.any()
-    ):
-        return False
+    joint = model.joint
     return (
-        isinstance(model.noise_prior, Reference) and not model.joint.sigma_units.any()
+        model.likelihood.least_squares
+        and bool(model.unknown)
+        and isinstance(model.noise_prior, Reference)
+        and joint.gaussian
+        and bool(joint.informative.any())
+        and not joint.sigma_units.any()
     )

@@ -27,6 +27,7 @@ from probreg.inference.penalized.piecewise_linear import (
     Programme,
     certified_solution,
     kinked_mode,
+    loss_of_rows,
     with_certificate,
 )  # fmt: skip
 from probreg.kernels.pairs import RowPairs
@@ -70,10 +71,7 @@ class SupportVectors(InteriorPoint):
         )
         # loss / c + |b|^2 / (2 tau^2) is the objective at unit scales divided by C c
         minimum = minimum.scaled(1.0 / (self.C * c))
-        if minimum.converged:
-            status = Status.CONVERGED
-        else:
-            status = Status.STALLED
+        status = Status.CONVERGED if minimum.converged else Status.STALLED
         if has_kernel:
             k = len(beta)
             root = LazyArray((k, k), partial(_root, fitted, beta))
@@ -205,19 +203,12 @@ class Support(NamedTuple):
 def support_of(model: Model, solution: Solution) -> Support:
     """Return the support vectors of an interior-point mode, in units of the prior's
     variance: libsvm's dual coefficients."""
-    likelihood = model.likelihood
     design = model.design
-    assert isinstance(likelihood, PiecewiseLinearLikelihood)
     if not design.n:
         raise DataError(
             "support vectors are rows, and this fit has none: fit again, or save(rows=True)"
         )
-    slopes = likelihood.slopes(
-        **likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
-    )
-    w = design.row_weights
-    up = np.broadcast_to(w * slopes.up, design.n)
-    down = np.broadcast_to(w * slopes.down, design.n)
+    loss = loss_of_rows(model, {**model.fixed, **solution.aux})
     # a fit loaded from a file computes the weights again from its rows
     if solution.multipliers is None:
         dual = kinked_mode(model)[1].dual
@@ -225,10 +216,11 @@ def support_of(model: Model, solution: Solution) -> Support:
         dual = solution.multipliers
     tau2 = variance_of_prior(model)
     edge = 1e-9  # relative to C: a weight this close to 0 or C is at that bound
-    weight = np.where(np.abs(dual) <= edge * np.maximum(up, down), 0.0, dual)
-    bound = (dual >= up * (1.0 - edge)) | (dual <= -down * (1.0 - edge))
+    weight = np.where(np.abs(dual) <= edge * np.maximum(loss.up, loss.down), 0.0, dual)
+    inside = 1.0 - edge
+    bound = (dual >= loss.up * inside) | (dual <= -loss.down * inside)
     r = design.response_less_offset - (design.X @ solution.beta)[:, 0]
-    return Support(weight * tau2, r, bound, float(np.max(slopes.tube)))
+    return Support(weight * tau2, r, bound, float(np.max(loss.epsilon)))
 
 
 def variance_of_prior(model: Model) -> float:

@@ -7,6 +7,7 @@ penalised curvature), M the sum of squares of the rows' scores (the meat).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -352,18 +353,17 @@ def _dispersed(model: Model, solution: Solution, settings: Settings) -> Spread:
 # ---- from the rows --------------------------------------------------------------------------------------------------
 
 
-def _heteroscedastic(kind: str) -> Callable[[Model, Solution, Settings], Spread]:
-    def make(model: Model, solution: Solution, settings: Settings) -> Spread:
-        if SANDWICHES[kind]:
-            _require_information(model, kind)
-        estimate = estimate_of(model, solution, "a sandwich covariance")
-        # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
-        # HC3 by 1 - h_i (MacKinnon & White 1985).
-        factor = _full(estimate, model.design.total) if kind == "HC1" else 1.0
-        V = estimate.sandwich(estimate.meat(SANDWICHES[kind]), factor)
-        return Spread(V, solution.df, {"factor": factor})
-
-    return make
+def _heteroscedastic(
+    kind: str, model: Model, solution: Solution, settings: Settings
+) -> Spread:
+    if SANDWICHES[kind]:
+        _require_information(model, kind)
+    estimate = estimate_of(model, solution, "a sandwich covariance")
+    # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
+    # HC3 by 1 - h_i (MacKinnon & White 1985).
+    factor = _full(estimate, model.design.total) if kind == "HC1" else 1.0
+    V = estimate.sandwich(estimate.meat(SANDWICHES[kind]), factor)
+    return Spread(V, solution.df, {"factor": factor})
 
 
 _KINKS = "V includes the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
@@ -590,7 +590,7 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "expected": _expected_information,
     "sampling": _sampling_covariance,
     "dispersion": _dispersed,
-    **{kind: _heteroscedastic(kind) for kind in SANDWICHES},
+    **{kind: partial(_heteroscedastic, kind) for kind in SANDWICHES},
     "cluster": _cluster,
     "HAC": _newey_west,
     "bootstrap": replicate_covariance,
