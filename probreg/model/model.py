@@ -5,7 +5,7 @@ row block, and knows nothing of methods. Nuisance parameters are maximised and a
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -802,15 +802,36 @@ class Model(FromData, NamesPeers):
             )
         beta = self._as_coefficients(beta, draws=False)
         aux_values = self._complete_aux(aux)
-        fn = partial(
+        of_prior = self.joint.curvature(beta, self.likelihood.noise(aux_values))
+        return self.information_of_rows(beta, aux_values) + of_prior
+
+    def information_of_rows(
+        self, beta: Array, aux: Aux, view: Callable[[Any], Any] | None = None
+    ) -> Array:
+        """Return the expected information X' W X alone, without the prior.
+
+        Parameters
+        ----------
+        beta : array (p, m)
+            Coefficients on the raw columns.
+        aux : dict
+            Unknown nuisance parameters by name.
+        view : callable, optional
+            Returns other columns of X for both sides, such as standardised ones.
+
+        Returns
+        -------
+        array (p m, p m)
+            Of the log-likelihood.
+        """
+        part = partial(
             sums.expected_information,
             likelihood=_require_differentiable(self.likelihood),
             beta=np.asarray(beta),
-            aux_values=aux_values,
+            aux_values={**self.fixed, **aux},
+            view=view,
         )
-        return self.design.sum_over_rows(fn)[0] + self.joint.curvature(
-            beta, self.likelihood.noise(aux_values)
-        )
+        return np.asarray(self.design.sum_over_rows(part)[0])
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.

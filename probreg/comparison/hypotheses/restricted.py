@@ -18,9 +18,6 @@ from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.uncertainty.information import (
-    standardised_information,
-)
 from probreg.inference.uncertainty.profile import (
     Surface,
 )
@@ -220,7 +217,9 @@ def _score_statistic(
     """
     frame = model.design.frame
     T = map_of_columns(frame.T, model.shape[1])
-    information = standardised_information(model, mode.beta, mode.aux)
+    information = model.information_of_rows(
+        mode.beta, mode.aux, model.design.frame.rows
+    )
     gamma = frame.from_raw(mode.beta)
     g = model.in_frame(gamma, frame, mode.aux, curved=False).gradient[: mode.beta.size]
     if not singular:

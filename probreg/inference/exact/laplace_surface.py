@@ -19,7 +19,7 @@ otherwise all columns are dense, and form its border.
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,6 @@ from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.newton import bfgs_passes, rough_start, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import Arrow, inverse_upper
-from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 from probreg.priors import (
     BlockPrior,
@@ -526,14 +525,8 @@ class LaplaceSurface(EvidenceSurface):
             return roots.weights_of(rows.rows.gram(np.maximum(rows.local.W, 0.0)))
         q = self._latent
         model = self.dense_rows.model
-        assert isinstance(model.likelihood, SmoothLikelihood)
-        information = partial(
-            expected_information,
-            likelihood=model.likelihood,
-            beta=np.zeros(model.shape),
-            aux_values={**model.fixed, **dict.fromkeys(model.unknown, 1.0)},
-        )
-        (J,) = model.design.sum_over_rows(information)
+        aux = dict.fromkeys(model.unknown, 1.0)
+        J = model.information_of_rows(np.zeros(model.shape), aux)
         A = self.dense_rows.to_raw[: len(J), :q]
         D = np.zeros(q)
         for root in roots.rest:

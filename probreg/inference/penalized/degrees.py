@@ -9,7 +9,6 @@ penalty is curved off its kinks (Vaiter et al. 2012).
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -21,7 +20,6 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import evenly_spaced, unit_diagonal
 from probreg.linalg.vec import vec_entries
 from probreg.model.hyperparameters import hyper_at, hyper_names, unit_prior
-from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
@@ -178,24 +176,15 @@ def information_of(
     model: Model, beta: Array, columns: Array | None = None, **aux: float
 ) -> Array:
     """Return X'WX of the likelihood for some columns, (q m, q m)."""
-    likelihood = model.likelihood
-    aux_values = {**model.fixed, **aux}
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
     if has_cheap_moments(model):
         R = np.asarray(model.design.moments.R, dtype=float)
         if columns is not None:
             R = R[:, columns]
-        return R.T @ R / aux_values[model.noise_scale] ** 2
-    assert isinstance(likelihood, SmoothLikelihood)
-    gram = partial(
-        expected_information,
-        likelihood=likelihood,
-        beta=beta,
-        aux_values=aux_values,
-        view=None if columns is None else itemgetter((slice(None), columns)),
-    )
-    return np.asarray(model.design.sum_over_rows(gram)[0])
+        return R.T @ R / model.noise(aux) ** 2
+    view = None if columns is None else itemgetter((slice(None), columns))
+    return model.information_of_rows(beta, aux, view)
 
 
 def has_cheap_moments(model: Model) -> bool:

@@ -25,7 +25,6 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.linalg import root_of_curvature, root_of_square, row_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
-from probreg.model.likelihood_sums import expected_information
 from probreg.model.model import Model
 
 
@@ -239,8 +238,9 @@ class Estimate:
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        S = self._coefficients
-        H = standardised_information(self.model, self.solution.beta, self.solution.aux)
+        S, model = self._coefficients, self.model
+        s = self.solution
+        H = model.information_of_rows(s.beta, s.aux, model.design.frame.rows)
         return S.T @ H @ S
 
     @cached_property
@@ -508,21 +508,6 @@ def identified_basis(model: Model, solution: Solution) -> Array:
             model.design.frame.from_raw(solution.null_space), mode="complete"
         )[0][:, solution.null_space.shape[1] :]
     return with_aux(map_of_columns(Q, m), a)
-
-
-def standardised_information(
-    model: Model, beta: Array, aux: Mapping[str, float]
-) -> Array:
-    """Return the expected information of the rows over vec(gamma), (p m, p m)."""
-    assert isinstance(model.likelihood, DifferentiableLikelihood)
-    gram = partial(
-        expected_information,
-        likelihood=model.likelihood,
-        beta=beta,
-        aux_values={**model.fixed, **aux},
-        view=model.design.frame.rows,
-    )
-    return np.asarray(model.design.sum_over_rows(gram)[0])
 
 
 def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:

@@ -34,7 +34,6 @@ from probreg.inference.reported import ReportedParameters, reported_at
 from probreg.inference.uncertainty.information import (
     identified_basis,
     prior_curvature,
-    standardised_information,
 )
 from probreg.linalg import one_blas_thread
 from probreg.model.model import LocalModel, Model
@@ -268,7 +267,7 @@ def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
         gamma, aux = split_parameters(model, theta)
         beta = model.design.frame.to_raw(gamma)
         with np.errstate(all="ignore"):
-            H = standardised_information(model, beta, aux)
+            H = model.information_of_rows(beta, aux, model.design.frame.rows)
             H = H + prior_curvature(model, beta, aux)
         B = B[:k, : B.shape[1] - len(aux)]
         c = c[:k]
