@@ -100,7 +100,7 @@ class LevelProblem:
         model, rows, (G, r) = self.model, self.rows, self.sizes
         value, g, (D, E, F) = local
         aux = dict(zip(model.unknown, np.exp(point[G + r :])))
-        precision = rows.prior.at(model.likelihood.noise({**model.fixed, **aux}))
+        precision = rows.prior.at(model.noise(aux))
         beta = self.beta(point)
         value += float(model.log_prior(beta, **aux)) + float(point[G + r :].sum())
         has_prior = precision > 0

@@ -39,8 +39,7 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     """
     nonsmooth = NonsmoothTerms.of(model)
     m = nonsmooth.shape[1]
-    values = {**model.fixed, **aux}
-    free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(values)))
+    free = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux)))
     penalty = nonsmooth.penalty
     flat = ~model.joint.informative
     straight = penalty.corners & (penalty.exponent == 1) & (penalty.ridge == 0)

@@ -147,7 +147,7 @@ def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
     group."""
     model = source.model
     estimate = source.solution
-    noise = model.noise({**model.fixed, **estimate.aux})
+    noise = model.noise(estimate.aux)
     difference = np.zeros_like(estimate.beta)
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:

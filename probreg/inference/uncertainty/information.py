@@ -210,7 +210,7 @@ class Estimate:
             # given the nuisance parameters
             rows = self._all_rows
             k = self.size
-            P = self.model.joint.precision(self.model.likelihood.noise(self.aux_values))
+            P = self.model.joint.precision(self.model.noise(self.solution.aux))
             T = self.model.design.frame.T
             bent = weighted_gram(
                 rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights
@@ -512,9 +512,8 @@ def identified_basis(model: Model, solution: Solution) -> Array:
 
 def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
     """Return the curvature of the prior over vec(gamma), (p m, p m), beta = T gamma."""
-    noise = model.likelihood.noise({**model.fixed, **aux})
     T = map_of_columns(model.design.frame.T, model.shape[1])
-    return T.T @ model.joint.curvature(beta, noise) @ T
+    return T.T @ model.joint.curvature(beta, model.noise(aux)) @ T
 
 
 def sum_of_parts(
