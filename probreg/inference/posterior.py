@@ -3,6 +3,7 @@ NUTS."""
 
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,39 +77,35 @@ class Posterior(Method):
     rebuilds = True
 
     @property
-    def exact(self) -> tuple[Method, ...]:
-        return Conjugate(draws=self.draws, chains=self.chains), Quadrature(
-            draws=self.draws, chains=self.chains
+    def methods(self) -> tuple[Conjugate, Quadrature, Integrate, Importance, NUTS]:
+        """The methods to choose from, exact ones first."""
+        options: Any = {"draws": self.draws, "chains": self.chains}
+        return (
+            Conjugate(**options),
+            Quadrature(**options),
+            Integrate(**options),
+            Importance(**options, max_k=self.max_k),
+            NUTS(**options),
         )
 
-    @property
-    def nodes(self) -> Integrate:
-        return Integrate(draws=self.draws, chains=self.chains)
-
-    @property
-    def importance(self) -> Importance:
-        return Importance(draws=self.draws, chains=self.chains, max_k=self.max_k)
-
-    @property
-    def sampler(self) -> NUTS:
-        return NUTS(draws=self.draws, chains=self.chains)
-
     def obstacle(self, model: Model) -> str | None:
-        methods = (*self.exact, self.nodes, self.importance, self.sampler)
+        methods = self.methods
         if any(method_obstacle(k, model) is None for k in methods):
             return None
-        last = self.nodes if _rebuilds_columns(model) else self.sampler
+        _, _, integrate, _, nuts = methods
+        last = integrate if _rebuilds_columns(model) else nuts
         return method_obstacle(last, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
         model, notes = with_proper_correlations(model)
-        methods: list[Method] = [self.importance]
+        *exact, integrate, importance, nuts = self.methods
+        methods: list[Method] = [importance]
         if model.joint.hierarchical:
-            methods.insert(0, self.nodes)
+            methods.insert(0, integrate)
         reasons: list[str] = []
         if model.likelihood.least_squares:
-            methods = [*self.exact, *methods]
+            methods = [*exact, *methods]
         else:
             reasons = [f"{model.likelihood.named} likelihood has no exact posterior"]
         for method in methods:
@@ -125,11 +122,11 @@ class Posterior(Method):
             if good:
                 note = _choice_note(method, reasons)
                 return resolved._replace(notes=(*notes, note), solution=solution)
-        obstacle = method_obstacle(self.sampler, model)
+        obstacle = method_obstacle(nuts, model)
         if obstacle is not None:
             reason = reasons[-2 if _rebuilds_columns(model) else -1]
             raise Incompatible(f"posterior: {reason.rstrip('.')}. {obstacle}")
-        resolved = self.sampler.resolve(model, rng)
+        resolved = nuts.resolve(model, rng)
         note = _choice_note(resolved.method, reasons)
         return resolved._replace(notes=(*notes, note, *resolved.notes))
 
@@ -137,7 +134,7 @@ class Posterior(Method):
         self, method: Method, model: Model, solution: Solution
     ) -> tuple[bool, str]:
         """Return whether the solution of a method is good enough, and the reason."""
-        if method in self.exact:
+        if isinstance(method, Conjugate | Quadrature):
             return True, f"{method.name} is exact"
         stats = solution.stats
         k = stats.get("k_hat_joint", stats["k_hat"])

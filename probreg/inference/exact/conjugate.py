@@ -270,7 +270,8 @@ def posterior_as_prior(
         )
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
-        scale, shape = solution.scale, "with fixed sigma"
+        scale = solution.scale
+        shape = "with fixed sigma"
         if model.unknown:
             # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale / (b/a).
             assert solution.df is not None  # Student-t marginals

@@ -430,6 +430,10 @@ def _gather_replicates(
     if Newton().obstacle(model) is None:
         replicates |= _acceleration(model, estimate)
     # a correlation is undefined where an effect has no variance
+    n_missing = {
+        name: len(estimated) - int(np.isfinite(replicates[name]).sum())
+        for name in scales
+    }
     undefined = [
         important_note(
             Topic.STANDARD_ERRORS,
@@ -438,8 +442,8 @@ def _gather_replicates(
             n=n,
             known=len(estimated),
         )
-        for name in scales
-        if (n := len(estimated) - int(np.isfinite(replicates[name]).sum()))
+        for name, n in n_missing.items()
+        if n > 0
     ]
     n_failed = sum(failures.values())
     of_which = f", {method.reps - n_failed} with an estimate" * bool(n_failed)

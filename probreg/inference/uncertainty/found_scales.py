@@ -216,7 +216,7 @@ def _positive_starts(problem: EvidenceProblem, scales: FoundScales) -> list[Arra
     """Return theta with scales of zero replaced by those from which a fit starts; nothing if no scale is zero."""
     if not scales.vanished.any():
         return []
-    start = problem.surface.starts()[0]
+    start = problem.starts[0]
     return [np.where(scales.vanished, start[: len(scales.theta)], scales.theta)]
 
 

@@ -238,9 +238,10 @@ class Estimate:
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        S, model = self._coefficients, self.model
-        s = self.solution
-        H = model.information_of_rows(s.beta, s.aux, model.design.frame.rows)
+        S = self._coefficients
+        H = self.model.information_of_rows(
+            self.solution.beta, self.solution.aux, self.model.design.frame.rows
+        )
         return S.T @ H @ S
 
     @cached_property
