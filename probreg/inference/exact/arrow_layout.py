@@ -369,14 +369,14 @@ class ArrowLayout:
         return points
 
 
-def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
+def require_memory(layout: ArrowLayout, method: str) -> None:
     """Raise Incompatible, before any allocation, if the matrices of the arrow need more
-    memory than the machine has (or `has`)."""
+    memory than the machine has."""
     by_row = 16  # numbers per row while its columns are summed
     G, K, _ = layout.shape
     r = layout.border
     need = 8.0 * (4 * (G * K * r + r * r) + by_row * layout.model.design.n)
-    memory = has or physical_memory()
+    memory = physical_memory()
     if memory is None or need <= memory:
         return
     counts = " and ".join(f"{t.size_words} in {t.key}" for t in layout.terms.values())

@@ -11,6 +11,7 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
 from probreg.data.implicit_columns import beside_groups
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import (
@@ -71,10 +72,7 @@ class Source:
     @cached_property
     def root(self) -> Array:
         """(total,), the roots of the precisions of the observations."""
-        w = self.apart.precision
-        if w is None:
-            return np.ones(len(self.row_of))
-        return np.sqrt(w)
+        return np.sqrt(full_weights(self.apart.precision, self.apart.n))
 
     def with_response(self, y: Array) -> Model:
         return replace(self.model, design=replace(self.apart, y=y))

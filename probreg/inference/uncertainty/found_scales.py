@@ -407,7 +407,7 @@ def _end(
 
     def estimate(theta: Array) -> Array:
         beta, covariance = surface.estimate(theta)
-        return np.array([beta[place, 0], covariance.errors()[place] ** 2])
+        return np.array([beta[place, 0], covariance.diagonal()[place]])
 
     def reach(theta: Array) -> tuple[float, Array]:
         """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.rows import full_weights
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.model.model import Model
@@ -28,10 +29,7 @@ class WhitenedRows(NamedTuple):
     def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
         """Create them at coefficients (p,) and a noise scale."""
         d = model.design
-        if d.precision is None:
-            root = np.ones(d.n)
-        else:
-            root = np.sqrt(d.precision)
+        root = np.sqrt(full_weights(d.precision, d.n))
         e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma
         return cls(e, d.X * (root / sigma)[:, None], root)
 
