@@ -49,9 +49,9 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
         "response": y - E[y], in units of y; for a softmax 1[y = k] - p_k over (obs, level); of n trials the share less
         its probability, k / n - p, as in R (statsmodels has k - n p).
 
-        "pearson": the score over the root of its Fisher information, which is (y - E[y]) / sd(y) for Gaussian,
-        Bernoulli and Poisson responses and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
-        of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)).
+        "pearson": (y - E[y]) / sd(y), and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
+        of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)). For ordered classes, losses, and an infinite variance it is the score
+        over the root of its Fisher information.
 
         "deviance": sqrt(2 (l_saturated - l)), positive where a larger mean would fit y better; the squares add up to
         `fit.deviance` over its dispersion (sigma^2 for a Gaussian, 1 for classes and counts).
@@ -231,14 +231,18 @@ def _pearson(fit: Fitted) -> ResidualKind:
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(variance), ("level",)
             )
-    if not likelihood.exact_information:
-        variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
-        if variance is None or not np.isfinite(variance).all():
-            raise Incompatible(
-                f"Pearson residuals need the variance of the response, and {likelihood.named} likelihood has no formula for it, or it is "
-                "infinite at these estimates: use 'quantile' residuals"
-            )
+    # without a nuisance parameter both are the same, also where the variance is 0
+    by_scores = likelihood.working or not likelihood.without_formulas.nuisance
+    if by_scores or not likelihood.has_scalar_mean:
+        return ResidualKind(standardised_scores(fit).u[:, 0])
+    variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
+    if variance is not None and np.isfinite(variance).all():
         return ResidualKind(_response_residuals(fit).values / np.sqrt(variance))
+    if not likelihood.exact_information:
+        raise Incompatible(
+            f"Pearson residuals need the variance of the response, and {likelihood.named} likelihood has no formula for it, or it is "
+            "infinite at these estimates: use 'quantile' residuals"
+        )
     return ResidualKind(standardised_scores(fit).u[:, 0])
 
 
