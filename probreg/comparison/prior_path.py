@@ -115,12 +115,12 @@ class PathMode(NamedTuple):
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    `likelihood_alone` has these rows, of a Gaussian model their moments, and flat priors. `unknown` maps the nuisance parameters that the two do not fix at one value to their places in
-    theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are
-    the entries of the groups of columns with changing priors; `held` are the log values of the parameters that a side fixes, None on the
-    other side; `noise` is the name of the noise scale, "" for a likelihood without one;
-    `quadratic` is whether the log priors of the coefficients are quadratic in theta; `units` maps each held parameter to the unit w of its
-    precision.
+    `likelihood_alone` has these rows (of a Gaussian model their moments) and flat priors. `unknown` maps the nuisance parameters
+    that the two do not fix at one value to their places in theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to
+    the table, with nuisance parameters on the log scale; `members` (K, k) are the entries of the groups of columns with changing
+    priors; `held` are the log values of the parameters that a side fixes, None on the other side; `noise` is the name of the noise
+    scale, "" for a likelihood without one; `quadratic` is whether the log priors of the coefficients are quadratic in theta; `units`
+    maps each held parameter to the unit w of its precision.
     """
 
     a: Model
