@@ -76,6 +76,21 @@ def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
     )  # three Monte Carlo errors of 4,000 draws are 0.024
 
 
+def test_contrasts_beside_random_effects_have_the_degrees_of_freedom_of_hypothesis():
+    rng = np.random.default_rng(0)
+    g = np.repeat(np.arange(6), 4)
+    data = {"g": g, "h": np.array(list("abc"))[g % 3], "y": rng.normal(size=24)}
+    data["y"] += rng.normal(size=6)[g]
+    fit = pr.fit(pr.Model.from_formula("y ~ h + (1 | g)", data))
+    (found,) = answer(fit, {"h": ("b", "c")}, data=None, prob=0.95).effects
+    row = pr.hypothesis(fit, "h[T.c] - h[T.b] = 0").estimates.iloc[0]
+    # a quantile of t with fewer than four degrees of freedom
+    assert row["upper"] - row["estimate"] > 2.7 * row["std_error"]
+    np.testing.assert_allclose(
+        found[3:6], [row["estimate"], row["lower"], row["upper"]], rtol=1e-9
+    )
+
+
 @pytest.mark.parametrize("effects", [{"x": 1.0}, {"g": ("b", "c")}])
 def test_a_posterior_by_formula_has_the_interval_and_probability_of_hypothesis(effects):
     fit = fitted("y ~ g + x", "quadrature", prior=pr.Normal(1.0))

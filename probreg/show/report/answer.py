@@ -18,6 +18,7 @@ from probreg.comparison.effects.scenarios import (
     trials_of,
 )
 from probreg.comparison.effects.verbs import changing_variables, comparisons
+from probreg.comparison.hypotheses.point_estimate import Combinations
 from probreg.comparison.hypotheses.posterior import (
     described_combinations,
     probability_of_inequalities,
@@ -274,10 +275,11 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, A
     z = T @ (c @ s.beta)
     if s.draws is None:
         G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
-        V, df, _ = fit.spread()
-        half = quantile(prob, df) * np.linalg.norm(V.half(G), axis=1)
+        combinations = Combinations.at(fit, G, np.zeros(len(G)), None)
+        error = np.linalg.norm(combinations.half, axis=1)
+        half = quantile(prob, combinations.df) * error
         lower, upper = z - half, z + half
-        kind = "wald" if df is None else "t"
+        kind = "wald" if combinations.df is None else "t"
     else:
         L = np.kron(c[fit.model.design.ungrouped], np.eye(len(T)))  # (K, reported)
         with np.errstate(all="ignore"):  # a standard deviation may be 0
