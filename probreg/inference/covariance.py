@@ -444,7 +444,8 @@ class DenseCovariance(ParameterCovariance):
     def _root_of_rows(self, X: Any) -> Array:
         k = self.coefficients
         product = self._in_frame(X) @ self.root[:k].reshape(len(self.frame.scale), -1)
-        B = product.reshape(len(product), predictors_of(X, self.m), -1)
+        r = self.root.shape[1]
+        B = product.reshape(len(product), predictors_of(X, self.m), r)
         if self.missing is not None:
             missing = self.missing[:k].reshape(-1, self.m).any(1)
             B[(X[:, missing] != 0).any(1)] = np.nan

@@ -806,7 +806,7 @@ class Model(FromData, NamesPeers):
         return self.information_of_rows(beta, aux_values) + of_prior
 
     def information_of_rows(
-        self, beta: Array, aux: Aux, view: Callable[[Any], Any] | None = None
+        self, beta: Array, aux: Aux, view: Callable[[Array], Array] | None = None
     ) -> Array:
         """Return the expected information X' W X alone, without the prior.
 
