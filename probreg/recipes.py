@@ -1038,4 +1038,6 @@ def _read_model(x: Any, data: Any, options: dict[str, Any], **choices: Any) -> M
         )
     if isinstance(x, str):
         return Model.from_formula(x, data, **options, **choices)
+    if isinstance(data, str):
+        raise DataError(f"the formula {data!r} is the second argument: write it first")
     return Model.from_arrays(x, data, **options, **choices)

@@ -649,3 +649,9 @@ def test_what_a_recipe_chooses_is_no_option_of_it(recipe, option):
         pr.Incompatible, match=rf"this function chooses the {name}; write"
     ):
         recipe("y ~ x", {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 2.0]}, **option)
+
+
+def test_a_formula_after_the_table_is_named():
+    table = {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0]}
+    with pytest.raises(pr.DataError, match=r"'y ~ x' is the second argument"):
+        pr.ols(table, "y ~ x")
