@@ -59,7 +59,8 @@ def path_obstacle(a: Fit, b: Fit) -> str:
         return "the standard deviations of effects are found from the rows"
     for fit in (a, b):
         s = fit.solution
-        lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
+        lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED)
+        lost = lost or s.status.is_at_limit
         priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
         bounded = [prior for prior in priors if prior.has_bounded_support]
         without_likelihood = not fit.method.probabilities

@@ -168,7 +168,8 @@ def estimated_coefficients(fit: Fitted) -> int:
     p = len(fit.model.design.ungrouped)
     m = fit.model.shape[1]
     free = fit.solution.null_space
-    is_unbounded = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
+    status = fit.solution.status
+    is_unbounded = status is Status.NO_MAXIMUM or status.is_at_limit
     if (
         free is None
         and is_unbounded

@@ -502,13 +502,19 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
 
 def held_at_limits(model: Model, solution: Solution) -> Model:
     """Return the model with fixed nuisance parameters if the fit has them at their
-    limit 0, without curvature."""
-    at_limit = [
-        name
+    limit 0 or infinity, without curvature."""
+    likelihood = model.likelihood
+    is_at_infinity = solution.status is Status.AT_INFINITY
+    at_limit = {
+        name: solution.aux[name]
         for name in model.unknown
-        if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0
-    ]
-    limits = positive_limits(dict.fromkeys(at_limit, 0.0))
+        if name in solution.aux
+        and (
+            (name in likelihood.at_zero and solution.aux[name] == 0.0)
+            or (name in likelihood.at_infinity and is_at_infinity)
+        )
+    }
+    limits = positive_limits(at_limit)
     return replace(model, aux={**model.aux, **limits}) if limits else model
 
 

@@ -26,10 +26,16 @@ class Status(Enum):
     NO_MAXIMUM = "no maximum likelihood estimate exists"
     SCALE_AT_INFINITY = "no estimate of a prior scale exists"
     AT_ZERO = "no estimate of a nuisance parameter exists"
+    AT_INFINITY = "no finite estimate of a nuisance parameter exists"
 
     @property
     def good(self) -> bool:
         return self not in ADVICE
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the estimate is a limiting model, of a nuisance parameter at 0 or infinity."""
+        return self in (Status.AT_ZERO, Status.AT_INFINITY)
 
     @property
     def is_unfinished(self) -> bool:
@@ -68,4 +74,5 @@ ADVICE = {
     Status.NO_MAXIMUM: "give a proper prior such as a normal of scale 2.5, or drop columns",
     Status.SCALE_AT_INFINITY: "fix the scale, or give it a proper prior such as a half-normal of scale 2",
     Status.AT_ZERO: "fit the limiting model, or give the parameter a proper prior",
+    Status.AT_INFINITY: "fit the limiting model, or give the parameter a proper prior",
 }

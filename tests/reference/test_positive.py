@@ -7,6 +7,7 @@ import pytest
 import probreg as pr
 from probreg.datasets import load_dataset
 from probreg.errors import DataError
+from probreg.inference.status import Status
 from tests.conftest import reference_path
 
 
@@ -113,6 +114,16 @@ def test_trials_without_overdispersion_name_the_binomial_model():
         pr.Model.from_formula("p(k, n) ~ x", table, likelihood="binomial")
     )
     np.testing.assert_allclose(fit.coef, binomial.coef, rtol=1e-5)
+    # all but phi is that of the limit
+    assert fit.solution.status is Status.AT_INFINITY
+    assert fit.log_likelihood == pytest.approx(binomial.log_likelihood, rel=1e-9)
+    for kind in ("wald", "profile"):
+        found, expected = fit.interval(kind=kind), binomial.interval(kind=kind)
+        for end in ("lower", "upper"):
+            np.testing.assert_allclose(found[end], expected[end], rtol=1e-4)
+    found, expected = fit.predict(table), binomial.predict(table)
+    for column in ("mean", "mean_std_error", "new_lower", "new_upper"):
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-4)
     with pytest.raises(DataError, match="two trials"):
         pr.Model.from_formula(
             "p(k, n) ~ x",

@@ -171,14 +171,9 @@ class Divergence(NamedTuple):
     )
     labels: tuple[str, ...]
     limits: Mapping[str, float]  # of nuisance parameters that go to 0 or infinity
+    status: Status
     detail: str
     span: Array | None = None  # (p, m, r), the directions without curvature
-
-    @property
-    def status(self) -> Status:
-        if self.labels or np.inf in self.limits.values():
-            return Status.NO_MAXIMUM
-        return Status.AT_ZERO
 
 
 def mode_solution(
@@ -346,7 +341,16 @@ def divergence_of(
             models = likelihood.at_zero
         meaning = f": {models[name]}" if name in models else ""
         reasons.append(f"{name} runs to {end}{meaning}")
-    return Divergence(not_estimable, labels, limits, "; ".join(reasons), span)
+    has_limit = all(
+        limit == 0.0 or name in likelihood.at_infinity for name, limit in limits.items()
+    )
+    if labels or not has_limit:
+        status = Status.NO_MAXIMUM
+    elif np.inf in limits.values():
+        status = Status.AT_INFINITY
+    else:
+        status = Status.AT_ZERO
+    return Divergence(not_estimable, labels, limits, status, "; ".join(reasons), span)
 
 
 def rises_along(

@@ -327,31 +327,36 @@ def invert_test_of_aux(
     model: Model, solution: Solution, kind: str, name: str, z: float
 ) -> tuple[float, float]:
     """Return the interval of an estimated nuisance parameter, computed on its log
-    scale; an estimate of 0 is its lower end."""
+    scale; an estimate at its limit 0 or infinity is an end."""
     farthest = np.log(1e150)  # the squares of larger numbers overflow
     surface = _surface_of(model, solution, kind)
-    is_zero = name not in surface.model.unknown
-    if is_zero:
-        surface = _surface_near_zero(surface, model, name)
+    estimate = solution.aux[name]
+    is_at_limit = name not in surface.model.unknown
+    if is_at_limit:
+        surface = _surface_near_limit(surface, model, name)
         unit = 1.0
     else:
         # psi = log aux has the standard deviation sd(aux) / aux
-        unit = solution.aux_sd[name] / solution.aux[name]
+        unit = solution.aux_sd[name] / estimate
     c = np.zeros(len(surface.B))
     c[solution.beta.size + surface.model.unknown.index(name)] = 1.0
     path = ConstrainedPath(surface, c, kind)
-    upper = path.end(z, 1, unit, farthest=farthest)
-    if is_zero:
-        return 0.0, float(np.exp(upper))
-    lower = path.end(z, -1, unit, farthest=farthest)
+    lower = -np.inf
+    upper = np.inf
+    if estimate > 0.0:
+        lower = path.end(z, -1, unit, farthest=farthest)
+    if not is_at_limit or estimate == 0.0:
+        upper = path.end(z, 1, unit, farthest=farthest)
     return float(np.exp(lower)), float(np.exp(upper))
 
 
-def _surface_near_zero(limit: Surface, model: Model, name: str) -> Surface:
-    """Return the surface over a nuisance parameter that `limit` holds at 0; its maximum is so near to 0 that the density is that of the limit."""
+def _surface_near_limit(limit: Surface, model: Model, name: str) -> Surface:
+    """Return the surface over a nuisance parameter that `limit` holds at 0 or far out; its maximum is so near to the limit that the density
+    is that of the limit."""
     nearly_zero = 1e-10
     free = replace(model, aux={**limit.model.aux, name: model.aux_prior(name)})
-    aux = {**limit.solution.aux, name: nearly_zero}
+    near = max(limit.solution.aux[name], nearly_zero)
+    aux = {**limit.solution.aux, name: near}
     surface = Surface(free, replace(limit.solution, aux=aux))
     theta = surface.start(limit.solution.beta)
     return replace(surface, maximum=(theta, evaluate(free, theta)))
