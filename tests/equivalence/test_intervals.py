@@ -691,3 +691,22 @@ def test_a_precision_without_an_upper_limit_has_an_infinite_profile_end():
     fall = 2.0 * (binomial.log_likelihood - held.log_likelihood)
     assert upper == np.inf
     assert fall == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-6)
+
+
+def test_a_precision_at_infinity_has_its_lower_end_beside_random_effects_too():
+    # less dispersed within groups than successes of a binomial
+    g = np.repeat(np.arange(5), 4)
+    k = 3.0 + g + np.tile([-1.0, 0.0, 0.0, 1.0], 5)
+    data = {"k": k, "n": np.full(20, 10.0), "g": g}
+    model = pr.Model.from_formula(
+        "p(k, n) ~ 1 + (1 | g)", data, likelihood="beta_binomial"
+    )
+    fit = pr.fit(model)
+    assert fit.aux["phi"] > 1e8
+    lower, upper = fit.aux_interval("phi", kind="profile")
+    held = pr.fit(model.with_aux(phi=lower))
+    fall = 2.0 * (
+        fit.solution.stats["log_evidence"] - held.solution.stats["log_evidence"]
+    )
+    assert upper == np.inf
+    assert fall == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)

@@ -145,6 +145,13 @@ class ScaleProfile:
         positive = _positive_starts(self.problem, self.found)
         return [theta, *positive, *self.problem.groups.branches(theta)]
 
+    @property
+    def _may_be_infinite(self) -> bool:
+        """Whether coordinate k is a nuisance parameter with a limiting model at infinity."""
+        place = self.k - len(self.problem.groups.priors)
+        infinite = self.problem.model.likelihood.at_infinity
+        return place >= 0 and self.problem.outer[place] in infinite
+
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f
         is above the top."""
@@ -170,9 +177,10 @@ class ScaleProfile:
         sd = float(np.sqrt(self.found.covariance[k, k]))
         first = min(z * sd, max_step) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
-        # a vanished scale begins far below its upper end
+        # a vanished scale begins far below its upper end, and a parameter that goes to infinity far above its lower end
         is_far_below = self.found.vanished[k] and side > 0
-        last = start + side * (3.0 * far if is_far_below else far)
+        is_far_above = self._may_be_infinite and side < 0
+        last = start + side * (3.0 * far if is_far_below or is_far_above else far)
 
         def further(point: float) -> Iterator[float]:
             step = first
