@@ -122,7 +122,7 @@ def test_trials_without_overdispersion_name_the_binomial_model():
         for end in ("lower", "upper"):
             np.testing.assert_allclose(found[end], expected[end], rtol=1e-4)
     found, expected = fit.predict(table), binomial.predict(table)
-    for column in ("mean", "mean_std_error", "new_lower", "new_upper"):
+    for column in ("mean", "mean_std_error", "mean_lower"):
         np.testing.assert_allclose(found[column], expected[column], rtol=1e-4)
     with pytest.raises(DataError, match="two trials"):
         pr.Model.from_formula(
