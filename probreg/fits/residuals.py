@@ -50,8 +50,8 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
         its probability, k / n - p, as in R (statsmodels has k - n p).
 
         "pearson": (y - E[y]) / sd(y), and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
-        of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)). For ordered classes, losses, and an infinite variance it is the score
-        over the root of its Fisher information.
+        of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)). For ordered classes and an infinite variance it is the score over the
+        root of its Fisher information.
 
         "deviance": sqrt(2 (l_saturated - l)), positive where a larger mean would fit y better; the squares add up to
         `fit.deviance` over its dispersion (sigma^2 for a Gaussian, 1 for classes and counts).
@@ -232,8 +232,10 @@ def _pearson(fit: Fitted) -> ResidualKind:
                 _response_residuals(fit).values / np.sqrt(variance), ("level",)
             )
     # without a nuisance parameter both are the same, also where the variance is 0
-    by_scores = likelihood.working or not likelihood.without_formulas.nuisance
-    if by_scores or not likelihood.has_scalar_mean:
+    is_one_parameter = (
+        likelihood.exact_information and not likelihood.without_formulas.nuisance
+    )
+    if likelihood.working or is_one_parameter or not likelihood.has_scalar_mean:
         return ResidualKind(standardised_scores(fit).u[:, 0])
     variance = likelihood.response_variance(predictor(fit), **fit.aux_of_rows)
     if variance is not None and np.isfinite(variance).all():

@@ -342,6 +342,15 @@ def test_deviance_residuals_rise_with_the_time(name):
     assert (np.diff(residuals[np.argsort(data["t"])]) > 0.0).all()
 
 
+def test_pearson_residuals_of_a_censored_exponential_are_over_its_mean():
+    data = {"t": [1.0, 2.5, 3.0, 4.0], "event": [1, 0, 1, 1]}
+    model = pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="exponential")
+    residuals = pr.fit(model).residuals("pearson")
+    mean = 10.5 / 3  # the total time over the number of events
+    expected = np.array([1.0, np.nan, 3.0, 4.0]) / mean - 1.0
+    np.testing.assert_allclose(residuals, expected, rtol=1e-6)
+
+
 def test_pictures_count_the_censored_rows(fit):
     count = int(fit.model.likelihood.is_censored(fit.model.design.y).sum())
     for draw in (pr.plot.fitted, pr.plot.diagnose):
