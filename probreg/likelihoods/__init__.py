@@ -25,7 +25,7 @@ from probreg.likelihoods.beta import Beta as Beta
 from probreg.likelihoods.beta_binomial import BetaBinomial as BetaBinomial
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
-from probreg.likelihoods.censored import Censored as Censored, Truncated as Truncated
+from probreg.likelihoods.censored import Censored as Censored
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
 from probreg.likelihoods.gamma import Gamma as Gamma
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
@@ -54,6 +54,7 @@ from probreg.likelihoods.survival import (
     LogLogistic as LogLogistic,
     Weibull as Weibull,
 )
+from probreg.likelihoods.truncated import Truncated as Truncated
 from probreg.likelihoods.zeros import (
     Hurdle as Hurdle,
     ZeroInflated as ZeroInflated,

@@ -20,10 +20,8 @@ from probreg.special import log1mexp, logsumexp
 
 CountLinkName = Literal["log", "sqrt", "identity"]
 
-# Where P(inside an interval) is less, 1 - P(outside) has lost ten digits, and the sum over this many counts from the first one inside
-# replaces it.
-RARE = 1e-10
-COUNTS_OF_RARE = 30
+# If P(Y >= k) is less, 1 - P(Y < k) has lost half of its digits, and the sum over `counts_above` replaces it
+RARE = 1e-8
 
 
 class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
@@ -87,30 +85,33 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
         """P(Y <= k) for whole k >= 0."""
 
     def log_interval(self, lower: Array, upper: Array, eta: Array, **aux: Any) -> Array:
-        counts, inside = summed_counts(lower, upper)
-        terms = [self.log_prob(k, eta, **aux) for k in counts]
-        if not terms:  # every count is in the interval
+        counts, is_inside = summed_counts(lower, upper)
+        if not len(counts):  # every count is in the interval
             return np.zeros_like(self.log_prob(np.zeros(()), eta, **aux))
-        total = logsumexp(np.stack(terms), 0)
-        if inside:
+
+        def log_sum(counts: Array) -> Array:
+            terms = [self.log_prob(k, eta, **aux) for k in counts]
+            return np.asarray(logsumexp(np.stack(terms), 0))
+
+        total = log_sum(counts)
+        if is_inside:
             return total
-        tail = log1mexp(np.maximum(-total, 0.0))
-        is_rare = tail < np.log(RARE)
+        log_p = log1mexp(np.maximum(-total, 0.0))
+        is_rare = log_p < np.log(RARE)
         if not is_rare.any():
-            return tail
-        above = [self.log_prob(k, eta, **aux) for k in _counts_above(counts)]
-        return np.where(is_rare, logsumexp(np.stack(above), 0), tail)
+            return log_p
+        return np.where(is_rare, log_sum(counts_above(counts)), log_p)
 
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
         # d P = sum p d log p and d2 P = sum p (d2 log p + d log p d log p') over the counts within, or minus those outside
-        counts, inside = summed_counts(lower, upper)
+        counts, is_inside = summed_counts(lower, upper)
         log_p = self.log_interval(lower, upper, eta, **aux)
-        is_rare = (log_p < np.log(RARE)) & (not inside)
-        terms = [(count, 1.0 if inside else -1.0, ~is_rare) for count in counts]
+        is_rare = (log_p < np.log(RARE)) & (not is_inside)
+        terms = [(count, 1.0 if is_inside else -1.0, ~is_rare) for count in counts]
         if is_rare.any():
-            terms += [(count, 1.0, is_rare) for count in _counts_above(counts)]
+            terms += [(count, 1.0, is_rare) for count in counts_above(counts)]
         k = 1 + len(self.nuisance)
         gradient = np.zeros((len(eta), k))
         second = np.zeros((len(eta), k, k))
@@ -132,6 +133,9 @@ def summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
     return np.arange(max(low, -1.0) + 1.0), False
 
 
-def _counts_above(counts: Array) -> Array:
-    """Return the first counts above all of these."""
-    return counts[-1] + 1.0 + np.arange(COUNTS_OF_RARE)
+def counts_above(counts: Array) -> Array:
+    """Return the counts from k on that replace those below k if P(Y >= k) is less than `RARE`: as many, and ten for the digits at small k.
+
+    The others are a share P(Y >= 2 k | Y >= k) of P(Y >= k), which is at most P(Y >= k) if p is log-concave.
+    """
+    return counts[-1] + 1.0 + np.arange(len(counts) + 10.0)

@@ -30,10 +30,11 @@ from probreg.likelihoods.base import (
     flatten_rows,
     line_and_slopes,
 )
-from probreg.likelihoods.censored import OfBase, Truncated, condition_on_inside
+from probreg.likelihoods.composite import OfBase
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.poisson import Poisson
+from probreg.likelihoods.truncated import Truncated, condition_on_complement
 from probreg.special import expit
 
 # replaced by functions of the base and of the mixture: `_bind`
@@ -61,7 +62,7 @@ def _hurdle(y: float, eta: float, t: Array) -> MixedRow:
     w = t[-1]
     if y == 0.0:
         return log(w) - t[-2], 0.0, 1.0 / (1.0 + w), 0.0
-    log_p, over_eta, over_aux = condition_on_inside(
+    log_p, over_eta, over_aux = condition_on_complement(
         base_row(y, eta, t), base_row(0.0, eta, t)
     )
     return log_p - t[-2], over_eta, -w / (1.0 + w), over_aux

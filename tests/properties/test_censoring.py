@@ -168,25 +168,26 @@ def test_the_compiled_row_of_a_truncated_count_is_its_density(likelihood, eta):
     )
 
 
-@pytest.mark.parametrize("eta", [-25.0, -3.0])
-def test_counts_keep_their_digits_where_hardly_any_lies_in_the_interval(eta):
-    """P(Y >= 10) is less than 1e-20, and 1 - P(Y < 10) is rounding error."""
-    likelihood = Truncated(pr.Poisson(), lower=10.0)
-    y, mu = np.array([12.0]), np.exp(eta)
+@pytest.mark.parametrize(("lower", "mu"), [(10, 1e-11), (10, 0.05), (400, 290.0)])
+def test_counts_keep_their_digits_where_hardly_any_lies_in_the_interval(lower, mu):
+    """1 - P(Y < lower) is rounding error, or has lost half of its digits."""
+    likelihood = Truncated(pr.Poisson(), lower=float(lower))
+    k = lower + 2.0
+    y, eta = np.array([k]), np.log(mu)
     local = likelihood.value_grad_hessian(y, np.array([[eta]]))
-    # d P(Y >= 10) / d mu = p(9), and P(Y >= 10) is the sum of p(k)
-    log_mass = np.log(stats.poisson.pmf(np.arange(10, 60), mu).sum())
-    log_p = stats.poisson.logpmf([9, 12], mu)
+    # d P(Y >= a) / d mu = p(a - 1), and P(Y >= a) is the sum of p(k)
+    log_mass = np.log(stats.poisson.pmf(np.arange(lower, 3 * lower + 50), mu).sum())
+    log_p = stats.poisson.logpmf([lower - 1, k], mu)
     ratio = mu * np.exp(log_p[0] - log_mass)
-    bend = mu + ratio * (10.0 - mu - ratio)
+    bend = mu + ratio * (lower - mu - ratio)
     assert local.log_prob[0] == pytest.approx(log_p[1] - log_mass, rel=1e-12)
-    assert local.gradient[0, 0] == pytest.approx(12.0 - mu - ratio, rel=1e-11)
+    assert local.gradient[0, 0] == pytest.approx(k - mu - ratio, rel=1e-10)
     assert local.curvature[0, 0, 0] == pytest.approx(bend, rel=1e-6, abs=1e-11)
-    row = likelihood.compiled_density.row(12.0, eta, np.array([]))
+    row = likelihood.compiled_density.row(k, eta, np.array([]))
     assert row[0] + likelihood.base_measure(y)[0] == pytest.approx(
         local.log_prob[0], rel=1e-12
     )
-    assert row[1] == pytest.approx(local.gradient[0, 0], rel=1e-11)
+    assert row[1] == pytest.approx(local.gradient[0, 0], rel=1e-10)
 
 
 @pytest.mark.parametrize(
