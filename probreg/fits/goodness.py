@@ -18,6 +18,7 @@ from probreg.fits.fitted import Fitted, has_working_errors, statistic_saved_with
 from probreg.inference import METHODS
 from probreg.inference.base import Status, has_effects, positive_limits
 from probreg.inference.modes.closed_form import open_directions
+from probreg.likelihoods import Ordinal
 from probreg.linalg import triangular
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
@@ -335,8 +336,17 @@ def null_model(model: Model, held: Mapping[str, float]) -> Fitted:
     return Fitted(null, method, solution or method.solve(null, rng))
 
 
+def unknown_gaps(model: Model) -> tuple[str, ...]:
+    """Return the unknown gaps between thresholds of ordered classes, which count as coefficients."""
+    is_ordinal = isinstance(model.likelihood.without_formulas, Ordinal)
+    return model.unknown if is_ordinal else ()
+
+
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
-    """Return the deviance of an intercept alone, or of the offset alone without an intercept, at these nuisance parameters."""
+    """Return the deviance of an intercept alone, or of the offset alone without an intercept, at these nuisance parameters.
+
+    Unknown thresholds of ordered classes are estimated again, because an intercept is one of them.
+    """
     _refuse_several_predictors(model)
     d = model.design
     likelihood = model.likelihood
@@ -347,7 +357,8 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
         return float(
             triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2
         )
-    null = null_model(model, {} if likelihood.least_squares else aux)
+    held = {} if likelihood.least_squares or unknown_gaps(model) else aux
+    null = null_model(model, held)
     return deviance_at(null.model, null.solution.beta, null.solution.aux)
 
 

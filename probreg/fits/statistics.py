@@ -29,6 +29,7 @@ from probreg.fits.goodness import (
     overall_test,
     share_explained,
     statistic_or_nan,
+    unknown_gaps,
     variance_shares,
     why_no_criterion,
 )
@@ -36,7 +37,6 @@ from probreg.fits.inference_data import label_rows
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
 from probreg.inference.base import has_effects
-from probreg.likelihoods import Ordinal
 from probreg.model.model import Model
 
 
@@ -99,9 +99,8 @@ class FitStatistics(Fitted):
                 "than one: see pr.prior_weight(fit).effective"
             )
         # the first threshold is minus the intercept
-        is_ordinal = isinstance(self.model.likelihood.without_formulas, Ordinal)
-        gaps = len(self.model.unknown) if is_ordinal else 0
-        return self.nobs - estimated_coefficients(self) - gaps
+        gaps = unknown_gaps(self.model)
+        return self.nobs - estimated_coefficients(self) - len(gaps)
 
     @property
     def n_parameters(self) -> int:
@@ -219,7 +218,7 @@ class FitStatistics(Fitted):
     def null_deviance(self) -> float:
         """Return the deviance of an intercept alone, or of the offset alone without an intercept.
 
-        Nuisance parameters keep their estimates.
+        Nuisance parameters keep their estimates, except thresholds of ordered classes.
 
         Returns
         -------
