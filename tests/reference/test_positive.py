@@ -181,3 +181,12 @@ def test_pearson_residuals_need_a_finite_variance():
     assert fit.aux["scale"] > 0.5  # an infinite variance
     with pytest.raises(pr.Incompatible, match=r"infinite[^:]*: use 'quantile'"):
         fit.residuals("pearson")
+
+
+def test_deviance_residuals_have_the_signs_of_response_residuals():
+    """The mean 1 / eta falls with the linear predictor."""
+    table = {"y": [1.0, 3.0, 1.5, 2.0], "x": [0.0, 1.0, 2.0, 3.0]}
+    likelihood = "gamma(link=inverse)"
+    fit = pr.fit(pr.Model.from_formula("y ~ x", table, likelihood=likelihood))
+    signs = np.sign(fit.residuals("deviance"))
+    np.testing.assert_array_equal(signs, np.sign(fit.residuals("response")))
