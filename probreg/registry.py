@@ -139,10 +139,11 @@ class Registry[T](Mapping[str, type[T]]):
             return cls()
         declared = declared_fields(cls)  # type: ignore[arg-type]
         fields = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
-        given = [k.arg for k in call.keywords]
-        if len(set(given)) < len(given):
-            raise DataError(f"{text!r} gives a setting twice")
-        refuse_unknown(name, map(str, given), fields)
+        given = [str(k.arg) for k in call.keywords]
+        for setting in given:
+            if given.count(setting) > 1:
+                raise DataError(f"{text!r} gives {setting} twice")
+        refuse_unknown(name, given, fields)
         names = fields + [""] * len(call.args)
         values = [
             self._setting(value, declared.get(name), text)

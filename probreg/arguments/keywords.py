@@ -75,7 +75,7 @@ def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> 
         elif name in _KEYWORDS_OF_MODEL:
             advice = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
         else:
-            advice = f"it takes {', '.join(keywords)}"
+            advice = f"it takes {', '.join(keywords) or 'nothing'}"
         raise Incompatible(f"{function} takes no {name}=: {advice}") from None
 
 

@@ -79,7 +79,7 @@ class BetaBinomial(Binomial, BetaShapes):
     nuisance = ("phi",)
     dependent_trials = True
     wider = ""
-    at_infinity = {"phi": "the Binomial model; fit that"}  # noqa: RUF012  a constant of the class
+    at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
     concave = False
     compiled_density = CompiledDensity(_evaluate_row, settings=keep_values)
     densities_of_links = {}  # noqa: RUF012  a constant of the class

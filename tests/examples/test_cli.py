@@ -204,7 +204,7 @@ USAGE = [
         "'stan'",
     ),
     (["fit", *ORINGS, "--method", "nuts(draws)"], "'draws' in 'nuts(draws)'"),
-    (["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"], "gives a setting twice"),
+    (["fit", *ORINGS, "--method", "nuts(draws=5, draws=6)"], "draws twice"),
     (["fit", *ORINGS, "--method", "nuts(draws=5"], "such as nuts(draws=2000)"),
     (["fit", *ORINGS, "--rows"], "--rows needs --save"),
     (["fit", *ORINGS, "--json", "--csv"], "--json"),
