@@ -273,14 +273,14 @@ class Design(PrintsLines):
                     return (label,)
         return names
 
-    def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
-        """Return the Gaussian process with exactly these columns, or None."""
-        return self._term_of(columns, self.recipe.processes)
-
     @cached_property
     def place(self) -> dict[str, int]:
         """The place of each column, by name."""
         return {name: j for j, name in enumerate(self.columns)}
+
+    def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
+        """Return the Gaussian process with exactly these columns, or None."""
+        return self._term_of(columns, self.recipe.processes)
 
     def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
         """Return the term of varying effects with exactly these columns, or None."""

@@ -486,11 +486,12 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
     taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
     if not model.joint.of_kind(*taken):
-        wrong = {
-            b.prior.name + " of unknown scale" * isinstance(b.prior, HierarchicalPrior)
-            for b in model.joint.blocks
-            if not isinstance(b.prior, (Flat, *taken))
-        }
+        wrong = set()
+        for b in model.joint.blocks:
+            if not isinstance(b.prior, (Flat, *taken)):
+                is_unknown = isinstance(b.prior, HierarchicalPrior)
+                scale = " of unknown scale" if is_unknown else ""
+                wrong.add(b.prior.name + scale)
         able = [
             p.name
             for p in PRIORS.values()

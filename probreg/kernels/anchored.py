@@ -179,7 +179,10 @@ def cholesky(
 
 
 def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
-    """T with T'k(A, A)T = I and the span of k(A, A) at unit diagonal, whose eigenvalues above n eps times the largest count, largest first."""
+    """T (n, r) with T'K T = I, K = k(A, A), and the span of K.
+
+    r is the number of eigenvalues above n eps times the largest one, of K scaled to a unit diagonal.
+    """
     with one_blas_thread():  # two threads save a third of its time, and on a busy machine take forty times as long
         K = kernel.matrix(RowPairs(A, A))
         root = root_of_pseudo_inverse(K, len(A) * np.finfo(float).eps)

@@ -121,8 +121,8 @@ class Predictive(PrintsTable):
         aux = {k: v[every_k] for k, v in self.aux.items()}
         return replace(self, eta=self.eta[every_k], aux=aux)
 
-    def _mean_atom(self) -> "Predictive":
-        """The likelihood at the means of the linear predictors and of the nuisance parameters."""
+    def _average_parameters(self) -> "Predictive":
+        """Return the likelihood at the mean linear predictors and nuisance parameters, one atom."""
         aux = {a: self._average_atoms(v)[None] for a, v in self.aux.items()}
         eta = self._average_atoms(self.eta)[None]
         return replace(self, eta=eta, aux=aux, share=None)
@@ -189,9 +189,10 @@ class Predictive(PrintsTable):
         few = self.thin(few_atoms)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            if len(self.eta) > 1:
-                fewer = few if thins else self._mean_atom()
-                start = fewer._search_quantile(prob, tol)
+            if thins:
+                start = few._search_quantile(prob, tol)
+            elif len(self.eta) > 1:
+                start = self._average_parameters()._search_quantile(prob, tol)
             else:
                 start = np.floor(np.minimum(self._mean_response(), largest_start))
             with np.errstate(
@@ -284,21 +285,22 @@ class Predictive(PrintsTable):
         return self.mean() * self.given.get("trials", 1.0)
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
-        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double."""
-        falls = self.cdf(start) >= prob
-        low = np.where(falls, start - 1.0, start)
-        high = np.where(falls, start, start + 1.0)
+        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps from the start that double."""
+        is_above = self.cdf(start) >= prob  # whether the start is an upper end
+        low = np.where(is_above, start - 1.0, start)
+        high = np.where(is_above, start, start + 1.0)
         rows = np.arange(len(start))
         part = self
         reach = 1.0
         for _ in range(1100):
-            below = part.cdf(np.where(falls, low, high)[rows])
-            unsolved = np.where(falls[rows], below >= prob, below < prob)
+            p = part.cdf(np.where(is_above, low, high)[rows])
+            unsolved = np.where(is_above[rows], p >= prob, p < prob)
             if not unsolved.any():
                 break
             rows = rows[unsolved]
             part = part._take_rows(unsolved)
-            down, up = rows[falls[rows]], rows[~falls[rows]]
+            down = rows[is_above[rows]]
+            up = rows[~is_above[rows]]
             high[down] = low[down]
             low[down] -= reach
             low[up] = high[up]

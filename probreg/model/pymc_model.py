@@ -454,8 +454,8 @@ class _BlockVariables:
             lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
             return v.reshape((*lead[np.ndim(v)], *shape))
 
-        is_affine = isinstance(prior, AffinePrior)
-        is_scaled = self.noncentered and bool(self.hyper) and is_affine
+        has_scale = bool(self.hyper) and isinstance(prior, AffinePrior)
+        is_scaled = self.noncentered and has_scale
         cls, parameters = prior.pymc(1.0 if is_scaled else factor)
         parameters = {k: shaped(v) for k, v in parameters.items()}
         if is_scaled:

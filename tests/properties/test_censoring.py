@@ -168,7 +168,9 @@ def test_the_compiled_row_of_a_truncated_count_is_its_density(likelihood, eta):
     )
 
 
-@pytest.mark.parametrize(("lower", "mu"), [(10, 1e-11), (10, 0.05), (400, 290.0)])
+@pytest.mark.parametrize(
+    ("lower", "mu"), [(2, 5e-5), (10, 1e-11), (10, 0.05), (400, 290.0)]
+)
 def test_counts_keep_their_digits_where_hardly_any_lies_in_the_interval(lower, mu):
     """1 - P(Y < lower) is rounding error, or has lost half of its digits."""
     likelihood = Truncated(pr.Poisson(), lower=float(lower))

@@ -319,7 +319,7 @@ def sample_of_rows(model: Model) -> Design | None:
     if design.n < _SMALL or stride < 4:
         return None
     sample = design.take(slice(None, None, stride))
-    return replace(sample, weights=stride * (sample.row_weights))
+    return replace(sample, weights=stride * sample.row_weights)
 
 
 def _rough_point(model: Model) -> Array:

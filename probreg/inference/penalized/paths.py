@@ -223,7 +223,8 @@ def _check_scales(model: Model, scales: Any) -> Array:
         raise Incompatible(
             f"a path needs a smooth likelihood, and the {model.likelihood.name} likelihood has kinks: fit each scale separately"
         )
-    for _, prior in model.joint.hierarchical:
+    if model.joint.hierarchical:
+        _, prior = model.joint.hierarchical[0]
         raise Incompatible(
             f"the {prior.name} prior has an unknown scale; a path needs a known one"
         )

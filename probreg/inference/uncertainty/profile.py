@@ -52,7 +52,10 @@ class InnerPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The log posterior over theta, about a solution; `maximum`, where it is known."""
+    """The log posterior over theta, about a solution.
+
+    `maximum` is theta at the maximum with the log posterior there, if they are known.
+    """
 
     model: Model
     solution: Solution
@@ -194,7 +197,8 @@ class ConstrainedPath:
         statistic reaches z; infinite if it never does.
 
         `unit` is the first distance of the search, a standard error if there is one. A
-        divergent estimate is arbitrarily far out, so the search then starts from 0. An end with |psi| > `farthest` counts as infinite.
+        divergent estimate is arbitrarily far out, so the search then starts from 0. An
+        end with |psi| > `farthest` counts as infinite.
         """
         if not 0.0 < unit < np.inf:
             unit = float(np.linalg.norm(self.c))
@@ -351,8 +355,12 @@ def invert_test_of_aux(
 
 
 def _surface_near_limit(limit: Surface, model: Model, name: str) -> Surface:
-    """Return the surface over a nuisance parameter that `limit` holds at 0 or far out; its maximum is so near to the limit that the density
-    is that of the limit."""
+    """Return the log posterior over a nuisance parameter that the surface `limit` fixes
+    at its limit 0 or infinity.
+
+    Its maximum is taken near the limit, where the density is that of the limit up to
+    rounding.
+    """
     nearly_zero = 1e-10
     free = replace(model, aux={**limit.model.aux, name: model.aux_prior(name)})
     near = max(limit.solution.aux[name], nearly_zero)
