@@ -99,10 +99,12 @@ def test_degrees_of_freedom_are_those_of_balanced_analysis_of_variance():
     assert fit.std_error.item() == pytest.approx(means.std(ddof=1) / 3.0, rel=1e-6)
 
 
-def test_effective_degrees_of_freedom_are_the_trace_of_the_hat_matrix(rows):
+@pytest.mark.parametrize("prior", [None, pr.Normal(0.5, sigma_units=True)], ids=str)
+def test_effective_degrees_of_freedom_are_the_trace_of_the_hat_matrix(rows, prior):
     from probreg.fits.goodness import effective_of_terms
 
-    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", rows))
+    priors = {} if prior is None else {"(x | g)": prior}
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", rows, prior=priors))
     X, sigma = fit.model.design.X, fit.aux["sigma"]
     hat = X @ fit.solution.covariance.matrix() @ X.T / sigma**2
     assert effective_of_terms(fit)["(x | g)"][0] + 2 == pytest.approx(
