@@ -109,10 +109,9 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
     unit = 1.0
     if prior.sigma_units:
         unit = model.noise(solution.aux)
-    sd = prior.independent(len(block.columns))
-    if sd is None or not np.allclose(sd, sd[0], rtol=1e-12, atol=0):
-        return np.nan
-    return float(unit * sd[0])
+    P = prior.precision(len(block.columns))
+    is_scalar = np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0)
+    return float(unit / np.sqrt(P[0, 0])) if is_scalar else np.nan
 
 
 def smooths_table(model: Model, solution: Solution) -> Any:

@@ -89,6 +89,21 @@ def test_edf_runs_from_the_flat_columns_to_all_of_them() -> None:
         assert fit.smooths.loc["s(x)", "tau"] == (pytest.approx(tau),)
 
 
+@pytest.mark.parametrize(
+    ("prior", "tau"),
+    [
+        (pr.Normal(precision_matrix=4.0 * np.eye(3)), 0.5),
+        (pr.Normal([0.5, 0.5, 0.7]), np.nan),
+    ],
+    ids=["precision", "unequal"],
+)
+def test_a_prior_with_equal_scales_has_a_tau(
+    prior: pr.priors.Prior, tau: float
+) -> None:
+    fit = pr.fit(model_of("s(x, k=5)", prior={"s(x, k=5)": prior}))
+    assert fit.smooths["tau"].iloc[0] == (pytest.approx(tau, nan_ok=True),)
+
+
 def test_a_function_under_a_flat_prior_or_one_with_kinks_has_its_degrees() -> None:
     flat = pr.fit(model_of("s(x)", prior={"s(x)": pr.Flat()}))
     assert flat.smooths.loc["s(x)", "edf"] == pytest.approx(9.0, abs=1e-6)
