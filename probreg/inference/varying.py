@@ -129,6 +129,7 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     The restricted likelihood is that of the residuals of flat columns, in which these
     effects vanish.
     """
+    max_ratio = 20  # of the rows to the columns in the first check
     design = model.design
     ungrouped = np.asarray(design.ungrouped, dtype=int)
     flat = ungrouped[~model.joint.informative[ungrouped]]
@@ -139,17 +140,28 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     if few_columns or inputs is None or not design.n or design.owner is not None:
         return None
     X = np.asarray(design.X[:, flat])
-    Q = scipy.linalg.orth(X / np.maximum(np.abs(X).max(0), np.finfo(float).tiny))
-    codes = inputs[:, 0].astype(int)
+    # effects that the columns contain are contained in part of the rows as well
+    some = slice(None, None, max(1, design.n // (max_ratio * len(flat))))
     for k, effect in enumerate(term.effects):
-        z = np.zeros((design.n, G))
-        z[np.arange(design.n), codes] = inputs[:, 1 + k]
-        if np.abs(z - Q @ (Q.T @ z)).max() < 1e-9 * np.abs(z).max():
+        if all(
+            _contains_effects(X[rows], inputs[rows, 0], inputs[rows, 1 + k])
+            for rows in (some, slice(None))
+        ):
             return (
                 f"{term.key}: sd({effect} | {term.group}) is not identified, because the fixed effects already contain {effect} by "
                 f"{term.group}"
             )
     return None
+
+
+def _contains_effects(X: Array, codes: Array, slopes: Array) -> bool:
+    """Whether columns X (n, p) contain an effect with these slopes (n,) of each group."""
+    groups, places = np.unique(codes, return_inverse=True)
+    Z = np.zeros((len(X), len(groups)))
+    Z[np.arange(len(X)), places] = slopes
+    Q = scipy.linalg.orth(X / np.maximum(np.abs(X).max(0), np.finfo(float).tiny))
+    residual = Z - Q @ (Q.T @ Z)
+    return bool(np.abs(residual).max() <= 1e-9 * np.abs(Z).max())
 
 
 def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
