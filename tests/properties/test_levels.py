@@ -152,6 +152,10 @@ def test_groups_of_averages_have_the_order_of_the_levels():
     for formula in ("y ~ g", "y ~ 1"):  # `by` may be a column of the data alone
         groups = pr.predictions(pr.ols(formula, CATEGORIES), by="g", data=CATEGORIES)
         assert groups.table["g"].tolist() == ORDER
+    fit = pr.ols(
+        "y ~ C(g, levels=['z', 'a'])", {"y": [1.0, 2.0, 4.0], "g": list("aaz")}
+    )
+    assert pr.predictions(fit, by="g").table["g"].tolist() == ["z", "a"]
 
 
 def test_intervals_of_pandas_are_levels():

@@ -75,6 +75,27 @@ def test_a_line_of_least_squares_has_no_such_test():
         pr.hypothesis(line, "sigma = 25")
 
 
+def test_degrees_of_freedom_of_sampled_rows_are_those_of_a_sum_of_variances():
+    """(V + W)^2 / (V^2 / df + W^2 / (G - 1)), W of the sample of G subjects."""
+    days = np.asarray(SLEEP["days"])
+    subjects = np.asarray(SLEEP["subject"])
+    rows = (days < 5) | (subjects > np.median(subjects))
+    table = {name: np.asarray(SLEEP[name])[rows] for name in SLEEP}
+    fit = pr.fit(pr.Model.from_formula("reaction ~ days + (1 | subject)", table))
+    fixed = pr.predictions(fit, average_over="sample")
+    sampled = pr.predictions(fit, average_over="population")
+    V = fixed.covariance.item()
+    W = sampled.covariance.item() - V
+    assert W > 0.1 * V
+    df, df_sampled = (effects.law.df_of(np.eye(1))[0] for effects in (fixed, sampled))
+    expected = (V + W) ** 2 / (V**2 / df + W**2 / 17.0)
+    assert df_sampled == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_ratio_of_means_of_reml_has_a_normal_law(reml):
+    assert pr.comparisons(reml, "days", measure="ratio").law.df_of(np.eye(1)) is None
+
+
 def test_effects_of_reml_have_satterthwaites_t(reml):
     slope, row = pr.slopes(reml), reml.summary().loc["days"]
     assert slope.table[["lower", "upper"]].to_numpy()[0] == pytest.approx(
