@@ -869,7 +869,6 @@ class Fit(FitStatistics, NamesPeers):
         NotConverged
             If there is no estimate.
         """
-
         model = self.model
         design = self._design(data, offset, weights, trials, groups)
         quantity = quantity_called(model.likelihood, what)
@@ -954,7 +953,6 @@ class Fit(FitStatistics, NamesPeers):
         >>> fit(model).survival([10.0])["survival"].values[0].round(6).tolist()
         [0.049787]
         """
-
         times = np.asarray(times, dtype=float).ravel()
         if not len(times) or np.isnan(times).any():
             raise DataError(

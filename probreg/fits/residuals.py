@@ -88,7 +88,6 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     >>> residuals(fit).round(3).values.tolist()
     [0.167, -0.333, 0.167]
     """
-
     if kind not in KINDS:
         raise DataError(
             f"kind={kind!r}: expected {', '.join(KINDS)}; influence_measures(fit) has internally and externally studentised residuals (standardised and studentised in R)"

@@ -336,7 +336,6 @@ class FitStatistics(Fitted):
         DataError
             If the rows are not in memory.
         """
-
         require_rows_and_estimate(self)
         design = self.model.design
         likelihood = self.model.likelihood

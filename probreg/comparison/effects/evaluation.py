@@ -52,7 +52,9 @@ from probreg.likelihoods.quantities import RowQuantity
 
 Array = np.ndarray
 Residual = Callable[[Target, slice], Sequence[Array]]
-Covariance = tuple[Array, float | None, Mapping[str, Any]]  # with df and a description
+EffectCovariance = tuple[
+    Array, float | None, Mapping[str, Any]
+]  # with df and a description
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Evaluated(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Effects of a fit on one scale: the rows to average over, the probability of intervals, the kind of covariance with its settings,
+    """Effects of a fit on one scale: the rows to average over, the probability of intervals, the kind of covariance with its arguments,
     and the adjustment for several tests.
 
     `pairs_of` is the number of levels if the effects are all pairs of these.
@@ -158,7 +160,7 @@ class Evaluation:
     data: Any = None  # the table of the labels
     adjust: str | None = None
     pairs_of: int | None = None
-    of_population: bool = False  # the rows of the model are a sample of it
+    has_sampled_rows: bool = False  # the rows are a sample of a population
     contrasts: bool = True  # whether the effects are 0 under a null, as slopes are
     effects: Sequence[AveragedEffect] = ()
     scale: Scale = PLAIN
@@ -169,8 +171,8 @@ class Evaluation:
         return self.rows.quantity.least_squares and self.scale.back is IDENTITY
 
     @cached_property
-    def by_draws(self) -> bool:
-        """Whether the effects of a posterior come from its draws; the closed form is of fixed rows."""
+    def is_from_draws(self) -> bool:
+        """Whether the effects are those of posterior draws; a closed form is for linear effects and fixed rows."""
         posterior = self.fit.solution.draws
         if posterior is None:
             return False
@@ -181,7 +183,7 @@ class Evaluation:
     def off_span(self) -> EffectSums | None:
         """The sums of processes in the linear predictors of the effects."""
         targets = [t for effect in self.effects for t in effect.targets]
-        return effect_sums(self.fit, targets, closed=not self.by_draws)
+        return effect_sums(self.fit, targets, closed=not self.is_from_draws)
 
     @cached_property
     def _weights(self) -> list[object]:
@@ -193,7 +195,7 @@ class Evaluation:
     def evaluate(self) -> Evaluated:
         """Return the effects by the delta method for a mode and from the draws for a posterior."""
         off_span = self.off_span
-        if self.by_draws:
+        if self.is_from_draws:
             evaluated = self._from_draws()
         elif off_span is None or self.is_linear:
             evaluated = self._by_delta_method(off_span)
@@ -220,7 +222,7 @@ class Evaluation:
         z, G, moves, size = [list(parts) for parts in zip(*effects)]
         value = np.concatenate(z)
         gradient = np.concatenate(G)
-        if not self.of_population:
+        if not self.has_sampled_rows:
             return value, gradient, None
         influence = np.concatenate([m.reshape(len(m), -1) for m in moves], 1)
         # means of equal rows differ in another sample, where a parameter does not
@@ -265,7 +267,7 @@ class Evaluation:
             value = value + sign * z
             gradient = gradient + sign * g / slope[..., None]
             size = np.maximum(size, np.abs(a / slope))
-            if self.of_population:
+            if self.has_sampled_rows:
                 added = () if off_span is None else off_span.means(target)
                 if len(added):
                     # rows differ as the process does, whose columns may carry no information there;
@@ -340,7 +342,7 @@ class Evaluation:
             self.covariance, groups=self.clusters, data=self.data, lags=self.lags
         )
 
-    def _covariance_of_effects(self, rows: SampledRows | None) -> Covariance:
+    def _covariance_of_effects(self, rows: SampledRows | None) -> EffectCovariance:
         """Return the covariance (R, R) of the effects, its degrees of freedom and its description.
 
         Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
@@ -372,7 +374,9 @@ class Evaluation:
             cov = cov + rows.covariance()
         return cov, df, {**words, "why_not_influence": why_not}
 
-    def _covariance_by_influence(self, rows: SampledRows, kind: str) -> Covariance:
+    def _covariance_by_influence(
+        self, rows: SampledRows, kind: str
+    ) -> EffectCovariance:
         fit = self.fit
         settings = Settings.of(
             fit.method,
@@ -437,7 +441,7 @@ class Evaluation:
         z = self._effect_draws(posterior, residual)
         if off_span is not None and self.is_linear:
             z = z + off_span.off.draws_of_sums(off_span.sums, self._weights, size, rng)
-        rows = self._linearise(off_span)[2] if self.of_population else None
+        rows = self._linearise(off_span)[2] if self.has_sampled_rows else None
         kind = f"equal-tailed, from {len(z)} draws"
         if rows is not None:
             kind += " of the parameters and of the sample of rows"

@@ -196,7 +196,7 @@ def evaluate_effects(evaluation: Evaluation, *, what: str) -> Effects:
     evaluated = evaluation.evaluate()
     over = "sample"
     where = "the rows are fixed"
-    if evaluation.of_population:
+    if evaluation.has_sampled_rows:
         over = "population"
         where = "the rows are a sample of it"
         if evaluated.rows is None:

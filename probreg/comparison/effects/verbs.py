@@ -354,9 +354,9 @@ def _prepare(
     unit: str | None,
     *,
     covariance: Any,
-    **settings: Any,
+    **options: Any,
 ) -> Evaluation:
-    """Check the arguments that predictions, comparisons and slopes share, and return the rows to average over with the other settings."""
+    """Check the arguments that predictions, comparisons and slopes share, and return the evaluation of averages without effects."""
     if average_over == "population" and grid is not None:
         raise DataError(
             "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
@@ -376,7 +376,7 @@ def _prepare(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
     if clustered:
-        settings |= {"clusters": groups, "data": data}
+        options |= {"clusters": groups, "data": data}
     keys = tuple(list_names(by))
     effects_of: GroupsLike = "typical" if clustered else groups
     quantity = quantity_called(fit.model.likelihood, what)
@@ -387,9 +387,9 @@ def _prepare(
             raise DataError(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
-        settings["of_population"] = True
+        options["has_sampled_rows"] = True
     return Evaluation(
-        fit, rows, row_groups(rows, keys), covariance=covariance, **settings
+        fit, rows, row_groups(rows, keys), covariance=covariance, **options
     )
 
 

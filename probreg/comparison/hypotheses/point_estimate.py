@@ -363,8 +363,8 @@ def anova(
     require_predictive(fit)
     if fit.target == "posterior":
         raise Incompatible(
-            "anova tests the terms of a maximum likelihood fit, and a posterior has no tests: hypothesis(fit, 'x = 0') has the credible "
-            "level of a value, and compare_models the predictions without a term"
+            "anova tests the terms of a maximum likelihood fit, and a posterior has no tests: use hypothesis(fit, 'x = 0') for the "
+            "credible level of a value, or compare_models for fits with and without a term"
         )
     if test == "lr" and covariance is not None:
         raise Incompatible("covariance= is for Wald's test, not for test='lr'")

@@ -201,7 +201,6 @@ class Conformal:
 
         Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
         """
-
         design = design_at(self.fit.model, data, offset, trials=trials)
         if data is not None and design.recipe.grouped:
             # rows of other groups are not exchangeable with those that calibrate
