@@ -199,6 +199,23 @@ def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
     )
 
 
+def test_scales_without_a_value_leave_those_of_others(monkeypatch):
+    surface = surface_of(gaussian(pr.Normal(pr.HalfNormal(1.0))))
+    d = len(surface.starts()[0])
+    theta = np.linspace(-1.0, 1.0, 3)[:, None] * np.ones(d)
+    expected = surface.values(theta)
+    expected[1] = -np.inf
+    at_nodes = type(surface).at_nodes
+
+    def without_one(self, theta):
+        if (theta == 0.0).all(1).any():
+            raise np.linalg.LinAlgError
+        return at_nodes(self, theta)
+
+    monkeypatch.setattr(type(surface), "at_nodes", without_one)
+    np.testing.assert_allclose(surface.values(theta), expected, rtol=1e-12)
+
+
 def mackay(fit: pr.Fit, columns: list[int], scale: Array) -> tuple[Array, Array]:
     """gamma_j = 1 - S_jj / scale_j^2 of these columns, from the covariance of the fit at known scales alone, and m_j^2 / scale_j^2."""
     S = fit.solution.given_scales.matrix()[np.ix_(columns, columns)]

@@ -200,6 +200,9 @@ def test_further_parameters_come_last_and_vary_by_their_spread(name: str) -> Non
     spread[-1] = 0.3
     errors = more.with_spread(spread).errors()
     np.testing.assert_allclose(errors, [*V.errors(), 0.3], rtol=1e-12)
+    V = replace(V, missing=np.arange(V.size) == 0)
+    errors = V.with_spread(spread, ("log nu",)).errors()
+    assert np.isnan(errors).nonzero()[0].tolist() == [0]
 
 
 @pytest.mark.parametrize("name", ["dense", "factored", "arrow"])
