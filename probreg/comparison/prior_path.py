@@ -196,7 +196,7 @@ class PriorPath:
     def _unpack(self, theta: Array) -> tuple[Array, dict[str, float]]:
         """Return gamma (k, m) and the nuisance parameters."""
         k = len(self.columns)
-        # of NumPy's numbers, because 1 / sigma^2 may be inf
+        # NumPy floats, because 1 / sigma^2 may overflow to inf
         aux = dict(zip(self.unknown, np.exp(theta[k:])))
         return theta[:k].reshape(self.likelihood_alone.shape), aux
 

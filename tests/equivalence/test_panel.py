@@ -213,7 +213,9 @@ def test_rows_drawn_anew_and_weights():
     )
     truth = pr.Truth([0.0, 1.0], {"sigma": 1.0})
     assert coverage(model, truth, kinds=["t"], reps=3).rows == 9
-    assert coverage(model, truth, kinds=["t"], reps=3, n=20).rows == 20
+    few, many = (coverage(model, truth, kinds=["t"], reps=3, n=n) for n in (20, 900))
+    assert (few.rows, many.rows) == (20, 900)
+    assert (many.table["width"] < 0.3 * few.table["width"]).all()
 
 
 @pytest.mark.slow

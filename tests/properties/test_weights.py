@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 import probreg as pr
 from probreg.data import Moments
+from probreg.diagnostics.simulation.simulate import simulate_response
 from probreg.priors import Normal
 
 N = 24
@@ -368,6 +369,14 @@ def test_residuals_are_in_the_units_of_each_rows_noise():
     assert float(found["leverage"].max()) < 1.0
     assert float(found["leverage"].sum()) == pytest.approx(3.0)
     assert np.isfinite(found["cook"]).all()
+
+
+def test_simulated_responses_have_each_rows_noise():
+    precise = model(w=np.full(N, 1e16))
+    eta = precise.eta(np.ones(precise.shape))
+    rng = np.random.default_rng(0)
+    simulated = simulate_response(precise, eta, {"sigma": 1.0}, rng)
+    np.testing.assert_allclose(simulated.design.y, eta[:, 0], atol=1e-6)
 
 
 # ---- sampling: sum_i w_i log p_i, w summing to n -----------------------------------------------------------------------
