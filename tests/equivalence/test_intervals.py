@@ -665,6 +665,15 @@ def test_a_dispersion_estimated_as_zero_has_a_profile_interval_from_zero():
     assert 2.0 * (at_limit - at_end) == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-6)
 
 
+def test_a_dispersion_that_may_be_zero_has_a_profile_interval_from_zero():
+    y = [0, 1, 1, 2, 2, 3, 3, 4, 5, 7] * 3
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ 1", {"y": y}, likelihood="negative_binomial")
+    )
+    assert fit.aux["alpha"] > 0.1
+    assert fit.aux_interval("alpha", kind="profile")[0] == 0.0
+
+
 def test_a_share_of_extra_zeros_estimated_as_zero_has_a_profile_interval_from_zero():
     y = np.repeat([1.0, 2.0, 3.0, 4.0], 10)
     model = pr.Model.from_formula(
