@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.inference.modes.separation import separation
+from probreg.inference.modes.separation import separation, smallest_increase
 from tests.conftest import covering
 
 
@@ -166,6 +166,15 @@ def test_errors_beside_a_strong_prior_are_those_of_the_other_rows() -> None:
     np.testing.assert_allclose(
         whole.std_error.sel(coef=["Intercept", "z"]), part.std_error, rtol=1e-6
     )
+
+
+def test_the_smallest_increase_is_that_of_the_nearest_separated_row() -> None:
+    data = {"x": [0, 0, 0, 0, 1, 2], "y": [0, 1, 0, 1, 1, 1]}
+    model = pr.Model.from_formula("y ~ x", data, likelihood="bernoulli")
+    found = separation(model)
+    np.testing.assert_array_equal(found.separated_rows, [4, 5])
+    predictor = (model.design.X @ found.direction)[:, 0]
+    assert smallest_increase(model, found) == predictor[4] < predictor[5]
 
 
 def test_a_limit_with_some_of_the_classes_is_refused() -> None:

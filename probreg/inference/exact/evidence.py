@@ -183,23 +183,23 @@ class Evidence(Method):
                     )
         problem = self._problem(model)
         problem.require_solvable()
-        found = problem.separation
-        if not found:
+        separation = problem.separation
+        if not separation:
             try:
                 top = problem.maximise(self.max_steps)
             except (NoMode, NotConverged):
-                found = separation_by_block(model)[0]
-                if not found:  # likelihoods without an exact check may diverge too
+                separation = separation_by_block(model)[0]
+                if not separation:  # likelihoods without an exact check may diverge too
                     resolved = self._resolve_at_start(problem, rng)
                     if resolved.solve(rng).status is not Status.NO_MAXIMUM:
                         raise
                     return resolved
             else:
                 return self._resolve_maximum(problem, top, rng)
-        if found.kind == "complete" or problem.moving:
-            # no row says anything of the scales, or rows are anchors of a process
+        if separation.kind == "complete" or problem.moving:
+            # the rows do not identify the scales, or are anchors of a process
             return self._resolve_at_start(problem, rng)
-        return self._resolve_separated(problem, found, rng)
+        return self._resolve_separated(problem, separation, rng)
 
     def _resolve_at_start(
         self, problem: EvidenceProblem, rng: np.random.Generator
@@ -221,30 +221,36 @@ class Evidence(Method):
         return [reason for reason in reasons if reason is not None]
 
     def _resolve_separated(
-        self, problem: EvidenceProblem, found: Separation, rng: np.random.Generator
+        self, problem: EvidenceProblem, separation: Separation, rng: np.random.Generator
     ) -> Resolved:
         """Return the estimates of a response that flat columns separate: those of the limit of the likelihood, far along the
         direction of the separation."""
         far = 30.0  # least increase of a separated predictor: exp(-30) is 1e-13
         model = problem.model
-        fixed = fixed_coefficients(model, found, None)
+        fixed = fixed_coefficients(model, separation, None)
         is_shared = (fixed.any(1) == fixed.all(1)).all()  # by all predictors
-        if found.direction is None or found.separated_rows is None or not is_shared:
-            raise Incompatible(f"{self.name}: {found.status.describe(found.detail)}")
-        limit = self._problem(limit_of_separation(model, found))
+        if (
+            separation.direction is None
+            or separation.separated_rows is None
+            or not is_shared
+        ):
+            raise Incompatible(
+                f"{self.name}: {separation.status.describe(separation.detail)}"
+            )
+        limit = self._problem(limit_of_separation(model, separation))
         top = limit.maximise(self.max_steps)
         inner = self._resolve_maximum(limit, top, rng)
         solution = inner.solve(rng)
         assert solution.scale is not None
-        missing = fixed | marks_by_predictor(found.not_estimable, model.shape[1])
+        missing = fixed | marks_by_predictor(separation.not_estimable, model.shape[1])
         solution = replace(
             solution,
             beta=solution.beta
-            + far / smallest_increase(model, found) * found.direction,
+            + far / smallest_increase(model, separation) * separation.direction,
             scale=solution.scale.without_errors_of(missing.ravel()),
-            status=found.status,
-            detail=found.detail,
-            not_estimable=found.not_estimable,
+            status=separation.status,
+            detail=separation.detail,
+            not_estimable=separation.not_estimable,
             stats={**solution.stats, "n": model.design.total},
         )
         scales = inner.found
