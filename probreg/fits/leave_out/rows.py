@@ -109,7 +109,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
         # Student-t on 2 a - 1 degrees of freedom about x_i m_(i), scale^2 = b_(i) / a_(i) / (1 - h_i), where
         # 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b
         df = s.df - 1.0
-        variance = (s.df * unit - e**2 / rest) / df / rest
+        variance = _subtract_squares(s.df * unit, e**2 / rest) / df / rest
         log_p = scipy.stats.t.logpdf(gap, df, scale=np.sqrt(variance))
     elif fit.target == "posterior":
         # N(x_i m_(i), sigma^2 / (1 - h_i))
@@ -119,9 +119,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
         # RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a
         variance = model.noise(s.aux) ** 2
         if model.unknown:
-            rss = n * variance - left_out * e**2 / rest
-            # the other rows are met exactly, up to rounding: sigma has no estimate
-            rss = np.where(rss > 1e-10 * n * variance, rss, np.nan)
+            rss = _subtract_squares(n * variance, left_out * e**2 / rest)
             variance = rss / (n - left_out)
         log_p = scipy.stats.norm.logpdf(gap, scale=np.sqrt(variance))
     held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
@@ -151,6 +149,13 @@ def _normal_at_known_scales(fit: Fit) -> bool:
     )
     normal = all(normal_given_scales(b.prior, drawn=False) for b in model.joint.blocks)
     return plain and model.likelihood.least_squares and not model.unknown and normal
+
+
+def _subtract_squares(total: float, part: Array) -> Array:
+    """Return a sum of squares without the part of each row; nan where the other rows leave no residuals."""
+    rounding = 1e-10  # largest share of the total that is rounding error
+    remainder = total - part
+    return np.where(remainder > rounding * total, remainder, np.nan)
 
 
 def _one_per_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
