@@ -312,6 +312,16 @@ def test_text_that_differs_in_every_row():
         read_formula("y ~ x", data)
 
 
+def test_text_of_numbers_that_mostly_differ():
+    x = np.array([f"{v}.5" for v in range(30)])
+    half, third = np.tile(x, 2), np.tile(x, 3)
+    with pytest.raises(DataError, match=r"30 different values in 60 rows.*C\(x\)"):
+        read_formula("y ~ x", {"y": np.arange(60.0), "x": half})
+    for formula, column in (("y ~ C(x)", half), ("y ~ x", third)):
+        data = {"y": np.arange(float(len(column))), "x": column}
+        assert len(read_formula(formula, data).recipe.columns) == 30
+
+
 def test_a_column_that_names_the_rows_is_refused_with_its_remedy():
     data = {
         "y": np.arange(30.0),

@@ -394,7 +394,7 @@ def training_levels(
         raise DataError(
             f"column {text!r} is text with {len(levels)} different values in {n} rows "
             f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each. "
-            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first"
+            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first. Keep categories by C({text})"
         )
     return levels
 
