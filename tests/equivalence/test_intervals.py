@@ -702,6 +702,24 @@ def test_a_precision_without_an_upper_limit_has_an_infinite_profile_end():
     assert fall == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-6)
 
 
+def test_a_precision_at_infinity_has_its_lower_end_beside_separated_rows_too():
+    k = np.array([3.0, 4.0, 5.0, 6.0, 7.0] * 6)
+    data = {"k": np.append(k, np.zeros(6)), "n": np.full(36, 10.0)}
+    data["x"] = np.arange(36) >= 30
+    rest = {"k": k, "n": np.full(30, 10.0)}
+    ends = []
+    for formula, rows, status in (
+        ("p(k, n) ~ x", data, "quasi separation"),
+        ("p(k, n) ~ 1", rest, "phi runs to infinity"),
+    ):
+        model = pr.Model.from_formula(formula, rows, likelihood="beta_binomial")
+        with pytest.warns(pr.ProbregWarning, match=status):
+            fit = pr.fit(model)
+        ends.append(fit.aux_interval("phi", kind="profile"))
+    assert ends[0][1] == ends[1][1] == np.inf
+    assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-3)
+
+
 def test_a_precision_at_infinity_has_its_lower_end_beside_random_effects_too():
     # less dispersed within groups than successes of a binomial
     g = np.repeat(np.arange(5), 4)

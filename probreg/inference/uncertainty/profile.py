@@ -340,8 +340,9 @@ def invert_test_of_aux(
         surface = _surface_near_limit(surface, model, name)
         unit = 1.0
     else:
-        # psi = log aux has the standard deviation sd(aux) / aux
-        unit = solution.aux_sd[name] / estimate
+        # psi = log aux has the standard deviation sd(aux) / aux, which is arbitrarily
+        # large where the density is flat
+        unit = min(solution.aux_sd[name] / estimate, 1.0)
     c = np.zeros(len(surface.B))
     c[solution.beta.size + surface.model.unknown.index(name)] = 1.0
     path = ConstrainedPath(surface, c, kind)
