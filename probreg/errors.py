@@ -17,7 +17,7 @@ _NOT_THE_CALLER = (
         os.path.dirname(os.path.abspath(path)) + os.sep
         for path in (__file__, np.__file__)
     ),
-    # without the suffix: Python compares no prefix as long as the name
+    # without the suffix .py: Python ignores a prefix that is the whole name of the file
     *(str(module.__file__).removesuffix(".py") for module in (contextlib, functools)),
 )
 

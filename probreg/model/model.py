@@ -808,7 +808,7 @@ class Model(FromData, NamesPeers):
     def information_of_rows(
         self, beta: Array, aux: Aux, view: Callable[[Array], Array] | None = None
     ) -> Array:
-        """Return the expected information X' W X alone, without the prior.
+        """Return the expected information X' W X of the log-likelihood, without the prior.
 
         Parameters
         ----------
@@ -822,7 +822,7 @@ class Model(FromData, NamesPeers):
         Returns
         -------
         array (p m, p m)
-            Of the log-likelihood.
+            Over vec beta, or over the coefficients of the columns that `view` returns.
         """
         part = partial(
             sums.expected_information,

@@ -258,11 +258,11 @@ class _Density:
         self.moments = replace(moments, factor=F)
         self.prior = PriorRows.of(model.joint)
         self.sigma = model.noise_prior
-        self.at = _noise(self.moments)
+        self.s0 = _noise(self.moments)
         p = moments.p
         if len(self.prior.relative):
             F = np.asarray(merge(F, self.prior.relative), dtype=float)
-        A = self.at * self.prior.absolute
+        A = self.s0 * self.prior.absolute
         # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
         # = V'R beta.
         Q, self.R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
@@ -281,7 +281,7 @@ class _Density:
         w, _ = self.conditional(s)
         # min over gamma of |C gamma - c|^2 + t |S gamma - d|^2 is sum_j t (C_j d_j - S_j c_j)^2 / w_j, w = C^2 + t S^2,
         # and |X'X + P(sigma)| = |R|^2 prod_j w_j.
-        t = np.square(s[:, None] / self.at)
+        t = np.square(s[:, None] / self.s0)
         gap = np.square(self.C * self.d - self.S * self.c)
         rss = self.least + (t * gap / w).sum(1)
         log_det_R = self.log_det_R + 0.5 * np.log(w).sum(1)
@@ -317,7 +317,7 @@ class _Density:
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, with
         independent components."""
-        t = np.square(sigma[:, None] / self.at)
+        t = np.square(sigma[:, None] / self.s0)
         # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
         w = self.C**2 + t * self.S**2
         return w, (self.C * self.c + t * self.S * self.d) / w
