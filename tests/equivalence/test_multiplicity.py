@@ -443,3 +443,16 @@ def test_a_hypothesis_about_effects_is_a_list_of_equations_of_rows():
             means.hypothesis(text)
     with pytest.raises(pr.Incompatible, match="tukey"):
         means.hypothesis("b1 = b2", adjust="tukey")
+
+
+def test_simultaneous_intervals_at_new_groups_are_those_of_their_covariance():
+    """Of Bonferroni over two contrasts, and not quantiles of the draws."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(8), 6)
+    data = {"x": np.tile(list("abc"), 16), "g": group.astype(str)}
+    data["y"] = rng.poisson(np.exp(1.0 + 0.5 * rng.normal(size=8)[group]))
+    model = pr.Model.from_formula("y ~ x + (1 | g)", data, likelihood="poisson")
+    found = pr.comparisons(pr.fit(model), "x", groups="new", adjust="bonferroni")
+    half = (found.table["upper"] - found.table["lower"]) / 2.0
+    ratio = half / np.sqrt(np.diagonal(found.covariance))
+    np.testing.assert_allclose(ratio, stats.norm.isf(0.05 / 4.0), rtol=1e-9)
