@@ -340,3 +340,18 @@ def test_intervals_cover_the_average_of_the_population():
     shares = {name: count / runs for name, count in met.items()}
     error = np.sqrt(0.95 * 0.05 / runs)
     assert all(abs(share - 0.95) <= 3 * error for share in shares.values()), shares
+
+
+def test_each_group_has_the_influence_of_its_own_rows():
+    """x_g'(X'X)^-1 x_i e_i of every row, and (eta_i - mean of g) / n_g of the rows in g."""
+    data = rows(40)
+    fit = pr.ols("y ~ x", data)
+    found = predictions(fit, data=data, by="g", average_over="population").table
+    X = fit.model.design.X
+    of_beta = (fit.residuals().values[:, None] * X) @ np.linalg.inv(X.T @ X)
+    eta = fit.fitted.values
+    for name, error in zip(found["g"], found["std_error"]):
+        member = (data["g"] == name).to_numpy()
+        influence = of_beta @ X[member].mean(0)
+        influence += member * (eta - eta[member].mean()) / member.sum()
+        assert error == pytest.approx(np.sqrt((influence**2).sum()), rel=1e-9)
