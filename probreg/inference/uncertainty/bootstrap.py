@@ -429,8 +429,7 @@ def _gather_replicates(
         replicates |= _acceleration(model, estimate)
     # a correlation is undefined where an effect has no variance
     n_missing = {
-        name: len(estimated) - int(np.isfinite(replicates[name]).sum())
-        for name in scales
+        name: sum(not np.isfinite(r.values[name]) for r in estimated) for name in scales
     }
     undefined = [
         important_note(
