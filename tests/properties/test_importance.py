@@ -236,6 +236,22 @@ def test_a_gaussian_posterior_is_the_exact_one(prior, sigma, exact, weighted):
         )
 
 
+def test_the_evidence_of_many_coefficients_is_not_biased():
+    """The mixture of all rounds is fitted to most of its points: their mean weight would be 5 standard errors too small."""
+    rng = np.random.default_rng(0)
+    model = pr.Model.from_arrays(
+        rng.normal(size=(60, 20)),
+        rng.normal(size=60),
+        intercept=False,
+        prior=Normal(1.0),
+        aux={"sigma": 1.0},
+    )
+    exact = pr.fit(model, "conjugate").solution.stats["log_evidence"]
+    stats = pr.fit(model, "importance", seed=0).solution.stats
+    error = stats["log_evidence"] - exact
+    assert abs(error) < 3 * stats["log_evidence_se"]
+
+
 @pytest.mark.slow
 def test_monte_carlo_errors_are_what_they_say():
     """Over 60 seeds the errors of mean, sd and evidence in units of the stated ones have a standard deviation of one."""

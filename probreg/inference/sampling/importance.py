@@ -132,7 +132,7 @@ class Weighted(NamedTuple):
         Array  # (chain, point), smoothed; the weights of all chains together sum to one
     )
     k_hat: float
-    log_evidence: float  # log of the mean weight: log p(y) if the prior is proper
+    log_evidence: float  # log p(y) if the prior is proper
     log_evidence_se: float
 
     @property
@@ -162,8 +162,9 @@ class Importance(Method):
     modes, Newton's method searches for them from a few starts, and q has a component
     about each.
 
-    A Pareto tail of shape k-hat smooths the largest weights. Reported means, standard
-    deviations and the evidence (with its Monte Carlo error) use the weighted points.
+    A Pareto tail of shape k-hat smooths the largest weights. Reported means and standard
+    deviations use the weighted points, and the evidence (with its Monte Carlo error) uses
+    the last half of them.
     The draws of each chain are resampled from its own points, with copies adjacent, so
     that they have equal weights.
 
@@ -378,11 +379,13 @@ class Importance(Method):
         # theta = centre + root z: q(theta) = q(z) / |root|, so log w = log p(y, theta)
         # - log q(z) + log |root|.
         log_weight, k_hat = smooth_weights(log_p.ravel() - log_q_all + peak.log_det)
-        total = float(np.logaddexp.reduce(log_weight))
-        log_weight = log_weight - total
-        # p(y) = E_q[w], estimated by the mean of S weights; its relative error is sd(w / mean w) / S^(1/2).
-        evidence = total - float(np.log(len(z)))
-        error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
+        log_weight = log_weight - np.logaddexp.reduce(log_weight)
+        # the last proposal does not depend on its own points; the mixture of all rounds was fitted to most of its points, which
+        # makes its mean weight too small
+        last = rounds[-1]
+        own_log_q = proposal.mixture_log_density(components_new, last.z)
+        own_log_q -= np.log(len(last.z) // self.chains)
+        evidence, error = _evidence(last.log_p - own_log_q + peak.log_det)
         with np.errstate(over="ignore"):  # of weight zero
             beta, aux = split_parameters(model, theta)
         return (
@@ -410,6 +413,16 @@ class Importance(Method):
             log_p = log_lik + model.log_prior(beta, **aux)
             log_p = log_p + theta[:, model.n_coefficients :].sum(1)
         return _Points(z, theta, np.where(np.isnan(log_p), -np.inf, log_p))
+
+
+def _evidence(log_weight: Array) -> tuple[float, float]:
+    """Return log p(y) = log E_q[w] from the weights w (S,) of points of q, and its standard error."""
+    log_weight, _ = smooth_weights(log_weight)
+    n = len(log_weight)
+    log_mean = float(np.logaddexp.reduce(log_weight)) - float(np.log(n))
+    # relative error of the mean weight: sd(w / mean w) / S^(1/2)
+    error = float(np.std(np.exp(log_weight - log_mean)) / np.sqrt(n))
+    return log_mean, error
 
 
 def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
