@@ -103,7 +103,8 @@ def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]
         return {}
     for effects in off.of_groups:
         # S = Lambda Lambda'; a standard deviation that is reported as 0 has a tiny number in Lambda
-        names = [f"sd({e} | {effects.term.group})" for e in effects.term.effects]
+        term = effects.term
+        names = [f"sd({c} | {term.group})" for c in term.coefficients]
         is_zero = [solution.scalars.get(name, (1.0,))[0] == 0.0 for name in names]
         L = np.where(np.array(is_zero)[:, None], 0.0, effects.roots)
         S = (L @ np.swapaxes(L, 1, 2)).mean(0)

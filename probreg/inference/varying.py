@@ -94,7 +94,7 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     if not (in_memory or moments) or not has_improper_sd(model, term):
         return None
     n = n or G
-    names = " and ".join(f"sd({e} | {term.group})" for e in term.effects[:2])
+    names = " and ".join(f"sd({c} | {term.group})" for c in term.coefficients[:2])
     if (
         model.noise_unknown
         and not model.noise_prior.proper
@@ -142,7 +142,7 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     X = np.asarray(design.X[:, flat])
     # effects that the columns contain are contained in part of the rows as well
     some = slice(None, None, max(1, design.n // (max_ratio * len(flat))))
-    for k, effect in enumerate(term.effects):
+    for k, effect in enumerate(term.coefficients):
         if all(
             _contains_effects(X[rows], inputs[rows, 0], inputs[rows, 1 + k])
             for rows in (some, slice(None))
@@ -280,7 +280,7 @@ def held_scales(model: Model) -> dict[str, float]:
         if term is None:
             continue
         if isinstance(b.prior, LatentPrior):
-            known_sds = zip(term.effects, prior.sds) if prior.hyper_labels else ()
+            known_sds = zip(term.coefficients, prior.sds) if prior.hyper_labels else ()
             scales |= {
                 f"sd({e} | {term.group})": float(v)
                 for e, v in known_sds
@@ -288,7 +288,7 @@ def held_scales(model: Model) -> dict[str, float]:
             }
         elif (S := stated_covariance(prior, term.shape)) is not None:
             sd = np.sqrt(np.diagonal(S))
-            effects = term.effects
+            effects = term.coefficients
             scales |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
             pairs = [
                 (i, j)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
 from probreg.likelihoods import (
     Likelihood,
     OfClasses,
+    Ordinal,
     SoftmaxLikelihood,
 )
 from probreg.likelihoods.binary import BinaryLikelihood
@@ -111,8 +111,7 @@ def prior_predictive(
             "aux={'sigma': HalfNormal(1.0)}"
         )
     if not lacking:
-        eta = np.einsum("nj,sjm->snm", design.X, beta)
-        eta = plus_offset(eta, design.offset)
+        eta = design.eta(beta)
         wide = {k: v[:, None] for k, v in held.items()} | dict.fromkeys(improper, 1.0)
         with np.errstate(over="ignore"):
             mean = likelihood.mean(eta, **wide)
@@ -227,8 +226,9 @@ def _effect_size(likelihood: Likelihood, step: Array) -> Array:
     if isinstance(likelihood, SoftmaxLikelihood):
         return np.tanh(np.ptp(likelihood.scores(step), axis=-1) / 4.0)
     size = np.abs(step[:, 0])
-    if isinstance(likelihood, BinaryLikelihood):
-        return likelihood.tails.largest_change(size)
+    base = likelihood.without_formulas
+    if isinstance(base, BinaryLikelihood | Ordinal):
+        return base.tails.largest_change(size)
     if likelihood.link is LOG:
         return np.exp(np.minimum(size, 700.0))
     return size
@@ -238,6 +238,8 @@ def _effect_words(likelihood: Likelihood, response: str) -> str:
     if isinstance(likelihood, SoftmaxLikelihood):
         return f"moves the probability of any class of {response}"
     name = likelihood.mean_name(response)
+    if isinstance(likelihood.without_formulas, Ordinal):
+        return f"moves P({response} above a threshold)"
     if isinstance(likelihood, BinaryLikelihood):
         return f"moves {name}"
     if likelihood.link is LOG:

@@ -107,7 +107,7 @@ class Covariance(DataDependentPrior):
                 f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
         bound = VaryingEffects(
-            term.effects,
+            term.coefficients,
             len(term.levels),
             self._sds(term),
             self._cors(term),

@@ -13,6 +13,7 @@ from probreg.data.formula.functions import term_functions
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.inference.exact.evidence import Evidence
+from probreg.inference.varying import held_scales
 from probreg.likelihoods.distributional import with_predictors
 from tests.pymc_density import density_of
 
@@ -193,6 +194,20 @@ def test_groups_and_smooths_in_each_formula(
     np.testing.assert_array_equal(loaded.coef, fit.coef)
     for name in ("mean", "mean_std_error"):
         np.testing.assert_allclose(loaded.predict()[name], fit.predict()[name])
+
+
+def test_standard_deviations_of_one_group_are_named_by_their_formula(
+    data: dict[str, Any],
+) -> None:
+    formulas = {"y": "y ~ x + (1 | g)", "log sigma": "~ z + (1 | g)"}
+    prior = {"1 | g": pr.Covariance(sd=2.0), "log sigma: 1 | g": pr.Covariance(sd=0.5)}
+    held = pr.Model.from_formula(formulas, data, prior=prior)
+    assert held_scales(held) == {
+        "sd(Intercept | g)": 2.0,
+        "sd(log sigma: Intercept | g)": 0.5,
+    }
+    fit = pr.fit(pr.Model.from_formula(formulas, data))
+    assert list(fit.hyper) == list(held_scales(held))
 
 
 def test_a_group_of_constant_noise_has_the_likelihood_of_the_plain_model(

@@ -44,6 +44,24 @@ def test_a_step_of_the_logit_moves_a_probability_by_at_most_tanh_of_a_quarter():
     )
 
 
+def test_a_step_of_an_ordinal_response_moves_a_probability():
+    m = model(np.arange(50) % 3, pr.Ordinal(levels=(0, 1, 2)), pr.Normal(0.7))
+    logit = model(np.arange(50) % 2, "bernoulli", pr.Normal(0.7))
+    pairs = zip(m.prior_predictive(2).moves, logit.prior_predictive(2).moves)
+    assert all(move.most == of_logit.most for move, of_logit in pairs)
+
+
+def test_outcomes_of_a_model_with_a_formula_for_sigma_have_its_scale():
+    formulas = {"y": "y ~ x", "log sigma": "~ x"}
+    scale = {"log sigma: Intercept": pr.Normal(0.1), "log sigma: x": pr.Normal(0.5)}
+    prior = {"Intercept": pr.Normal(0.1), "x": pr.Normal(0.1)} | scale
+    table = {"x": X[:, 0], "y": X[:, 1]}
+    found = pr.Model.from_formula(formulas, table, prior=prior).prior_predictive(4000)
+    log_sigma = found.beta[:, 2:, 0] @ np.c_[np.ones(50), X[:, 0]].T
+    residual = (found.y - found.mean) / np.exp(log_sigma)
+    np.testing.assert_allclose(residual.std(), 1.0, rtol=0.01)
+
+
 def test_a_probability_that_moves_by_nearly_one_is_not_said_to_move_by_one():
     y = (RNG.random(50) < 0.5).astype(int)
     for likelihood in ("bernoulli", "categorical"):
@@ -97,7 +115,7 @@ def test_outcomes_have_the_variance_of_coefficients_and_noise():
         found.y.var(0), exact, rtol=0.12
     )  # five standard errors of a heavy-tailed sum
     np.testing.assert_allclose(
-        found.mean, np.einsum("nj,sjm->sn", m.design.X, found.beta), rtol=1e-12
+        found.mean, (m.design.X @ found.beta)[..., 0], rtol=1e-12
     )
     assert "prior predictive outcomes, 20000 draws: 95 % between" in repr(found)
 

@@ -72,9 +72,9 @@ class _Candidate(NamedTuple):
         """The effects of each grouping; correlated effects are in one set."""
         effects_by_group: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
-            sets = [frozenset([e]) for e in t.effects]
+            sets = [frozenset([c]) for c in t.coefficients]
             if t.correlated:
-                sets = [frozenset(t.effects)]
+                sets = [frozenset(t.coefficients)]
             effects_by_group.setdefault(t.group, []).extend(sets)
         return effects_by_group
 

@@ -49,6 +49,12 @@ class GroupedTerm:
         return len(self.levels), len(self.effects)
 
     @cached_property
+    def coefficients(self) -> tuple[str, ...]:
+        """The names (K,) of the coefficients that vary: the effects, with the parameter of the formula in front, as in `log sigma: Days`."""
+        parameter = self.key.partition("(")[0]
+        return tuple(parameter + effect for effect in self.effects)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Their names, group by group."""
         return tuple(
