@@ -502,7 +502,7 @@ class Design(PrintsLines):
         sample = self.source.sample
         weights = full_weights(sample.weights, sample.rows)
         weights = weights * (self.total / weights.sum())
-        X = np.ascontiguousarray(sample.X)
+        X = self.recipe.assign_predictors(np.ascontiguousarray(sample.X))
         return replace(
             self,
             X=X,

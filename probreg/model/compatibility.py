@@ -12,6 +12,7 @@ from probreg.data import AbsentRows, Design, as_weights, read_column, with_trial
 from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import is_array
 from probreg.data.formula.columns import read_columns
+from probreg.data.formula.parameters import ParameterRecipe
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible, require_unicode
 from probreg.formula.terms import Counted, Truncation
@@ -27,6 +28,7 @@ from probreg.likelihoods import (
     Truncated,
 )
 from probreg.likelihoods.base import Level
+from probreg.likelihoods.distributional import OrdinalOfScale, with_predictors
 from probreg.likelihoods.positive import PositiveLikelihood
 from probreg.likelihoods.response import whole_counts
 from probreg.priors import (
@@ -289,6 +291,28 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array]:
     return design, values[keep]
 
 
+def with_formulas(likelihood: Likelihood, design: Design, rows: Any) -> Likelihood:
+    """Return the likelihood with the linear predictors of the formulas of a design; `rows` (n, p) are all rows or a sample of them.
+
+    DataError if columns of the log scale of ordered classes add up to an intercept, which the thresholds contain.
+    """
+    if not isinstance(design.recipe, ParameterRecipe):
+        return likelihood
+    bound = with_predictors(likelihood, tuple(design.recipe.parameters))
+    if not isinstance(bound, OrdinalOfScale):
+        return bound
+    names = design.columns
+    columns = [j for j in design.ungrouped if names[j].startswith("log scale: ")]
+    X = np.asarray(rows[:, columns])
+    ones = np.ones(len(X))
+    if len(X) and np.allclose(X @ np.linalg.lstsq(X, ones)[0], ones, atol=1e-8):
+        raise DataError(
+            "'log scale' of ordered classes has no intercept, which the thresholds contain: write '~ 0 + z', and "
+            "code categories as columns of 0 and 1 without the first one"
+        )
+    return bound
+
+
 def weights_of_rows(
     model_design: Design, data: Any, weights: Any
 ) -> tuple[WeightKind, Any]:
@@ -382,6 +406,8 @@ def check_design(design: Design, likelihood: Likelihood) -> None:
         remedy = "For successes of trials use Binomial, for exposure an offset"
         if isinstance(likelihood, PositiveLikelihood):
             remedy = 'For rows with dispersion phi / w write the formula "log phi": "~ offset(-log(w))"'
+        elif "log sigma" in likelihood.parameters:
+            remedy = "For rows with noise sigma / root w add offset(-log(w) / 2) to the formula of 'log sigma'"
         raise Incompatible(
             f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. {remedy}"
         )

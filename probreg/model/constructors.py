@@ -29,7 +29,6 @@ from probreg.data import (
     weights_without_empty_trials,
 )
 from probreg.data.censoring import CensoredResponse
-from probreg.data.formula.parameters import ParameterRecipe
 from probreg.data.weights import (
     RowWeights,
     WeightsLike,
@@ -39,11 +38,11 @@ from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
-from probreg.likelihoods.distributional import OrdinalOfScale, with_predictors
 from probreg.model.compatibility import (
     Choices,
     of_rows,
     response_of_counts,
+    with_formulas,
     without_zero_weights,
 )
 from probreg.priors import Flat
@@ -252,13 +251,16 @@ class FromData(ABC):
 
     @classmethod
     def from_parquet(
-        cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any
+        cls,
+        formula: str | Mapping[str, str],
+        path: str | Path | Sequence[str | Path],
+        **settings: Any,
     ) -> Self:
         """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`.
 
         Parameters
         ----------
-        formula : str
+        formula : str or mapping of str to str
             As in `from_formula`.
         path : path or list of paths
             Files or folders.
@@ -276,7 +278,7 @@ class FromData(ABC):
     @only_known
     def from_files(
         cls,
-        formula: str,
+        formula: str | Mapping[str, str],
         path: str | Path | Sequence[str | Path],
         *,
         format: Literal["parquet", "arrow", "csv", "tsv"] | None = None,
@@ -296,7 +298,7 @@ class FromData(ABC):
 
         Parameters
         ----------
-        formula : str
+        formula : str or mapping of str to str
             As in `from_formula`.
         path : path or list of paths
             A file, a folder (its files by name), or a list of these.
@@ -335,10 +337,6 @@ class FromData(ABC):
         Incompatible
             When pyarrow is not installed.
         """
-        if isinstance(formula, Mapping):
-            raise DataError(
-                "formulas for several parameters need the rows in memory: read the files into a table and use from_formula"
-            )
         from probreg.data.blocks.files import files_of
         from probreg.model.from_parts import from_tables
 
@@ -437,7 +435,7 @@ class FromData(ABC):
     @only_known
     def from_dask(
         cls,
-        formula: str,
+        formula: str | Mapping[str, str],
         data: Any,
         *,
         client: Any = None,
@@ -458,7 +456,7 @@ class FromData(ABC):
 
         Parameters
         ----------
-        formula : str
+        formula : str or mapping of str to str
             As in `from_formula`.
         data : dask DataFrame
             The rows, for example from `dask.dataframe.read_parquet`.
@@ -615,22 +613,5 @@ def in_memory(
             values, levels=levels, event=choices.event, reference=choices.reference
         )
         y = bound.encode(values)
-    if isinstance(design.recipe, ParameterRecipe):
-        bound = with_predictors(bound, tuple(design.recipe.parameters))
-        if isinstance(bound, OrdinalOfScale):
-            _refuse_constant_scale(design)
+    bound = with_formulas(bound, design, design.X)
     return replace(design, y=y), bound
-
-
-def _refuse_constant_scale(design: Design) -> None:
-    """Raise DataError if columns of the log scale of ordered classes add up to an intercept, which the thresholds contain."""
-    columns = [
-        j for j in design.ungrouped if design.columns[j].startswith("log scale: ")
-    ]
-    X = np.asarray(design.X[:, columns])
-    ones = np.ones(len(X))
-    if len(X) and np.allclose(X @ np.linalg.lstsq(X, ones)[0], ones, atol=1e-8):
-        raise DataError(
-            "'log scale' of ordered classes has no intercept, which the thresholds contain: write '~ 0 + z', and "
-            "code categories as columns of 0 and 1 without the first one"
-        )

@@ -4,7 +4,7 @@ One pass surveys the rows (see `probreg.data.blocks.survey`) and computes the mo
 If the formula has categories or transforms that learn, a pass before it collects levels and evenly spaced rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import add, attrgetter
@@ -31,13 +31,17 @@ from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error
 from probreg.formula.terms import Counted
 from probreg.likelihoods import Binomial, Likelihood
-from probreg.model.compatibility import Choices, response_of_counts
+from probreg.model.compatibility import (
+    Choices,
+    response_of_counts,
+    with_formulas,
+)
 
 Array = np.ndarray
 
 
 def from_tables(
-    formula: str, tables: Tables, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
+    formula: str | Mapping[str, str], tables: Tables, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
 ) -> tuple[Design, Likelihood]:  # fmt: skip
     """The design of a formula at files or at a dask DataFrame, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
@@ -104,10 +108,11 @@ def from_parts(
     max_kept = 2**17
     recipe = blocks.recipe
     first: Any = blocks
-    if isinstance(blocks, FormulaBlocks) and likelihood.least_squares:
+    moments = moments_by(recipe, likelihood)
+    if isinstance(blocks, FormulaBlocks) and moments is not None:
         # columns of groups stay implicit where their moments are taken by group
         first = replace(blocks, lazy=bool(recipe.grouped))
-    fn = partial(survey_of, moments=moments_by(recipe, likelihood))
+    fn = partial(survey_of, moments=moments)
     total, _, tally = pass_over(parts, first, fn, add)
     if total is None:
         raise DataError(
@@ -148,7 +153,7 @@ def from_parts(
         raise DataError("a column called 'Intercept' is all ones; rename it")
     by_row = {k: getattr(sample, k) for k in ("offset", "weights", "precision")}
     design = Design(
-        X=np.zeros((0, len(columns))),
+        X=recipe.assign_predictors(np.zeros((0, len(columns)))),
         y=np.zeros(0),
         columns=columns,
         recipe=recipe,
@@ -159,7 +164,7 @@ def from_parts(
         weight_kind=blocks.kind,
         **{name: v[:0] for name, v in by_row.items() if v is not None},
     )
-    return design, bound
+    return design, with_formulas(bound, design, sample.X)
 
 
 def _prepare(
@@ -214,8 +219,9 @@ def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
 def moments_by(
     recipe: ColumnRecipe, likelihood: Likelihood
 ) -> Callable[[Block], AnyMoments] | None:
-    """Return the function that computes the moments of a block for a Gaussian model, by group if effects vary; None for other likelihoods."""
-    if not likelihood.least_squares:
+    """Return the function that computes the moments of a block for a Gaussian model, by group if effects vary; None for other likelihoods
+    and for formulas of several parameters."""
+    if not likelihood.least_squares or len(recipe.by_prefix) > 1:
         return None
     terms = tuple(recipe.grouped.values())
     head = len(recipe.columns) - sum(len(term.columns) for term in terms)

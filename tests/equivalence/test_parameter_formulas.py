@@ -341,3 +341,52 @@ def test_trials_are_those_of_the_likelihood_without_formulas() -> None:
     likelihood = with_predictors(pr.BetaBinomial(trials=10), ["log phi"])
     assert likelihood.size() == likelihood.trials == 10
     assert likelihood.size(trials=3) == 3
+
+
+@pytest.mark.parametrize(
+    ("formulas", "settings"),
+    [
+        ({"y": "y ~ x + g", "log sigma": "~ center(z) + C(h) + offset(0.1 * x)"}, {}),
+        ({"k": "k ~ x", "logit zero": "~ z"}, {"likelihood": "hurdle(poisson)", "weights": "trials", "offset": "log(trials)"}),
+        ({"rank": "rank ~ x", "log scale": "~ 0 + z"}, {"likelihood": "ordinal"}),
+        pytest.param({"y": "y ~ x + (1 | g)", "log sigma": "~ z + (1 | h)"}, {}, marks=pytest.mark.slow),
+    ],
+    ids=["gaussian", "zeros", "ordinal", "groups"],
+)  # fmt: skip
+def test_rows_elsewhere_give_the_fit_of_rows_in_memory(
+    tmp_path: Path, formulas: dict[str, str], settings: dict[str, Any]
+) -> None:
+    from dask import dataframe
+
+    table = pd.DataFrame(DATA | {"h": np.resize(["a", "b", "c"], 60)})
+    table["rank"] = pd.cut(table["y"], [-np.inf, 0.0, 1.0, np.inf], labels=[*"abc"])
+    table.loc[5, "z"] = np.nan
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=16)
+    settings = settings | {"missing": "drop"}
+    models = (
+        pr.Model.from_formula(formulas, table, **settings),
+        pr.Model.from_files(formulas, tmp_path / "rows.parquet", **settings),
+        pr.Model.from_dask(formulas, dataframe.from_pandas(table, npartitions=3), **settings),
+    )  # fmt: skip
+    whole, *parts = (pr.fit(model) for model in models)
+    new = table[:3].assign(trials=7.0)
+    # the search for scales of groups ends within 1e-5 of the maximum
+    rtol = 1e-5 if whole.model.design.recipe.grouped else 1e-9
+    for part in parts:
+        assert part.model.design.columns == whole.model.design.columns
+        np.testing.assert_allclose(part.coef, whole.coef, rtol=rtol, atol=1e-12)
+        np.testing.assert_allclose(part.std_error, whole.std_error, rtol=rtol)
+        if not whole.model.design.recipe.grouped:
+            assert part.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-9)
+        for what in ("mean", "sigma") if "y" in formulas else ():
+            predicted = [f.predict(new, what=what)[what] for f in (part, whole)]
+            np.testing.assert_allclose(*predicted, rtol=rtol)
+
+
+def test_ordered_classes_in_files_refuse_a_constant_log_scale(tmp_path: Path) -> None:
+    table = pd.DataFrame(DATA)
+    table["rank"] = (table["y"] > 1).astype(int) + (table["y"] > 2)
+    table.to_parquet(tmp_path / "rows.parquet")
+    formulas = {"rank": "rank ~ x", "log scale": "~ z"}
+    with pytest.raises(DataError, match="'log scale' of ordered classes has no inter"):
+        pr.Model.from_files(formulas, tmp_path / "rows.parquet", likelihood=pr.Ordinal(levels=(0, 1, 2)))  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 import probreg as pr
 from probreg.likelihoods import LikelihoodName
 from probreg.priors.text import parse_aux, parse_prior
-from probreg.show.cli.files import read_file
+from probreg.show.cli.files import formulas_by_parameter, read_file
 from tests.commands import run
 
 COMMANDS = (
@@ -153,6 +153,21 @@ def test_fit_with_a_prior_stands_beside_maximum_likelihood_and_is_saved(
     result = run("report", str(saved), "--output", str(page))
     assert str(page) in result.output.replace("\n", "")
     assert "Normal(0.5) on x" in page.read_text(encoding="utf-8")
+
+
+def test_semicolons_separate_the_formulas_of_parameters(table, tmp_path):
+    saved, text = tmp_path / "fit.nc", "y ~ x; log sigma ~ x"
+    result = run("fit", str(table), text, "--csv", "--save", str(saved))
+    formulas = {"y": "y ~ x", "log sigma": "~ x"}
+    fit = pr.fit(pr.Model.from_formula(formulas, pd.read_csv(table)))
+    assert result.output.count("ML,log sigma: x,") == 1
+    assert repr(fit.coef[-1].item())[:12] in result.output
+    forecast = run("predict", str(saved), str(table), "--csv").output
+    assert repr(fit.predict()["mean"][0].item())[:12] in forecast
+    wrong = run("fit", str(table), "y ~ x; log sigma")
+    assert wrong.exit_code == 1
+    assert "'y ~ x; log sigma': expected each parameter" in wrong.output
+    assert formulas_by_parameter("`a;b` ~ x") == "`a;b` ~ x"
 
 
 def test_event_and_reference_are_levels_of_the_column():

@@ -12,13 +12,7 @@ from probreg.data.blocks.files import Batch, Files
 from probreg.data.blocks.frames import tables_of
 from probreg.data.blocks.survey import Tally
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
-from probreg.data.formula.layout import numeric
-from probreg.data.formula.recipe import (
-    Recipe,
-    make_columns,
-    response_values,
-    rows_with_trials,
-)
+from probreg.data.formula.recipe import Recipe, response_values, rows_with_trials
 from probreg.data.rows import (
     Missing,
     complete,
@@ -130,7 +124,7 @@ class FormulaBlocks:
     lazy: bool = False  # whether columns of groups are implicit
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
-        has_group_columns = self.recipe.layout.bars and not self.lazy
+        has_group_columns = self.recipe.grouped and not self.lazy
         with closing(self.selection(number, part, tally)) as batches:
             for batch in batches:
                 size = batch.rows
@@ -145,12 +139,11 @@ class FormulaBlocks:
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
         recipe = self.recipe
-        layout = recipe.layout
-        X, _, _ = make_columns(layout, table, recipe.memory, lazy=self.lazy)
-        y = response_values(layout, table, recipe.memory)
-        offset = None
-        if recipe.offset_expression is not None:
-            offset = numeric(recipe.offset_expression, table, recipe.memory)[:, None]
+        X = recipe.columns_at(table, lazy=self.lazy)
+        y = response_values(recipe.layout, table, recipe.memory)
+        offset = recipe.offset_of(table)
+        if offset is not None and offset.ndim == 1:
+            offset = offset[:, None]
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )

@@ -1,6 +1,6 @@
 """Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -92,16 +92,10 @@ def read_formula(
     """
     kind, weights = read_weights(weights)
     table = read_table(data)
-    formula, formulas = split_formulas(formula)
-    first = parse_with(formula, table, weights, offset)
-    further = {
-        name: parse_with(text, table, weights, None) for name, text in formulas.items()
-    }
-    parts, offset, added, _ = first
-    used = dict.fromkeys(
-        name for parsed in (first, *further.values()) for name in parsed.names
-    )
-    table, names = _with_arguments(table, tuple(used), weights, offset)
+    formulas = parse_formulas(formula, table, weights, offset)
+    parts, offset, added, _ = first = formulas.pop("")
+    used = columns_read([first, *formulas.values()])
+    table, names = _with_arguments(table, used, weights, offset)
     weight = weights if isinstance(weights, str) else names.get("weights")
     if "offset" in names:
         added = parse_expression(quote_name(names["offset"]))
@@ -130,7 +124,7 @@ def read_formula(
     response = response_values(parts, table, recipe.memory)
     eta = None if added is None else numeric(added, table, recipe.memory)
     others = {
-        f"{name}: ": _learn_recipe(parsed, table)[0] for name, parsed in further.items()
+        prefix: _learn_recipe(parsed, table)[0] for prefix, parsed in formulas.items()
     }
     if others:
         recipe = ParameterRecipe.of({"": recipe, **others})
@@ -192,6 +186,22 @@ class ParsedFormula(NamedTuple):
     offset: Any
     added: Expression | None
     names: tuple[str, ...]
+
+
+def parse_formulas(
+    formula: str | Mapping[str, str], table: DataTable, weights: Any, offset: Any
+) -> dict[str, ParsedFormula]:
+    """Parse the formulas of all linear predictors, by the prefix of their columns; the offset is of the first, whose prefix is empty."""
+    first, others = split_formulas(formula)
+    return {"": parse_with(first, table, weights, offset)} | {
+        f"{name}: ": parse_with(text, table, weights, None)
+        for name, text in others.items()
+    }
+
+
+def columns_read(formulas: Iterable[ParsedFormula]) -> tuple[str, ...]:
+    """Return the columns that formulas use, in order of appearance."""
+    return tuple(dict.fromkeys(name for parsed in formulas for name in parsed.names))
 
 
 def parse_with(

@@ -18,7 +18,7 @@ from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, NUTS, Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat, Normal
-from probreg.show.cli.files import read_file, response_level
+from probreg.show.cli.files import formulas_by_parameter, read_file, response_level
 from probreg.show.cli.output import command_json, show_progress, write_message
 from probreg.show.publication import table as publication_table
 from probreg.show.report import report
@@ -64,7 +64,8 @@ def predict_command(options: Namespace) -> int:
     if options.output is not None:
         destination(options.output)
     fit = load_fit(options.saved)
-    rows = _read_rows(options, getattr(fit.model.design.recipe, "formula", ""))
+    recipes = fit.model.design.recipe.by_prefix.values()
+    rows = _read_rows(options, " ".join(recipe.formula for recipe in recipes))
     with show_progress("predicting"):
         frame = fit.predict(
             rows,
@@ -213,7 +214,7 @@ def _read_rows(options: Namespace, formula: str) -> Any:
 
 def _model(options: Namespace, formula: str, prior: Any, rows: Any) -> Model:
     return Model.from_formula(
-        formula,
+        formulas_by_parameter(formula),
         rows,
         prior=prior,
         likelihood=options.likelihood,

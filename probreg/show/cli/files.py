@@ -64,6 +64,27 @@ def read_file(
     return rows
 
 
+def formulas_by_parameter(text: str) -> str | dict[str, str]:
+    """Return a formula, or the formulas of several parameters, which semicolons separate.
+
+    >>> formulas_by_parameter("y ~ x; log sigma ~ z")
+    {'y': 'y ~ x', 'log sigma': '~ z'}
+    """
+    # a semicolon between backquotes is part of a column's name
+    first, *others = re.findall(r"(?:`[^`]*`|[^;])+", text) or [text]
+    if not others:
+        return text
+    formulas = {first.partition("~")[0].strip(): first.strip()}
+    for part in others:
+        name, tilde, terms = (piece.strip() for piece in part.partition("~"))
+        if not tilde or name in formulas:
+            raise DataError(
+                f"{text!r}: expected each parameter once, with its terms, as in 'y ~ x; log sigma ~ z'"
+            )
+        formulas[name] = f"~ {terms}"
+    return formulas
+
+
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
     """Return the level of the response for a text: the number 1 for "1" if the column has numbers."""
     column = formula.partition("~")[0].strip()

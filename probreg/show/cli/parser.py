@@ -22,7 +22,7 @@ from probreg.show.cli.output import write_message
 
 USAGE = 2
 FILE = f"A table ({SUFFIXES}), a bundled data set, or - for CSV on the standard input."
-FORMULA = 'Such as "y ~ x1 + C(g)".'
+FORMULA = 'Such as "y ~ x1 + C(g)", or "y ~ x; log sigma ~ z" for several parameters.'
 SOURCE = "A saved fit, FIT.nc, or a table with a FORMULA after it."
 LIKELIHOOD = f"One of {', '.join(sorted(LIKELIHOODS))}; settings as in quantile(0.9). Default: gaussian, binomial for p(k, n)."
 PRIOR = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)"; compare takes several.'
