@@ -109,8 +109,8 @@ class FromData(ABC):
             From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : str or array (n,) or RowWeights, optional
             Frequencies (a column's name or an array), or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
-        offset : str or array (n,) or (n, m), optional
-            An expression over columns, or an array; added to the linear predictor.
+        offset : str or array (n,), optional
+            An expression over columns, or an array; added to the linear predictor, of a softmax to each. `from_arrays` takes an array (n, m) too.
         event : level, optional
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
