@@ -119,8 +119,8 @@ def prior_weight(fit: Fit) -> PriorWeight:
         )
     if has_effects(fit.model):
         raise Incompatible(
-            "the effects of groups share one prior: fit.effects has the pooling of each. For the prior of another column, fit the "
-            "model without groups"
+            "the effects of groups share one prior: fit.effects has the pooling of each. For the priors of other columns use "
+            "power_scaling of a posterior"
         )
     if design.of_terms.all():
         raise Incompatible(
@@ -270,7 +270,11 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
 
     model = fit.model
     k = fit.coef.size
-    if not model.joint.informative.any() or has_effects(model):
+    if has_effects(model):
+        raise Incompatible(
+            "prior_sensitivity does not fit models with effects of groups; use power_scaling of a posterior"
+        )
+    if not model.joint.informative.any():
         raise Incompatible("prior_sensitivity needs priors of coefficients")
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         raise Incompatible("prior_sensitivity needs priors of known scale")
