@@ -112,8 +112,10 @@ def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
     elif scaled and model.likelihood.noise_scale is not None:
         units = f" in units of sd({d.response})"
     text = f"{describe_prior(prior or block.prior)}{units} on {where}"
-    if d.grouped_of(block.columns) is not None and isinstance(prior, GaussianPrior):
-        text += ", which holds their sd"
+    if d.grouped_of(block.columns) is not None and isinstance(
+        block.prior, GaussianPrior
+    ):
+        text += ", which fixes their sd"
     return text
 
 

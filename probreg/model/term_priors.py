@@ -15,6 +15,7 @@ from probreg.formula.terms import read_bar_term
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.priors import (
+    LKJ,
     AuxPrior,
     Covariance,
     Flat,
@@ -201,12 +202,21 @@ def _present(design: Design) -> list[BasisTerm]:
 
 
 def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
-    """Raise DataError for the prior of a positive number in place of a prior of effects by group."""
-    if term.name in design.recipe.grouped and isinstance(prior, AuxPrior):
+    """Raise DataError for the prior of a positive number or of correlations in place of a prior of effects or columns."""
+    name = type(prior).__name__
+    if isinstance(prior, LKJ):
         raise DataError(
-            f"{type(prior).__name__} is the prior of a positive number, and {term.name} has effects: write "
-            f"pr.Covariance(sd=pr.{type(prior).__name__}(...))"
+            f"LKJ is the prior of correlations: write pr.Covariance(cor=pr.LKJ(...)) for {term.name}"
         )
+    if not isinstance(prior, AuxPrior):
+        return
+    scale = f"pr.priors.{name}(...)"
+    written = f"pr.Normal({scale})"
+    if term.name in design.recipe.grouped:
+        written = f"pr.Covariance(sd={scale})"
+    raise DataError(
+        f"{name} is the prior of a positive number: write {written} for {term.name}, whose scale it is"
+    )
 
 
 def _refuse_part(term: BasisTerm, priors: Mapping[Key, Prior]) -> None:

@@ -23,6 +23,7 @@ from probreg.priors.base import (
 )
 from probreg.priors.flat import Flat
 from probreg.priors.latent import HierarchicalPrior
+from probreg.priors.positive import AuxPrior
 
 PENALTY_OF_CLASSES = (
     "a lasso or elastic net of all classes (symmetric=True) has a mode and no draws; priors of log odds against a reference "
@@ -473,6 +474,11 @@ def _describe_value(value: Any) -> str:
     """Describe a value given in place of a prior; for a class of priors, how to make an instance."""
     if isinstance(value, type) and issubclass(value, Prior):
         return f"the class {value.__name__}: write {value.__name__}(...)"
+    if isinstance(value, AuxPrior):
+        return (
+            f"{type(value).__name__}, the prior of a positive number: write it into aux={{...}} for a parameter of the likelihood such "
+            "as sigma, or into pr.Covariance(sd=...) for random effects"
+        )
     if value is None:
         return "None: write pr.Flat() for no prior"
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:

@@ -30,7 +30,7 @@ def read_prior(spec: PriorLike) -> Any:
     """
     if isinstance(spec, Mapping):
         return {
-            key: PRIORS.parse(prior) if isinstance(prior, str) else prior
+            key: _parse_text(prior) if isinstance(prior, str) else prior
             for key, prior in spec.items()
         }
     return parse_prior(spec) if isinstance(spec, str) else spec
@@ -68,7 +68,7 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
     """
     parts = list(split_assignments(text))
     if len(parts) == 1 and parts[0][0] is None:
-        return PRIORS.parse(parts[0][1])
+        return _parse_text(parts[0][1])
     by_key: dict[Key, Prior] = {}
     for key, value in parts:
         if key is None:
@@ -77,8 +77,16 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
             )
         if key in by_key:
             raise DataError(f"the column {key!r} has two priors in {text!r}")
-        by_key[key] = PRIORS.parse(value)
+        by_key[key] = _parse_text(value)
     return by_key
+
+
+def _parse_text(text: str) -> Any:
+    """A prior; one of a positive number too, which `joint` refuses with the name of its column."""
+    kind = text.partition("(")[0].strip()
+    if kind in AUX_PRIORS and kind not in PRIORS:
+        return AUX_PRIORS.parse(text)
+    return PRIORS.parse(text)
 
 
 def parse_aux(text: str) -> dict[str, float | AuxPrior]:

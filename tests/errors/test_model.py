@@ -382,6 +382,9 @@ def test_a_symmetric_softmax_has_no_reference():
 PRIORS = [
     ({"prior": {"z": Normal(1.0)}}, pr.DataError, "a prior was given for 'z', which is not a column: Intercept, x1, x2"),
     ({"prior": {"x1": 2.0}}, pr.DataError, "the prior of 'x1' is a Prior, got 2.0: write pr.Normal"),
+    ({"prior": {"x1": pr.HalfNormal(1.0)}}, pr.DataError, "the prior of 'x1' is a Prior, got HalfNormal, .* positive number.*aux="),
+    ({"prior": {"x1": "half_normal(1)"}}, pr.DataError, "the prior of 'x1' is a Prior, got HalfNormal, .* positive number.*aux="),
+    ({"prior": "half_normal(1)"}, pr.DataError, "positive number"),
     ({"prior": {"x1": pr.Normal}}, pr.DataError, r"the prior of 'x1' is a Prior, got the class Normal: write Normal\("),
     ({"prior": pr.Normal}, pr.DataError, r"got the class Normal: write Normal\("),
     ({"prior": 2.0}, pr.DataError, r"prior is a Prior or a mapping from columns to Priors, got 2.0: write pr.Normal\(2.0\)"),

@@ -92,14 +92,18 @@ def test_the_criterion_is_the_name_of_the_method_and_no_prior_is_said(sleep):
     assert "local maximum" not in " ".join(map(str, pr.fit(sleep).solution.notes))
 
 
-def test_a_normal_prior_of_effects_says_that_it_holds_their_sd(sleep):
+def test_a_normal_prior_of_known_scale_fixes_the_sd_of_effects(sleep):
     text = str(pr.fit(sleep.with_prior({"days | subject": pr.Normal(50.0)})))
-    assert "Normal(50) on (days | subject), which holds their sd" in text
+    assert "Normal(50) on (days | subject), which fixes their sd" in text
+    unknown = pr.Normal(pr.HalfNormal(50.0))
+    text = str(sleep.with_prior({"days | subject": unknown}))
+    assert "Normal(HalfNormal(50)) on (days | subject)" in text
+    assert "fixes" not in text
 
 
 def test_the_prior_of_a_scale_is_none_of_effects(sleep):
     with pytest.raises(
-        DataError, match=r"pr.Covariance\(sd=pr.HalfNormal\(...\)\)"
+        DataError, match=r"pr.Covariance\(sd=pr.priors.HalfNormal\(...\)\)"
     ) as caught:
         sleep.with_prior({"days | subject": pr.HalfNormal(50.0)})
     assert len(str(caught.value)) < 200
