@@ -63,11 +63,15 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
 
 def unroll_rows(model: Model) -> Model:
     """Return the model with one row per observation. Incompatible as in `simulate`."""
-    improper = _improper(model)
-    if improper:
+    coefficients = _improper_coefficients(model)
+    nuisance = [a for a in model.unknown if not model.aux_prior(a).proper]
+    if coefficients or nuisance:
+        pairs = list(coefficients.items())
+        examples = [f"prior={{{name!r}: {prior}}}" for name, prior in pairs[:1]]
+        examples += [f"aux={{{name!r}: HalfNormal(1)}}" for name in nuisance[:1]]
         raise Incompatible(
-            f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}. Give proper "
-            "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
+            f"data cannot be simulated from an improper prior, and this model has one on {', '.join([*coefficients, *nuisance])}. "
+            f"Give proper priors, such as {' and '.join(examples)}"
         )
     model.design.refuse_sampling("a simulation of responses")
     model.design.need_rows("a simulation of responses")
@@ -80,16 +84,18 @@ def unroll_rows(model: Model) -> Model:
     return replace(model, design=design, prior=model.with_prior_frozen.prior)
 
 
-def _improper(model: Model) -> list[str]:
-    columns: list[str] = []
+def _improper_coefficients(model: Model) -> dict[str, str]:
+    """Return the columns and terms with an improper prior, each with an example of a proper one."""
+    examples: dict[str, str] = {}
     for b in model.joint.blocks:
         if not b.prior.proper and b.first:
             term = model.design.grouped_of(b.columns)
             if term is None:
-                columns += [model.design.columns[i] for i in b.columns]
+                names = [model.design.columns[i] for i in b.columns]
+                examples |= dict.fromkeys(names, "Normal(2.5)")
             else:
-                columns += [term.key]
-    return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
+                examples[term.key] = "Covariance(HalfNormal(1))"
+    return examples
 
 
 def draw(model: Model, rng: np.random.Generator) -> Simulation:
