@@ -270,6 +270,7 @@ def test_columns_are_identified_in_each_predictor(data: dict[str, Any]) -> None:
             "one formula has the response",
         ),
         ({"y": "y ~ x", "log sigma": 3}, "gaussian", "formulas are texts"),
+        ({"y": "y ~ x", "": "~ z"}, "gaussian", "formulas are texts"),
     ],
 )
 def test_wrong_formulas_are_named(

@@ -30,8 +30,8 @@ def split_formulas(
     """
     if not isinstance(formula, Mapping):
         return formula, {}
-    odd = [text for text in formula.values() if not isinstance(text, str)]
-    if odd or not all(isinstance(name, str) for name in formula):
+    texts = (*formula, *formula.values())
+    if not all(isinstance(text, str) and text for text in texts):
         raise DataError(
             "formulas are texts by the name of a linear predictor, such as {'y': 'y ~ x', 'log sigma': '~ z'}, got "
             f"{dict(formula)!r}"
