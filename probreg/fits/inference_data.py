@@ -352,11 +352,12 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
 def _replicates_group(model: Model, solution: Solution) -> Any:
     """Return bootstrap replicates of a point estimate, as one chain; nan if a replicate has no estimate."""
     replicates = solution.replicates or {}
-    coef = replicates["coef"][None]
+    coef = replicates["coef"][None, :, model.design.ungrouped]
     beta = np.where(np.isfinite(coef), coef, np.nan)
     if not model.likelihood.outcomes:
         beta = beta[..., 0]
-    aux = {a: replicates[a][None] for a in model.unknown}
+    # scalars: nuisance parameters and scales of effects
+    aux = {name: v[None] for name, v in replicates.items() if v.ndim == 1}
     reported = ReportedParameters(model, solution).draws
     aux |= {name: values[None] for name, values in reported.items()}
     return draws_dataset(model, beta, aux).assign_attrs(replicates="bootstrap")

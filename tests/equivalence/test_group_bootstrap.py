@@ -94,3 +94,12 @@ def test_what_keeps_the_effects_is_refused():
     crossed = pr.Model.from_formula("reaction ~ 1 + (1 | subject) + (1 | days)", SLEEP)
     with pytest.raises(Incompatible, match="single grouping"):
         pr.fit(crossed, pr.Bootstrap("evidence", reps=50))
+
+
+def test_the_tree_has_replicates_of_the_reported_coefficients() -> None:
+    model = pr.Model.from_formula("reaction ~ days + (1 | subject)", SLEEP)
+    fit = pr.fit(model, pr.Bootstrap("evidence", reps=3))
+    found, kept = fit.solution.replicates, fit.tree["sampling"]
+    np.testing.assert_array_equal(kept["days"][0], found["coef"][:, 1, 0])
+    for name in NAMES[0], "sigma":
+        np.testing.assert_array_equal(kept[name][0], found[name])

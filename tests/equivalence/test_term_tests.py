@@ -140,6 +140,12 @@ def test_terms_of_each_outcome_and_of_each_parameter():
     assert pr.anova(fit).loc["sex", "statistic"] == pytest.approx(alone.statistic)
 
 
+def test_a_mode_under_a_prior_with_kinks_has_no_sequential_tests():
+    fit = pr.lasso("body_mass_g ~ flipper_length_mm + year", PENGUINS, lam=1.0)
+    with pytest.raises(pr.Incompatible, match="no standard error"):
+        pr.anova(fit, type="I")
+
+
 def test_what_has_no_tests_is_refused():
     ridge = pr.ridge("body_mass_g ~ sex * species", PENGUINS, scale=100.0)
     with pytest.raises(pr.Incompatible, match="no test of the term 'sex'"):

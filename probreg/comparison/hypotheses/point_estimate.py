@@ -431,14 +431,15 @@ def _wald_test_of_term(
     fit: Fit, term: str, L: Array, left_out: Array, spread: Spread | None
 ) -> Test:
     """Test L beta = 0 given that the coefficients of the terms left out are 0: (L - V_12 V_22^-1 L_2) beta = 0."""
-    V = (spread or fit.spread()).matrix
-    if len(left_out):
-        B, B2 = V.half(L), V.half(left_out)
-        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ left_out
     c = Combinations.at(fit, L, np.zeros(len(L)), spread)
     require_law(c, term)
     if c.has_prior:
         raise Incompatible(f"no test of the term {term!r}: {PENALISED}")
+    if len(left_out):
+        V = (spread or fit.spread()).matrix
+        B, B2 = V.half(L), V.half(left_out)
+        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ left_out
+        c = Combinations.at(fit, L, np.zeros(len(L)), spread)
     tests = {t.name: t for t in c.wald_tests()}
     return tests.get("F", tests["Wald"])
 
