@@ -12,6 +12,7 @@ import probreg as pr
 from probreg.data.formula.functions import term_functions
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
+from probreg.fits.leave_out.groups import leave_group_out
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.varying import held_scales
 from probreg.likelihoods.distributional import with_predictors
@@ -194,6 +195,22 @@ def test_groups_and_smooths_in_each_formula(
     np.testing.assert_array_equal(loaded.coef, fit.coef)
     for name in ("mean", "mean_std_error"):
         np.testing.assert_allclose(loaded.predict()[name], fit.predict()[name])
+
+
+def test_rows_of_one_value_left_out_have_the_density_at_their_own_sigma() -> None:
+    x = np.repeat(np.arange(8.0), 2)
+    table = {"x": x, "y": x + np.cos(np.arange(16.0))}
+    prior = dict.fromkeys(("Intercept", "x"), pr.Normal(2.0))
+    prior |= {"log sigma: Intercept": pr.Normal(0.5)}
+    formulas = {"y": "y ~ x", "log sigma": "~ 1"}
+    fit = pr.fit(
+        pr.Model.from_formula(formulas, table, prior=prior), "importance", seed=1
+    )
+    found = leave_group_out(fit, "x", x).elpd.sum()
+    log_p = fit.tree["log_likelihood"]["y"].values.reshape(-1, 8, 2).sum(2)
+    # p(y_g | other rows) = 1 / E[1 / p(y_g | draw)]
+    expected = -np.log(np.exp(-log_p).mean(0)).sum()
+    assert abs(found - expected) < 0.5  # Monte Carlo error from 400 draws
 
 
 def test_standard_deviations_of_one_group_are_named_by_their_formula(

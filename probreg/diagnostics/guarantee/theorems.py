@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
 from probreg.diagnostics.conformal.methods import fit_again
 from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.bound_inputs import (
@@ -483,10 +482,7 @@ def _risks_of_draws(inputs: BoundInputs, S: ParameterCovariance) -> list[float]:
         count = min(size, inputs.draws - start)
         z = rng.standard_normal((count, p * m))
         beta = (fit.solution.beta.ravel() + z @ L.T).reshape(count, p, m)
-        eta = np.einsum("np,spm->snm", design.X, beta, optimize=True)
-        h = lik.mean(
-            plus_offset(eta, design.offset), **fit.aux, **fit.model.given(design)
-        )
+        h = lik.mean(design.eta(beta), **fit.aux, **fit.model.given(design))
         losses = [loss.function(h, inputs.response) for loss in inputs.losses]
         total += [float(values.mean(-1).sum()) for values in losses]
     return list(total / inputs.draws)

@@ -20,7 +20,7 @@ from scipy.special import logsumexp, ndtri
 
 from probreg.data import Frame
 from probreg.data.implicit_columns import PredictorColumns
-from probreg.data.rows import full_weights, minus_offset, plus_offset
+from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
@@ -238,7 +238,7 @@ def _log_density_without_effects(
         columns += p.columns[code * K : (code + 1) * K]
     other_effects = beta[draw_numbers].copy()
     other_effects[:, columns] = 0.0
-    eta = plus_offset(np.einsum("np,spm->snm", d.X, other_effects), d.offset)
+    eta = d.eta(other_effects)
     parameters = model.likelihood.at_rows(aux, d.precision)
 
     def log_likelihood(added: Array | float) -> Array:
