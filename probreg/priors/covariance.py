@@ -368,7 +368,11 @@ class VaryingEffects(ConditionalPrior):
 
     def log_scales(self, logs: Array, q: int) -> Array:
         if not self.diagonal:
-            raise Incompatible("correlated effects have a root and no scales")
+            # reached for rows outside memory only, which are not sorted by group
+            raise Incompatible(
+                "correlated effects, such as (x | g), need a Gaussian likelihood or rows in memory: write (x || g) for independent effects, "
+                "or fit a table in memory"
+            )
         return np.tile([self._log_sds(row) for row in logs], self.groups)
 
     def log_scale_slopes(self, logs: Array, q: int) -> Array:

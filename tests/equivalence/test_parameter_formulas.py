@@ -408,3 +408,13 @@ def test_ordered_classes_in_files_refuse_a_constant_log_scale(tmp_path: Path) ->
     formulas = {"rank": "rank ~ x", "log scale": "~ z"}
     with pytest.raises(DataError, match="'log scale' of ordered classes has no inter"):
         pr.Model.from_files(formulas, tmp_path / "rows.parquet", likelihood=pr.Ordinal(levels=(0, 1, 2)))  # fmt: skip
+
+
+def test_correlated_effects_of_rows_in_files_name_independent_ones(
+    tmp_path: Path,
+) -> None:
+    pd.DataFrame(DATA).to_parquet(tmp_path / "rows.parquet")
+    formulas = {"y": "y ~ (x | g)", "log sigma": "~ z"}
+    model = pr.Model.from_files(formulas, tmp_path / "rows.parquet")
+    with pytest.raises(pr.Incompatible, match=r"\(x \|\| g\)"):
+        pr.fit(model)
