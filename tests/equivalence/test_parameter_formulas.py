@@ -418,3 +418,19 @@ def test_correlated_effects_of_rows_in_files_name_independent_ones(
     model = pr.Model.from_files(formulas, tmp_path / "rows.parquet")
     with pytest.raises(pr.Incompatible, match=r"\(x \|\| g\)"):
         pr.fit(model)
+
+
+def test_offsets_of_parameters_move_slopes_and_survive_saving(tmp_path: Path) -> None:
+    table = pd.DataFrame(DATA)
+    formulas = {"y": "y ~ x", "log sigma": "~ 1 + offset(z)"}
+    fit = pr.fit(pr.Model.from_formula(formulas, table))
+    sigma = fit.predict(table, what="sigma")["sigma"]
+    # d sigma / dz = sigma
+    slope = pr.slopes(fit, what="sigma", variables="z").table["estimate"]
+    np.testing.assert_allclose(slope, sigma.mean(), rtol=1e-8)
+    step = pr.comparisons(fit, what="sigma", variables="z").table["estimate"]
+    np.testing.assert_allclose(step, sigma.mean() * np.expm1(1.0), rtol=1e-8)
+    saved = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    np.testing.assert_allclose(saved.predict(table, what="sigma")["sigma"], sigma)
+    with pytest.raises(DataError, match="make the array a column"):
+        pr.Model.from_formula(formulas, table, offset=np.ones(len(table)))

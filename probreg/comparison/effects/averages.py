@@ -108,12 +108,14 @@ class AverageMean(Target):
 
 @dataclass(frozen=True, eq=False)
 class AverageSlope(Target):
-    """d h / d v along one variable v of the quantity h of `at`: J(eta) (D beta), with D (n, p) the slopes of the columns in v."""
+    """d h / d v along one variable v of the quantity h of `at`: J(eta) (D beta + o), with D (n, p) the slopes of the columns in v
+    and o those of the offset."""
 
     at: AverageMean
     D: Array
     # by process; D contains the slopes of its columns
     differences: Mapping[str, RowSums] = field(default_factory=dict)
+    offset_slope: Array | None = None  # (n, 1) or (n, m), of the offset in v
 
     @property
     def quantity(self) -> Quantity:  # type: ignore[override]
@@ -122,7 +124,7 @@ class AverageSlope(Target):
     def values(self, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         # d mu(x beta) / dv = J(eta) (dx/dv) beta
         eta = self.at.eta(beta)
-        v = self.D @ beta
+        v = self.eta_slope(beta)
         if residual:
             eta = eta + residual[1]
             v = v + residual[0]
@@ -135,17 +137,21 @@ class AverageSlope(Target):
         if id(self.at) not in jacobians:
             eta = self.at.eta(beta)
             jacobians[id(self.at)] = mean_slopes(self.quantity, eta, aux)[0]
-        return np.einsum("snkm,snm->snk", jacobians[id(self.at)], self.D @ beta)
+        return np.einsum("snkm,snm->snk", jacobians[id(self.at)], self.eta_slope(beta))
+
+    def eta_slope(self, beta: Array) -> Array:
+        """Return the slopes of the linear predictors in v."""
+        return plus_offset(self.D @ beta, self.offset_slope)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
 
     def slopes(self, beta: Array, aux: Aux) -> EffectSlopes:
         eta = self.at.eta(beta)
-        v = self.D @ beta
+        v = self.eta_slope(beta)
         J = mean_slopes(self.quantity, eta, aux)[0]
-        # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X, and d/d log aux of it is
-        # the slope of d mean / d log aux along D beta
+        # d/d beta of J(eta) v = J D + (dJ/d eta along v) X, with v = D beta + o, and d/d log aux of it is the slope of
+        # d mean / d log aux along v
         along, over_aux = _slopes_along(self.quantity, eta, v, aux)
         return EffectSlopes([(J, self.D), (along, self.at.X)], over_aux)
 

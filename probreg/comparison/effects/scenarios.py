@@ -18,7 +18,6 @@ from probreg.data.formula.transforms import weighted_quantiles
 from probreg.data.formula.variables import categories, rows_of, variables
 from probreg.data.implicit_columns import all_close, combine_columns
 from probreg.errors import DataError
-from probreg.formula.expression import parse_expression
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.quantities import Quantity
@@ -189,7 +188,11 @@ class Population:
             if (rows != rows[:, :1]).any():
                 changes[key] = RowSums(weights, rows)
         D = combine_columns([design.X for design in designs], weights)
-        return AverageSlope(self.here, D, changes)
+        offsets = [at.offset for at in designs if at.offset is not None]
+        offset_slope = None
+        if offsets:
+            offset_slope = np.einsum("jnm,nj->nm", np.stack(offsets), weights)
+        return AverageSlope(self.here, D, changes, offset_slope)
 
 
 def _repeat_value(value: Any, n: int) -> Array:
@@ -321,7 +324,8 @@ def balance_levels(rows: Population) -> Population:
 def _array_offset(design: Design) -> bool:
     recipe: Any = design.recipe
     return design.offset is not None and (
-        isinstance(recipe, ArrayColumns) or recipe.offset is None
+        isinstance(recipe, ArrayColumns)
+        or not any(part.offset for part in recipe.by_prefix.values())
     )
 
 
@@ -424,7 +428,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
         rows.offset is not None
         and name in rows.design.recipe.all_variables
         and not _array_offset(rows.design)
-        and name in parse_expression(recipe.offset).variables
+        and name in recipe.offset_variables
     ):
         raise DataError(
             f"{where}: {name!r} is in the offset too; pass data=, the table the model was fitted to"

@@ -193,10 +193,17 @@ def parse_formulas(
 ) -> dict[str, ParsedFormula]:
     """Parse the formulas of all linear predictors, by the prefix of their columns; the offset is of the first, whose prefix is empty."""
     first, others = split_formulas(formula)
-    return {"": parse_with(first, table, weights, offset)} | {
+    formulas = {"": parse_with(first, table, weights, offset)} | {
         f"{name}: ": parse_with(text, table, weights, None)
         for name, text in others.items()
     }
+    for parsed in formulas.values():
+        if parsed.parts.offset is not None and not isinstance(offset, str | None):
+            # new rows would have one of them only
+            raise DataError(
+                f"the formula has offset({parsed.parts.offset}), and offset= is an array: make the array a column and write both as offsets of columns"
+            )
+    return formulas
 
 
 def columns_read(formulas: Iterable[ParsedFormula]) -> tuple[str, ...]:
@@ -221,11 +228,7 @@ def parse_with(
         raise DataError(
             f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
         ) from None
-    if parts.offset is not None and not isinstance(offset, str | None):
-        raise DataError(
-            f"the formula has offset({parts.offset}), and offset= is an array: make the array a column and write both as one"
-        )
-    if parts.offset is not None:
+    if parts.offset is not None and isinstance(offset, str | None):
         offset = joined_offsets(parts.offset, offset)
     names = [*parts.outcome_variables, *parts.variables]
     added = None

@@ -119,7 +119,10 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         columns=tuple(recipe.columns),
         recipe=recipe,
         response=d["response"],
-        offset=rows.get("offset", np.zeros((0, 1)) if d["offset"] else None),
+        offset=rows.get(
+            "offset",
+            np.zeros((0, max(len(recipe.by_prefix), 1))) if d["offset"] else None,
+        ),
         weights=rows.get("weights"),
         precision=rows.get("precision"),
         weight_kind=d["weights"],
