@@ -228,3 +228,19 @@ def test_a_standard_deviation_beside_one_that_is_held_is_at_its_maximum():
     fit = pr.fit(model, pr.Evidence(criterion="ML"))
     assert fit.log_likelihood == pytest.approx(-835.136, abs=1e-3)
     assert fit.hyper["sd(Intercept | replicate)"] == pytest.approx(11.174, abs=2e-3)
+
+
+def test_three_effects_along_one_line_have_the_covariance_of_lmer():
+    """lmer(y ~ a + b + (a + b | g)), lme4 1.1-31: the covariance has rank 2, and at that of rank 1 the evidence is flat over partial
+    correlations."""
+    rng = np.random.default_rng(34)
+    g = np.arange(20 * rng.integers(6, 14)) % 20
+    X = np.c_[np.ones(len(g)), rng.normal(size=(len(g), 2))]
+    line = rng.normal(size=(3, rng.integers(1, 4))) * 0.7
+    effects = rng.normal(size=(20, line.shape[1])) @ line.T
+    y = X @ rng.normal(size=3) + (X * effects[g]).sum(1) + rng.normal(size=len(g))
+    table = {"y": y, "a": X[:, 1], "b": X[:, 2], "g": g.astype(str)}
+    fit = pr.fit(pr.Model.from_formula("y ~ a + b + (a + b | g)", table))
+    assert fit.solution.stats["log_evidence"] == pytest.approx(-197.402424, abs=2e-6)
+    scales = [0.613586, 0.900639, 1.704647]
+    assert list(fit.hyper.values())[:3] == pytest.approx(scales, rel=1e-5)

@@ -30,6 +30,7 @@ from probreg.inference.modes.closed_form import combinations
 from probreg.linalg import rank_of
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
+from probreg.priors import VaryingEffects
 from probreg.system.memory import in_bytes, physical_memory
 
 
@@ -336,6 +337,7 @@ class ArrowLayout:
         The correlations of the effect are near either end: the evidence is linear in
         the covariance of an effect with the others if its standard deviation is 0, so
         it may decrease for one sign of a correlation and increase for the other.
+        Correlations of effects that are linear functions of others are smaller.
         """
         points = []
         for b in self.blocks:
@@ -345,6 +347,7 @@ class ArrowLayout:
             cors = hyper[~scales]
             if not (b.repeated and len(cors)):
                 continue
+            points += self._with_smaller_correlations(b, theta, vanished)
             for j in hyper[scales & vanished[hyper]]:
                 start_again = theta.copy()
                 if len(stay):
@@ -366,6 +369,35 @@ class ArrowLayout:
                     point = start_again.copy()
                     point[pairs] = signs
                     points.append(point)
+        return points
+
+    def _with_smaller_correlations(
+        self, b: LatentBlock, theta: Array, vanished: Array
+    ) -> list[Array]:
+        """Return theta with smaller correlations of three or more effects, if one effect
+        is a linear function of others.
+
+        A partial correlation of -1 or 1 leaves no variance for the later ones of its
+        effect: the evidence is flat over them, although it may increase along other
+        covariances.
+        """
+        shares = (0.9, 0.0)  # of each correlation
+        prior = b.group.prior
+        assert isinstance(prior, VaryingEffects)
+        values = b.group.values_at(theta[b.hyper])
+        zero = {name for name, z in zip(values, vanished[b.hyper]) if z}
+        kept = [k for k, e in enumerate(prior.effects) if f"sd[{e}]" not in zero]
+        if len(kept) < 3 or not prior.collinear(values, kept):
+            return []
+        natural = prior.natural(values)
+        cors = [name for name, scales in zip(values, prior.scales) if not scales]
+        points = []
+        for share in shares:
+            smaller = {name: share * natural[name] for name in cors}
+            inside = prior.internal({**natural, **smaller})
+            point = theta.copy()
+            point[b.hyper] = np.log([inside[name] for name in values])
+            points.append(point)
         return points
 
 
