@@ -240,6 +240,10 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     assert few.std_error.isnull().all()
     assert few.covariance().attrs["kind"] == "none"
     assert any("bootstrap" in note for note in map(str, few.solution.notes))
+    weights = pr.weights.sampling(np.ones(12))
+    few = pr.quantile_regression(x[:12], y[:12], tau=0.95, weights=weights)
+    assert few.std_error.isnull().all()
+    assert any("bootstrap" in note for note in map(str, few.solution.notes))
 
 
 def test_weights_offsets_and_precisions_are_those_of_the_rows() -> None:

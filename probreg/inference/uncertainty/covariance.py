@@ -640,7 +640,7 @@ def with_errors(model: Model, solution: Solution) -> Solution:
         estimate = estimate_of(model, solution, "a sandwich covariance")
         if n > 1:
             V = estimate.sandwich(estimate.meat(None), n / (n - 1.0))
-    except NotConverged as error:
+    except ProbregError as error:
         return _without_errors(model, replace(solution, df=None), str(error))
     dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
     stats = {
