@@ -538,7 +538,7 @@ def _point_mean(
     eta = design.eta(solution.beta)
     mean = quantity.mean(eta, **aux)
     off = off_span_of(model, solution)
-    if off is None or quantity.link is IDENTITY:
+    if off is None or quantity.link is IDENTITY or not _of_predictors(quantity):
         variance = None
     else:
         variance = off.variance(design)
@@ -551,6 +551,10 @@ def _point_mean(
         atom = Predictive(model.likelihood, eta[None, part], aux_part)
         mean[part] = _add_residual(model, atom, variance[:, part], rng).mean(quantity)
     return mean
+
+
+def _of_predictors(quantity: Quantity) -> bool:
+    return not isinstance(quantity, RowQuantity) or quantity.of_predictors
 
 
 def _has_new_distribution(model: Model, solution: Solution, quantity: Quantity) -> bool:

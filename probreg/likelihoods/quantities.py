@@ -32,6 +32,11 @@ class RowQuantity(ABC):
     least_squares = False
     levels = ()
 
+    @property
+    def of_predictors(self) -> bool:
+        """Whether the quantity depends on the linear predictors."""
+        return True
+
     @abstractmethod
     def line(self, eta: Array, **aux: Any) -> Array:
         """The quantity on the scale of its link, (..., n)."""
@@ -54,9 +59,13 @@ class Parameter(RowQuantity):
 
     position: int
 
+    @property
+    def of_predictors(self) -> bool:
+        return self.position < self.likelihood.width
+
     def line(self, eta: Array, **aux: Any) -> Array:
         width = self.likelihood.width
-        if self.position < width:
+        if self.of_predictors:
             return eta[..., self.position]
         value = aux[self.likelihood.nuisance[self.position - width]]
         return np.broadcast_to(

@@ -225,3 +225,17 @@ def test_after_an_update_with_known_standard_deviations_a_new_group_is_refused()
     assert np.isfinite(after.predict(DATA.head(2))["mean"]).all()
     with pytest.raises(Incompatible, match="typical"):
         after.predict(NEW, groups="new")
+
+
+def test_sigma_of_a_new_group_is_that_of_every_group():
+    g = np.repeat(list("abcd"), 3)
+    y = np.repeat([0.0, 2.0, 1.0, 4.0], 3) + np.tile([0.0, 1.0, 0.3], 4)
+    fit = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": y, "g": g}))
+    found = fit.predict({"g": ["z"]}, groups="new", what="sigma")
+    assert found["sigma"].item() == pytest.approx(fit.aux["sigma"], rel=1e-12)
+    # sigma has no standard error beside estimated scales: nan as for a typical group, not 0
+    errors = [
+        pr.predictions(fit, what="sigma", groups=kind).table["std_error"].item()
+        for kind in ("new", "typical")
+    ]
+    np.testing.assert_array_equal(errors[0], errors[1])

@@ -182,6 +182,9 @@ class Evaluation:
     @cached_property
     def off_span(self) -> EffectSums | None:
         """The sums of processes in the linear predictors of the effects."""
+        quantity = self.rows.quantity
+        if isinstance(quantity, RowQuantity) and not quantity.of_predictors:
+            return None
         targets = [t for effect in self.effects for t in effect.targets]
         return effect_sums(self.fit, targets, closed=not self.is_from_draws)
 
