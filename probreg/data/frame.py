@@ -71,7 +71,6 @@ class Frame:
         """
         max_columns = 200  # columns up to which the condition is computed
         max_condition = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
-        singular = 1e12  # condition from which columns count as combinations of others
         if columns is None:
             mixed = np.arange(X.shape[1])
         else:
@@ -94,7 +93,7 @@ class Frame:
         if len(independent) < len(mixed):
             mixed = mixed[independent]
             R = factor_of(R[:, independent])
-        if len(mixed) < 2 or not max_condition <= condition_of(R) < singular:
+        if len(mixed) < 2 or condition_of(R) < max_condition:
             return self
         return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=mixed)
 

@@ -144,3 +144,16 @@ def test_a_frame_of_some_columns_has_their_rows():
     np.testing.assert_allclose(
         part.rows(X[:, places]), frame.rows(X)[:, places], atol=1e-9
     )
+
+
+def test_newton_solves_columns_that_differ_in_the_twelfth_digit():
+    rng = np.random.default_rng(2)
+    x, z = rng.normal(size=(2, 200))
+    near = x + 1e-12 * z
+    counts = rng.poisson(np.exp(0.3 * x))
+    fit = pr.poisson(np.c_[x, near], counts, columns=["x", "near"])
+    apart = pr.poisson(np.c_[x, (near - x) * 1e12], counts, columns=["x", "z"])
+    assert fit.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-3)
+    assert fit.std_error.values[2] == pytest.approx(
+        1e12 * apart.std_error.values[2], rel=1e-3
+    )
