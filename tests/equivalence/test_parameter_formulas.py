@@ -13,6 +13,7 @@ from probreg.data.formula.functions import term_functions
 from probreg.diagnostics.after.functional_form import linearity_test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.leave_out.groups import leave_group_out
+from probreg.fits.leave_out.rows import refit_rows
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.varying import held_scales
 from probreg.likelihoods.distributional import with_predictors
@@ -211,6 +212,17 @@ def test_rows_of_one_value_left_out_have_the_density_at_their_own_sigma() -> Non
     # p(y_g | other rows) = 1 / E[1 / p(y_g | draw)]
     expected = -np.log(np.exp(-log_p).mean(0)).sum()
     assert abs(found - expected) < 0.5  # Monte Carlo error from 400 draws
+
+
+def test_leave_one_out_beside_groups_is_that_of_the_plain_model() -> None:
+    g = np.repeat(list("abcde"), 4)
+    y = np.exp(np.repeat([0.0, 1.0, -0.5, 0.4, 1.5], 4) + np.sin(np.arange(20.0)))
+    formulas = ("y ~ 1 + (1 | g)", {"y": "y ~ 1 + (1 | g)", "log phi": "~ 1"})
+    ml = Evidence(criterion="ML")
+    data = {"y": y, "g": g}
+    models = [pr.Model.from_formula(f, data, likelihood="gamma") for f in formulas]
+    elpd = [refit_rows(pr.fit(model, ml)).elpd for model in models]
+    np.testing.assert_allclose(elpd[1], elpd[0], rtol=1e-3)
 
 
 def test_standard_deviations_of_one_group_are_named_by_their_formula(

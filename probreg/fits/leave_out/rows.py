@@ -7,7 +7,7 @@ approximated by one Newton step (`modes`); other posteriors are reweighted (PSIS
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -29,9 +29,10 @@ from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_slices
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior
+from probreg.priors import BlockPrior, Flat, HierarchicalPrior, Normal
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
+from probreg.priors.joint import mapping_of
 from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
@@ -191,7 +192,7 @@ def refit_rows(
     Up to `refit_all` rows each is refitted, and none if more than `most_refits` are in doubt. `allowed` is the error in nats of one
     Newton step in the sum over rows.
     """
-    model = held_at_limits(fit.model, fit.solution)
+    model = _with_parameters_held(held_at_limits(fit.model, fit.solution), fit.solution)
     n = model.design.n
     beta = fit.solution.beta
     aux = {a: fit.solution.aux[a] for a in model.unknown}
@@ -224,6 +225,28 @@ def refit_rows(
     if len(rows) == n:
         method = f"{n} refits"
     return _one_per_observation(fit, log_p, method)
+
+
+def _with_parameters_held(model: Model, solution: Solution) -> Model:
+    """Return the model with the flat columns of the formulas of parameters held at an estimate by evidence, as nuisance parameters
+    without a formula are: their joint mode with the effects of groups is far from it."""
+    owner = model.design.owner
+    if owner is None or solution.effect_scales is None:
+        return model
+    tiny = (
+        1e-5  # standard deviation of a held coefficient: far below its standard error
+    )
+    blocks = list[BlockPrior]()
+    for b in model.joint.blocks:
+        held = [j for j in b.columns if isinstance(b.prior, Flat) and owner[j] > 0]
+        free = tuple(j for j in b.columns if j not in held)
+        if free:
+            blocks.append(replace(b, columns=free))
+        for j in held:
+            at = float(solution.beta[j, 0])
+            blocks.append(BlockPrior(Normal(tiny, location=at), (j,)))
+    by_column = mapping_of(blocks, model.design.columns)
+    return replace(model.with_prior(by_column), scales_compared=model.scales_compared)
 
 
 def _newton_step(
