@@ -112,9 +112,13 @@ def _count(level: Any, x: Any) -> str:
 
 
 def _mean(write: Callable[[float], str], x: Any) -> str:
+    if x.count() < 2:  # no standard deviation
+        return write(x.mean())
     return f"{write(x.mean())} ({write(x.std())})"
 
 
 def _median(write: Callable[[float], str], x: Any) -> str:
+    if not x.count():
+        return ""
     low, middle, high = x.quantile([0.25, 0.5, 0.75])
     return f"{write(middle)} [{write(low)}, {write(high)}]"

@@ -192,6 +192,12 @@ def test_a_level_called_none_is_a_level(table):
     assert set(read_file(str(table))["g"]) == {"None", "low"}
 
 
+def test_lines_may_end_with_a_carriage_return_alone(tmp_path):
+    path = tmp_path / "mac.csv"
+    path.write_bytes(b"x,y\r1,2\r3,4\r")
+    assert read_file(str(path)).to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
 STACKLOSS = ["fit", "stackloss", "stack_loss ~ air_flow"]
 USAGE = [
     (["fit", "challenger"], "FORMULA"),

@@ -58,3 +58,11 @@ def test_a_table_of_the_sample_has_the_columns_in_the_order_of_the_call(birds):
     for wrong in ({"columns": "mass"}, {"by": "mass"}, {"median": "mass"}):
         with pytest.raises(pr.DataError, match="'mass'"):
             pr.table_one(birds, **wrong)
+
+
+def test_groups_without_spread_have_no_parentheses() -> None:
+    data = {"x": [1.0, 2.0, 3.0, None], "g": ["a", "a", "b", "c"]}
+    for median, of_one in (((), "3.0"), ("x", "3.0 [3.0, 3.0]")):
+        cells = pr.table_one(data, ["x"], by="g", median=median).to_pandas()
+        assert cells["g = b"].tolist() == ["1", of_one, "0"]
+        assert cells["g = c"].tolist() == ["1", "", "1"]

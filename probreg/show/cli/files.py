@@ -113,7 +113,9 @@ def _read_text(
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
         text = content.decode("utf-8-sig")
-        head = next(csv.reader(io.StringIO(text), delimiter=separator), [])
+        # newline=None also ends lines at "\r" alone, as pandas does
+        lines = io.StringIO(text, newline=None)
+        head = next(csv.reader(lines, delimiter=separator), [])
         _check_head(head, name)
         with warnings.catch_warnings():
             # pandas would cut rows that are longer than the heading
