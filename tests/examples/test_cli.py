@@ -192,6 +192,17 @@ def test_a_level_called_none_is_a_level(table):
     assert set(read_file(str(table))["g"]) == {"None", "low"}
 
 
+def test_a_dot_leaves_out_row_names_without_a_heading(tmp_path):
+    path = tmp_path / "from_r.csv"
+    path.write_text('"","x","y"\n"1",1,2\n"2",3,4\n"3",4,9\n')
+    assert list(read_file(str(path)).columns) == ["", "x", "y"]
+    for model in (
+        pr.Model.from_formula("y ~ .", read_file(str(path))),
+        pr.Model.from_files("y ~ .", path),
+    ):
+        assert model.design.columns == ("Intercept", "x")
+
+
 def test_lines_may_end_with_a_carriage_return_alone(tmp_path):
     path = tmp_path / "mac.csv"
     path.write_bytes(b"x,y\r1,2\r3,4\r")

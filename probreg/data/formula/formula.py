@@ -242,10 +242,11 @@ def parse_with(
 
 
 def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
-    """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
+    """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors and have a name."""
     if not has_dot(formula):
         return formula
-    taken = taken_columns(formula)
+    # R writes row names as a column without a name
+    taken = taken_columns(formula) | {""}
     if isinstance(weights, str):
         taken.add(weights)
     if isinstance(offset, str):

@@ -130,6 +130,7 @@ def _read_text(
                 skip_blank_lines=len(head) > 1,  # in one column a blank line is a value
                 dtype_backend="numpy_nullable",  # floats would round large whole numbers beside missing values
             )
+            rows.columns = head  # pandas invents a name for a column without one
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
