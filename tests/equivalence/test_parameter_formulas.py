@@ -446,3 +446,13 @@ def test_offsets_of_parameters_move_slopes_and_survive_saving(tmp_path: Path) ->
     np.testing.assert_allclose(saved.predict(table, what="sigma")["sigma"], sigma)
     with pytest.raises(DataError, match="make the array a column"):
         pr.Model.from_formula(formulas, table, offset=np.ones(len(table)))
+
+
+def test_an_offset_array_of_new_rows_is_of_the_first_formula() -> None:
+    table = pd.DataFrame(DATA)
+    formulas = {"y": "y ~ x", "log sigma": "~ z"}
+    of_array = pr.fit(pr.Model.from_formula(formulas, table, offset=DATA["z"]))
+    of_column = pr.fit(pr.Model.from_formula(formulas, table, offset="z"))
+    for what in ("mean", "sigma"):
+        predicted = of_array.predict(table, offset=DATA["z"], what=what)[what]
+        np.testing.assert_allclose(predicted, of_column.predict(table, what=what)[what])
