@@ -72,6 +72,11 @@ CASES: dict[str, tuple[str, dict[str, Any], str | Method]] = {
         "newton",
     ),
     "offset": ("count ~ x", {"likelihood": "poisson", "offset": "log(size)"}, "newton"),
+    "offset of a parameter": (
+        {"real": "real ~ x", "log sigma": "~ x + offset(log(size))"},
+        {},
+        "newton",
+    ),
     "huber": ("real ~ x", {"likelihood": pr.likelihoods.Huber()}, "newton"),
     "quantile": (
         "real ~ x",

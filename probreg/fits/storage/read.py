@@ -120,8 +120,7 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         recipe=recipe,
         response=d["response"],
         offset=rows.get(
-            "offset",
-            np.zeros((0, max(len(recipe.by_prefix), 1))) if d["offset"] else None,
+            "offset", np.zeros((0, int(d["offset"]))) if d["offset"] else None
         ),
         weights=rows.get("weights"),
         precision=rows.get("precision"),

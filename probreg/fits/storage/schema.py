@@ -101,7 +101,10 @@ FIELDS: Mapping[str, ValueKind] = {
     "method": TABLE,
     "design.recipe": TABLE,
     "design.response": TEXT,
-    "design.offset": TRUTH,
+    # the number of its columns; older files say whether there is one
+    "design.offset": ValueKind(
+        "a whole number, true or false", lambda v: isinstance(v, int) and v >= 0
+    ),
     "design.weights": _one_of(get_args(WeightKind)),
     "design.notes": _list_of(TEXT),
     "design.of_moments": TRUTH,

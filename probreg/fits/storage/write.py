@@ -105,7 +105,7 @@ def _specification(
         "design": {
             "recipe": d.recipe.to_json(),
             "response": d.response,
-            "offset": d.offset is not None,
+            "offset": 0 if d.offset is None else d.offset.shape[1],
             "weights": d.weight_kind,
             "notes": list(d.notes),
             "of_moments": d.of_moments,
