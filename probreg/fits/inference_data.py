@@ -343,7 +343,9 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     """Return draws from the asymptotic distribution of a point estimate, which describe the estimator and are not a posterior."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     samples = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
-    samples |= draws_at(model, samples)
+    names = ReportedParameters(model, solution).names
+    reported = draws_at(model, samples)
+    samples |= {name: reported[name] for name in names}
     return draws_group(
         model, samples, effects=False
     )  # random effects are not estimated parameters

@@ -26,14 +26,19 @@ def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported |
     return model.likelihood.report_parameters(intercept, **{**model.fixed, **aux})
 
 
+def stated_model(model: Model, solution: Solution) -> Model:
+    """Return the model as it was stated, before scales and nuisance parameters were found with each other and held."""
+    return model if solution.scales is None else solution.scales.stated
+
+
 def without_error(
     model: Model, solution: Solution, V: ParameterCovariance
 ) -> list[bool]:
     """Return for each nuisance parameter whether it was estimated and has no error in a covariance, as in one given scales
     that were found with it."""
-    stated = model if solution.scales is None else solution.scales.stated
+    unknown = stated_model(model, solution).unknown
     return [
-        name in stated.unknown and f"log {name}" not in V.further
+        name in unknown and f"log {name}" not in V.further
         for name in model.likelihood.nuisance
     ]
 
@@ -56,8 +61,17 @@ class ReportedParameters:
 
     @cached_property
     def estimate(self) -> Reported | None:
-        """The parameters at the estimate."""
-        return reported_at(self.model, self.solution.beta, self.solution.aux)
+        """The parameters at the estimate, without functions of held nuisance parameters alone; None if there are none."""
+        found = reported_at(self.model, self.solution.beta, self.solution.aux)
+        likelihood = self.model.likelihood
+        ones = dict.fromkeys(likelihood.nuisance, 1.0)
+        anywhere = likelihood.report_parameters(np.zeros(()), **ones)
+        if found is None or anywhere is None:
+            return None
+        stated = stated_model(self.model, self.solution)
+        is_free = [True, *(a in stated.unknown for a in likelihood.nuisance)]
+        depends = (anywhere.slopes[:, is_free] != 0.0).any(1)
+        return found.part(np.flatnonzero(depends).tolist()) if depends.any() else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,10 +83,13 @@ class ReportedParameters:
         """Their draws (chain, draw), or replicates (R,), by name; empty for an estimate alone."""
         s = self.solution
         if s.draws is not None:
-            return draws_at(self.model, s.draws.values)
-        if s.replicates is not None:
-            return draws_at(self.model, {**s.replicates, "beta": s.replicates["coef"]})
-        return {}
+            every = draws_at(self.model, s.draws.values)
+        elif s.replicates is not None:
+            given = {**s.replicates, "beta": s.replicates["coef"]}
+            every = draws_at(self.model, given)
+        else:
+            return {}
+        return {name: every[name] for name in self.names}
 
     @cached_property
     def gradients(self) -> Array:

@@ -13,7 +13,7 @@ returns the likelihood with its levels; `encode` turns response values into the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -119,6 +119,15 @@ class Reported(NamedTuple):
     values: Array  # (..., r)
     slopes: Array  # (..., r, 1 + a), over the intercept and the log of each nuisance parameter
     supports: tuple[str, ...]  # a `Support` for each value
+
+    def part(self, places: Sequence[int]) -> "Reported":
+        """Return some of the parameters."""
+        return Reported(
+            tuple(self.names[i] for i in places),
+            self.values[..., places],
+            self.slopes[..., places, :],
+            tuple(self.supports[i] for i in places),
+        )
 
 
 class Likelihood(ABC):

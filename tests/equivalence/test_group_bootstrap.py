@@ -5,6 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import Incompatible
+from probreg.inference.uncertainty.bootstrap import Source, resample_groups
 from probreg.inference.uncertainty.intervals.arithmetic import percentile
 
 SLEEP = pr.load_dataset("sleepstudy")
@@ -103,3 +104,26 @@ def test_the_tree_has_replicates_of_the_reported_coefficients() -> None:
     np.testing.assert_array_equal(kept["days"][0], found["coef"][:, 1, 0])
     for name in NAMES[0], "sigma":
         np.testing.assert_array_equal(kept[name][0], found[name])
+
+
+class EveryGroupOnce:
+    """In place of a generator of random numbers: the groups in their order."""
+
+    def integers(self, low: int, high: int, size: int) -> np.ndarray:
+        return np.arange(low, high)
+
+
+@pytest.mark.parametrize(
+    "formulas",
+    [
+        "reaction ~ days + (days || subject)",
+        {"reaction": "reaction ~ days + (1 | subject)", "log sigma": "~ days + (1 | subject)"},
+    ],
+    ids=["mean", "scale"],
+)  # fmt: skip
+def test_every_group_once_is_the_model_itself(formulas) -> None:
+    model = pr.Model.from_formula(formulas, SLEEP)
+    drawn = resample_groups(Source(model, None), EveryGroupOnce())
+    np.testing.assert_array_equal(drawn.design.X, model.design.X)
+    assert drawn.shape == model.shape
+    np.testing.assert_array_equal(drawn.design.observed, model.design.observed)

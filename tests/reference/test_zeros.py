@@ -201,3 +201,17 @@ def test_the_mode_beside_a_saddle_is_that_of_the_likelihood_of_scales():
     assert 0.0 < fit.log_likelihood + 109.976580052 < 1e-5
     restricted = pr.fit(model)
     assert restricted.hyper["cor(Intercept, x | g)"] == pytest.approx(-1.0)
+
+
+def test_held_parameters_are_not_reported_as_estimates():
+    k = np.array([0, 0, 0, 1, 2, 0, 3, 5, 1, 0, 2, 4, 0, 1, 7, 0])
+    table = {"x": np.linspace(-1, 1, 16), "k": k}
+    likelihood = pr.ZeroInflated(pr.NegativeBinomial())
+    names = {}
+    for held in ({"alpha": 0.5, "zero_odds": 0.2}, {"alpha": 0.5}):
+        fit = pr.fit(pr.Model.from_formula("k ~ x", table, likelihood=likelihood, aux=held))  # fmt: skip
+        names[len(held)] = pr.compare([fit, fit]).data["param"].values.tolist()
+    assert names == {
+        2: ["Intercept", "x", "alpha", "zero_odds"],
+        1: ["Intercept", "x", "p_extra_zero", "alpha"],
+    }

@@ -10,7 +10,8 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
-from probreg.data.implicit_columns import beside_groups
+from probreg.data.grouped_columns import GroupColumns
+from probreg.data.implicit_columns import LazyColumns, dense_where_small
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
@@ -108,10 +109,11 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     inputs = dict(design.inputs)
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
-    X = beside_groups(
-        design.X[:, design.ungrouped],
-        [(term, inputs[key]) for key, term in terms.items()],
-    )
+    tail = [GroupColumns.of(term, inputs[key]) for key, term in terms.items()]
+    firsts = [design.columns.index(term.columns[0]) for term in terms.values()]
+    head = np.ascontiguousarray(design.X[:, design.ungrouped])
+    columns = LazyColumns(head, tuple(tail), tuple(firsts))
+    X = d.recipe.assign_predictors(dense_where_small(columns))
     return replace(source.model, design=replace(design, X=X, inputs=inputs, read={}))
 
 
