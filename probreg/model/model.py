@@ -1060,7 +1060,8 @@ def prior_derivatives(model: Model, beta: Array, T: Array, aux: Aux) -> LocalMod
         prior = model.aux_prior(name)
         v = aux[name]
         slope, second = prior.slopes(v)
-        value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
+        with np.errstate(divide="ignore", invalid="ignore"):  # at a limit, v = 0
+            value += float(prior.log_prob(np.asarray(v)) + np.log(v))
         gradient[k + i] += slope
         curvature[k + i, k + i] -= second
     return LocalModel(value, gradient, curvature)

@@ -127,3 +127,9 @@ def test_every_group_once_is_the_model_itself(formulas) -> None:
     np.testing.assert_array_equal(drawn.design.X, model.design.X)
     assert drawn.shape == model.shape
     np.testing.assert_array_equal(drawn.design.observed, model.design.observed)
+
+
+def test_a_bootstrap_of_groups_alone_has_a_summary() -> None:
+    model = pr.Model.from_formula("reaction ~ 0 + (1 | subject)", SLEEP)
+    summary = pr.fit(model, pr.Bootstrap("evidence", reps=2)).summary()
+    assert summary.index.tolist() == [NAMES[0], "sigma"]

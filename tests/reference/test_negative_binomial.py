@@ -259,3 +259,10 @@ def test_jeffreys_prior_is_that_of_a_known_alpha():
         slope = model.with_prior(pr.Flat()).gradient(beta)[j] + (up - down) / (4 * h)
         assert abs(slope) < 1e-6 * len(y)
     assert not np.allclose(fit.coef, plain.coef, rtol=1e-6)
+
+
+def test_a_mode_at_the_limit_is_compared_without_warnings_of_numpy() -> None:
+    table = {"x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "k": [2, 3, 2, 3, 2, 3]}
+    with pytest.warns(pr.ProbregWarning, match="runs to 0"):
+        fit = pr.fit(pr.Model.from_formula("k ~ x", table, likelihood="negative_binomial", prior="cauchy(1)"))  # fmt: skip
+    assert len(pr.compare([fit, fit]).data["param"]) == 3

@@ -5,6 +5,7 @@ A kind returns its basis, the reason if it does not apply, and its ends, as plai
 arrays.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -341,8 +342,9 @@ class ReplicatedInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         beta = self.of.reported_estimates.beta
+        by_column = beta.reshape(len(beta), math.prod(beta.shape[1:]))
         lower, upper = of_replicates(
-            self._replicates(), self._ends_kind, beta.reshape(len(beta), -1), prob
+            self._replicates(), self._ends_kind, by_column, prob
         )
         return lower.reshape(beta.shape), upper.reshape(beta.shape)
 
