@@ -42,7 +42,7 @@ from probreg.likelihoods import (
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
-from probreg.likelihoods.quantities import Quantity, RowQuantity
+from probreg.likelihoods.quantities import Quantity, RowQuantity, depends_on_predictors
 from probreg.linalg import on_all_cores, one_blas_thread, row_slices
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -538,7 +538,7 @@ def _point_mean(
     eta = design.eta(solution.beta)
     mean = quantity.mean(eta, **aux)
     off = off_span_of(model, solution)
-    if off is None or quantity.link is IDENTITY or not _of_predictors(quantity):
+    if off is None or quantity.link is IDENTITY or not depends_on_predictors(quantity):
         variance = None
     else:
         variance = off.variance(design)
@@ -551,10 +551,6 @@ def _point_mean(
         atom = Predictive(model.likelihood, eta[None, part], aux_part)
         mean[part] = _add_residual(model, atom, variance[:, part], rng).mean(quantity)
     return mean
-
-
-def _of_predictors(quantity: Quantity) -> bool:
-    return not isinstance(quantity, RowQuantity) or quantity.of_predictors
 
 
 def _has_new_distribution(model: Model, solution: Solution, quantity: Quantity) -> bool:

@@ -32,11 +32,6 @@ class RowQuantity(ABC):
     least_squares = False
     levels = ()
 
-    @property
-    def of_predictors(self) -> bool:
-        """Whether the quantity depends on the linear predictors."""
-        return True
-
     @abstractmethod
     def line(self, eta: Array, **aux: Any) -> Array:
         """The quantity on the scale of its link, (..., n)."""
@@ -59,18 +54,21 @@ class Parameter(RowQuantity):
 
     position: int
 
-    @property
-    def of_predictors(self) -> bool:
-        return self.position < self.likelihood.width
-
     def line(self, eta: Array, **aux: Any) -> Array:
         width = self.likelihood.width
-        if self.of_predictors:
+        if self.position < width:
             return eta[..., self.position]
         value = aux[self.likelihood.nuisance[self.position - width]]
         return np.broadcast_to(
             np.log(value), np.broadcast_shapes(np.shape(value), eta.shape[:-1])
         )
+
+
+def depends_on_predictors(quantity: Quantity) -> bool:
+    """Return whether a quantity depends on the linear predictors, as all do but a nuisance parameter without a formula."""
+    if not isinstance(quantity, Parameter):
+        return True
+    return quantity.position < quantity.likelihood.width
 
 
 @dataclass(frozen=True)

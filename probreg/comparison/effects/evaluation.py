@@ -48,7 +48,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 )
 from probreg.inference.uncertainty.multiplicity import adjust_tests, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
-from probreg.likelihoods.quantities import RowQuantity
+from probreg.likelihoods.quantities import RowQuantity, depends_on_predictors
 
 Array = np.ndarray
 Residual = Callable[[Target, slice], Sequence[Array]]
@@ -182,8 +182,7 @@ class Evaluation:
     @cached_property
     def off_span(self) -> EffectSums | None:
         """The sums of processes in the linear predictors of the effects."""
-        quantity = self.rows.quantity
-        if isinstance(quantity, RowQuantity) and not quantity.of_predictors:
+        if not depends_on_predictors(self.rows.quantity):
             return None
         targets = [t for effect in self.effects for t in effect.targets]
         return effect_sums(self.fit, targets, closed=not self.is_from_draws)

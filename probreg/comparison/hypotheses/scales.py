@@ -156,7 +156,7 @@ def _scale_likelihood_ratio(
 def _correlations_of(fit: Fit, name: str) -> int:
     """Return the number of correlations of the effect with this standard deviation."""
     for term in fit.model.design.recipe.grouped.values():
-        names = [f"sd({name} | {term.group})" for name in term.coefficients]
+        names = [f"sd({c} | {term.group})" for c in term.coefficients]
         if term.correlated and any(name.startswith(of_effect) for of_effect in names):
             return len(names) - 1
     return 0

@@ -233,9 +233,8 @@ def _with_parameters_held(model: Model, solution: Solution) -> Model:
     owner = model.design.owner
     if owner is None or solution.effect_scales is None:
         return model
-    tiny = (
-        1e-5  # standard deviation of a held coefficient: far below its standard error
-    )
+    # standard deviation of a held coefficient: far below its standard error
+    tiny = 1e-5
     blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         held = [j for j in b.columns if isinstance(b.prior, Flat) and owner[j] > 0]
