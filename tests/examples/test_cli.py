@@ -201,6 +201,7 @@ def test_a_dot_leaves_out_row_names_without_a_heading(tmp_path):
         pr.Model.from_files("y ~ .", path),
     ):
         assert model.design.columns == ("Intercept", "x")
+        assert "the column without a name" in model.design.notes[0]
 
 
 def test_lines_may_end_with_a_carriage_return_alone(tmp_path):

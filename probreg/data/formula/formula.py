@@ -228,6 +228,9 @@ def parse_with(
         raise DataError(
             f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
         ) from None
+    if "" in table.columns and has_dot(formula):
+        note = "'.' leaves out the column without a name, such as the row names in a file of R"
+        parts = replace(parts, notes=(*parts.notes, note))
     if parts.offset is not None and isinstance(offset, str | None):
         offset = joined_offsets(parts.offset, offset)
     names = [*parts.outcome_variables, *parts.variables]
