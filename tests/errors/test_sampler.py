@@ -238,9 +238,9 @@ def test_the_same_seed_gives_the_same_draws_in_every_process():
 def test_chains_have_a_start_where_no_scales_maximise_the_evidence():
     """A response without noise has no typical scales, but chains need none."""
     rng = np.random.default_rng(0)
-    group = np.repeat(np.arange(12), 10)
-    x = rng.normal(size=120)
-    effects = rng.normal(size=12)[group]
+    group = np.repeat(np.arange(4), 5)
+    x = rng.normal(size=20)
+    effects = rng.normal(size=4)[group]
     data = {"g": group, "x": x, "y": np.exp(0.3 * x + effects)}
     half = pr.HalfNormal(2.5)
     model = pr.Model.from_formula(
