@@ -173,5 +173,6 @@ def require_unicode(text: str) -> None:
 
 def suggestion(name: str, candidates: Collection[str]) -> str:
     """Return the end of a sentence on an unknown name: a similar one, if there is one."""
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
+    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else "."

@@ -1,7 +1,9 @@
 """Names of statsmodels, scikit-learn, PyMC, Bambi and R, and what does the same here."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from probreg.errors import suggestion
 
 # attributes and methods of a fit
 OF_FIT: Mapping[str, str] = (
@@ -146,7 +148,23 @@ REGISTERED: Mapping[str, Mapping[str, str]] = {
     "prior": dict.fromkeys(("l2", "ridge", "gaussian"), "'normal(1)'")
     | dict.fromkeys(("l1", "lasso"), "'laplace(1)'")
     | dict.fromkeys(("none", "uniform"), "'flat'"),
+    "covariance": dict.fromkeys(("robust", "sandwich", "white"), "'HC3'")
+    | dict.fromkeys(("clustered", "CL", "CR0", "CR1"), "'cluster' with groups=")
+    | dict.fromkeys(("newey-west", "NeweyWest", "kernel"), "'HAC'")
+    | dict.fromkeys(("nonrobust", "const", "model"), "'classical' or 'observed'")
+    | {"quasi": "'dispersion'"},
 }
+
+
+def unknown_name(kind: str, name: str, names: Collection[str]) -> str:
+    """Return the message for a name that is none of `names`: what to use for a peer's name, or a similar name, and all names.
+
+    >>> unknown_name("covariance", "hc3", ["classical", "HC3"])
+    "no covariance is called 'hc3'; did you mean 'HC3'? There are: classical, HC3"
+    """
+    peers = REGISTERED.get(kind, {})
+    hint = f"; use {peers[name]}." if name in peers else suggestion(name, names)
+    return f"no {kind} is called {name!r}{hint} There are: {', '.join(names)}"
 
 
 def missing_attribute(

@@ -17,8 +17,8 @@ import numpy as np
 
 from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import Declared, declared_fields
-from probreg.errors import DataError, ProbregError, suggestion
-from probreg.peers import REGISTERED
+from probreg.errors import DataError, ProbregError
+from probreg.peers import unknown_name
 
 
 class Registry[T](Mapping[str, type[T]]):
@@ -75,13 +75,7 @@ class Registry[T](Mapping[str, type[T]]):
         if name in self._classes or name in self:
             return self._classes[name]
         names = sorted([*self, *self.presets])
-        hint = suggestion(str(name), names)
-        peers = REGISTERED.get(self.kind, {})
-        if name in peers:
-            hint = f"; use {peers[name]}."
-        raise ProbregError(
-            f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
-        )
+        raise ProbregError(unknown_name(self.kind, str(name), names))
 
     def __iter__(self) -> Iterator[str]:
         self._import_all()

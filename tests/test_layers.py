@@ -14,7 +14,8 @@ import pytest
 import probreg
 
 LAYERS = [
-    {"errors", "peers"},  # what can go wrong; names of other packages
+    {"errors"},  # what can go wrong
+    {"peers"},  # names of other packages
     {"arguments", "system", "formula"},  # what users give; the machine; text
     {"tables"},  # typed columns and their formats
     {"registry", "datasets"},  # how a new piece is found; tables to try things on

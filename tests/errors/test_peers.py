@@ -8,6 +8,7 @@ import pytest
 import probreg as pr
 from probreg import peers
 from probreg.formula.expression import FUNCTIONS, OPTIONS
+from probreg.inference.uncertainty.covariance import DEFINITIONS
 
 FIT = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 2.0, 4.0, 3.0], columns=["x"])
 ROOTS = {"probreg": pr, "fit": FIT, "model": FIT.model}
@@ -47,7 +48,7 @@ def test_no_peer_name_is_one_of_ours_and_each_is_answered(
         assert str(caught.value).endswith(f"; use {advice}")
 
 
-@pytest.mark.parametrize("kind", peers.REGISTERED)
+@pytest.mark.parametrize("kind", REGISTRIES)
 def test_answers_of_registries_name_what_is_registered(kind: str) -> None:
     registry = REGISTRIES[kind]
     for name, advice in peers.REGISTERED[kind].items():
@@ -55,6 +56,16 @@ def test_answers_of_registries_name_what_is_registered(kind: str) -> None:
             registry[name]
         for text in re.findall(r"'([^']+)'", advice):
             assert registry.resolve(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"), [*peers.REGISTERED["covariance"].items(), ("hc3", "'HC3'")]
+)
+def test_unknown_covariances_are_answered(name: str, ours: str) -> None:
+    with pytest.raises(pr.DataError, match=f"'{name}'; .*{ours}"):
+        FIT.covariance(name)
+    for text in re.findall(r"'([^']+)'", ours):
+        assert text in DEFINITIONS
 
 
 def test_formula_functions_are_not_ours() -> None:

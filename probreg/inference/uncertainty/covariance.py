@@ -44,6 +44,7 @@ from probreg.inference.varying import FoundScales
 from probreg.likelihoods import ExponentialFamily, ProximalLikelihood
 from probreg.linalg import one_blas_thread, root_of_square
 from probreg.model.model import Model
+from probreg.peers import unknown_name
 from probreg.priors import Flat
 from probreg.system.terminal import few_names
 
@@ -211,7 +212,7 @@ def covariance_of_kind(
     Cameron, Gelbach & Miller 2011; Newey & West 1987.
     """
     if kind not in _KINDS:
-        raise DataError(f"covariance({kind!r}): expected one of {', '.join(_KINDS)}")
+        raise DataError(unknown_name("covariance", str(kind), _KINDS))
     if kind == "expected" and model.design.has_rows:
         model.likelihood.require_exact(
             model.design.sample.observed,

@@ -9,12 +9,13 @@ import probreg
 from probreg.arguments.scalars import check_prob
 from probreg.arguments.types import DataArray
 from probreg.data.weights import named_weights
-from probreg.errors import DataError, ProbregError, suggestion
+from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import METHODS
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.model.group_effects import Groups
+from probreg.peers import unknown_name
 from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli import commands
 from probreg.show.cli.files import SUFFIXES
@@ -250,9 +251,7 @@ def parse_covariance(text: str) -> CovarianceOption:
     """
     kind, colon, argument = text.partition(":")
     if kind not in COVARIANCES:
-        raise DataError(
-            f"no covariance is called {kind!r}{suggestion(kind, COVARIANCES)} There are: {', '.join(COVARIANCES)}"
-        )
+        raise DataError(unknown_name("covariance", kind, COVARIANCES))
     if kind == "cluster" and not (argument and argument.count(",") <= 1):
         raise DataError(
             f"{text}: expected the column of the groups, cluster:COLUMN, or cluster:ONE,OTHER for two ways"
