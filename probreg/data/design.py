@@ -575,11 +575,11 @@ class Design(PrintsLines):
                 "offset= was given, and this model was fitted without an offset"
             )
         offsets = as_offset(offset, len(X))
-        others = list(self.recipe.by_prefix.values())[1:]
-        of_first = not any(recipe.offset for recipe in others)
-        if offsets is not None and offsets.shape[1] == 1 and of_first:
-            # an array is of the first formula, as in the model
-            offsets = np.pad(offsets, ((0, 0), (0, len(others))))
+        further = list(self.recipe.by_prefix.values())[1:]
+        has_further = any(recipe.offset for recipe in further)
+        if offsets is not None and offsets.shape[1] == 1 and not has_further:
+            # one number per row is the offset of the first formula
+            offsets = np.pad(offsets, ((0, 0), (0, len(further))))
         if offsets is None and self.offset is not None:
             raise DataError(
                 "this model has an offset given as an array: pass offset= with one value per new row"

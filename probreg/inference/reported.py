@@ -26,9 +26,9 @@ def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported |
     return model.likelihood.report_parameters(intercept, **{**model.fixed, **aux})
 
 
-def stated_model(model: Model, solution: Solution) -> Model:
-    """Return the model as it was stated, before scales and nuisance parameters were found with each other and held."""
-    return model if solution.scales is None else solution.scales.stated
+def unknown_nuisance(model: Model, solution: Solution) -> tuple[str, ...]:
+    """Return the nuisance parameters that were unknown, also those that `model` holds at their estimates by evidence."""
+    return (model if solution.scales is None else solution.scales.stated).unknown
 
 
 def without_error(
@@ -36,7 +36,7 @@ def without_error(
 ) -> list[bool]:
     """Return for each nuisance parameter whether it was estimated and has no error in a covariance, as in one given scales
     that were found with it."""
-    unknown = stated_model(model, solution).unknown
+    unknown = unknown_nuisance(model, solution)
     return [
         name in unknown and f"log {name}" not in V.further
         for name in model.likelihood.nuisance
@@ -62,16 +62,17 @@ class ReportedParameters:
     @cached_property
     def estimate(self) -> Reported | None:
         """The parameters at the estimate, without functions of held nuisance parameters alone; None if there are none."""
-        found = reported_at(self.model, self.solution.beta, self.solution.aux)
         likelihood = self.model.likelihood
+        reported = reported_at(self.model, self.solution.beta, self.solution.aux)
+        # slopes at an estimate of 0 are 0
         ones = dict.fromkeys(likelihood.nuisance, 1.0)
-        anywhere = likelihood.report_parameters(np.zeros(()), **ones)
-        if found is None or anywhere is None:
+        at_ones = likelihood.report_parameters(np.zeros(()), **ones)
+        if reported is None or at_ones is None:
             return None
-        stated = stated_model(self.model, self.solution)
-        is_free = [True, *(a in stated.unknown for a in likelihood.nuisance)]
-        depends = (anywhere.slopes[:, is_free] != 0.0).any(1)
-        return found.part(np.flatnonzero(depends).tolist()) if depends.any() else None
+        unknown = unknown_nuisance(self.model, self.solution)
+        is_unknown = [True, *(name in unknown for name in likelihood.nuisance)]
+        places = np.flatnonzero((at_ones.slopes[:, is_unknown] != 0.0).any(1))
+        return reported.part(places.tolist()) if len(places) else None
 
     @property
     def names(self) -> tuple[str, ...]:

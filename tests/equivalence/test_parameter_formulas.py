@@ -225,6 +225,17 @@ def test_leave_one_out_beside_groups_is_that_of_the_plain_model() -> None:
     np.testing.assert_allclose(elpd[1], elpd[0], rtol=1e-3)
 
 
+def test_leave_one_out_beside_groups_has_no_units() -> None:
+    data = {"y": DATA["y"], "g": DATA["g"], "z": DATA["z"]}
+    formulas = {"y": "y ~ 1 + (1 | g)", "log sigma": "~ z"}
+    ml = Evidence(criterion="ML")
+    elpd = [
+        refit_rows(pr.fit(pr.Model.from_formula(formulas, data | {"z": z}), ml)).elpd
+        for z in (DATA["z"], 1e6 * DATA["z"])
+    ]
+    np.testing.assert_allclose(elpd[1], elpd[0], rtol=1e-6)
+
+
 def test_standard_deviations_of_one_group_are_named_by_their_formula(
     data: dict[str, Any],
 ) -> None:
@@ -456,3 +467,14 @@ def test_an_offset_array_of_new_rows_is_of_the_first_formula() -> None:
     for what in ("mean", "sigma"):
         predicted = of_array.predict(table, offset=DATA["z"], what=what)[what]
         np.testing.assert_allclose(predicted, of_column.predict(table, what=what)[what])
+
+
+def test_notes_are_of_the_columns_of_every_formula(tmp_path: Path) -> None:
+    table = pd.DataFrame(DATA | {"w": np.resize(["1", "2", "3"], 60)})
+    table.to_parquet(tmp_path / "rows.parquet")
+    formulas = {"y": "y ~ x", "log sigma": "~ w"}
+    for model in (
+        pr.Model.from_formula(formulas, table),
+        pr.Model.from_files(formulas, tmp_path / "rows.parquet"),
+    ):
+        assert any("'w' is text" in note for note in model.design.notes)

@@ -211,6 +211,8 @@ def test_held_parameters_are_not_reported_as_estimates():
     for held in ({"alpha": 0.5, "zero_odds": 0.2}, {"alpha": 0.5}):
         fit = pr.fit(pr.Model.from_formula("k ~ x", table, likelihood=likelihood, aux=held))  # fmt: skip
         names[len(held)] = pr.compare([fit, fit]).data["param"].values.tolist()
+        drawn = {"p_extra_zero", "alpha"} & {*fit.tree["sampling"].data_vars}
+        assert drawn == ({"p_extra_zero"} if len(held) == 1 else set())
     assert names == {
         2: ["Intercept", "x", "alpha", "zero_odds"],
         1: ["Intercept", "x", "p_extra_zero", "alpha"],

@@ -139,9 +139,9 @@ class FormulaBlocks:
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
         recipe = self.recipe
-        X = recipe.columns_at(table, lazy=self.lazy)
+        X = recipe.columns_of_rows(table, lazy=self.lazy)
         y = response_values(recipe.layout, table, recipe.memory)
-        offset = recipe.offset_of(table)
+        offset = recipe.offset_of_rows(table)
         if offset is not None and offset.ndim == 1:
             offset = offset[:, None]
         tally.orders.add(

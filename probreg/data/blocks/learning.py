@@ -33,8 +33,7 @@ from probreg.data.formula.evaluate import (
     read_coding,
 )
 from probreg.data.formula.formula import (
-    ParsedFormula,
-    columns_read,
+    ParsedFormulas,
     numbers_as_text,
     parse_formulas,
 )
@@ -58,16 +57,16 @@ from probreg.data.rows import Missing, check_missing, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.formula.expression import Expression
-from probreg.formula.terms import Bar, FormulaLayout
+from probreg.formula.terms import FormulaLayout
 
 Group = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The formulas of a model for some rows, by the prefix of their columns, the columns that they use, and the first rows."""
+    """The formulas of a model for some rows, the columns that they use, and the first rows."""
 
-    formulas: Mapping[str, ParsedFormula]
+    formulas: ParsedFormulas
     files: Tables
     selection: Selection
     first: DataTable
@@ -76,29 +75,14 @@ class Plan:
     @property
     def parts(self) -> FormulaLayout:
         """The formula with the response."""
-        return self.formulas[""].parts
-
-    @property
-    def layouts(self) -> list[FormulaLayout]:
-        """The parts of each formula."""
-        return [parsed.parts for parsed in self.formulas.values()]
-
-    @property
-    def bars(self) -> list[Bar]:
-        """The effects that vary by a group, of all formulas."""
-        return [bar for layout in self.layouts for bar in layout.bars]
-
-    @property
-    def every_factor(self) -> dict[str, Expression]:
-        """The factors of all formulas, by their text."""
-        return {t: e for layout in self.layouts for t, e in layout.every_factor.items()}
+        return self.formulas.first.parts
 
     @cached_property
     def factors(self) -> dict[str, Expression]:
         """The categories that need the levels of all rows, by their text."""
         return {
             text: factor
-            for text, factor in self.every_factor.items()
+            for text, factor in self.formulas.every_factor.items()
             if is_category(factor, self.first.columns) and text not in self.truths
         }
 
@@ -107,20 +91,15 @@ class Plan:
         """The levels of the factors with values True and False, by their text: these levels are known before any row is read."""
         return {
             text: [False, True]
-            for text, factor in self.every_factor.items()
+            for text, factor in self.formulas.every_factor.items()
             if is_truth(factor, self.first.columns) and read_coding(factor)[1] is None
         }
 
     @property
     def learning_terms(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
-        factors = self.every_factor.items()
+        factors = self.formulas.every_factor.items()
         return tuple(text for text, factor in factors if factor.learns)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes of the formulas."""
-        return tuple(note for layout in self.layouts for note in layout.notes)
 
     def declared_levels(self, orders: Orders, levels: Array) -> tuple[Any, ...] | None:
         """Return the response levels in their declared order, if all rows declare the same order and it contains all levels; else None."""
@@ -160,18 +139,18 @@ def plan(
     check_missing(missing)
     header = DataTable(dict.fromkeys(files.names()), np.arange(0))
     formulas = parse_formulas(formula, header, weights, offset)
-    names = columns_read(formulas.values())
-    parts = formulas[""].parts
-    added = [parsed.added for parsed in formulas.values() if parsed.added is not None]
+    names = formulas.names
+    parts = formulas.first.parts
+    offsets = (parsed.added for parsed in formulas.by_prefix.values())
+    added = [expression for expression in offsets if expression is not None]
     if any(part.learns for part in (*parts.outcome, *added)):
         raise DataError(
             "a response or an offset that learns from the rows, such as center(y), is not read by the block"
         )
-    layouts = [parsed.parts for parsed in formulas.values()]
-    factors = [e for layout in layouts for e in layout.every_factor.values()]
+    factors = formulas.every_factor.values()
     if isinstance(files, Files):
         labels = {e.category for e in factors if e.coding_call is not None}
-        labels |= {name for p in layouts for bar in p.bars for name in bar.group}
+        labels |= {name for bar in formulas.bars for name in bar.group}
         labels |= {name for e in factors if e.names_labels for name in e.variables}
         if classes and len(parts.outcome) == 1:
             labels.add(parts.outcome[0].column)
@@ -253,19 +232,19 @@ def learn_recipe(plan: Plan, parts: Parts) -> tuple[Recipe, Selection, tuple[str
     Makes one pass over the rows if there is anything to learn, and one more to count those of several parts.
     """
     selection = plan.selection
-    if not (plan.factors or plan.learning_terms or plan.bars):
-        return _plain_recipe(plan), selection, plan.notes
+    if not (plan.factors or plan.learning_terms or plan.formulas.bars):
+        return _plain_recipe(plan), selection, plan.formulas.notes
     if plan.learning_terms and isinstance(parts, Partitions):
         counted = pass_over(parts, selection, _count_rows, add).total
         counts = counted or Counter()
         sizes = (counts[k] for k in range(len(parts.parts) - 1))
         selection = replace(selection, starts=tuple(accumulate(sizes, initial=0)))
-    variables = (plan.every_factor[t].variables for t in plan.learning_terms)
+    variables = (plan.formulas.every_factor[t].variables for t in plan.learning_terms)
     fn = partial(
         scan_table,
         plan.factors,
         dict.fromkeys(name for names in variables for name in names),
-        dict.fromkeys(bar.group for bar in plan.bars),
+        dict.fromkeys(bar.group for bar in plan.formulas.bars),
     )
     scan = pass_over(parts, selection, fn, iadd).total
     recipe, notes = _recipe_of_scan(plan, scan)
@@ -298,12 +277,12 @@ def _recipe_of_scan(plan: Plan, scan: "Scan | None") -> tuple[Recipe, tuple[str,
         plan, scan.sample(), Memory(levels=levels | plan.truths, groups=groups)
     )
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (*plan.notes, *_notes(plan, scan, levels, groups), *notes)
+    return recipe, (*plan.formulas.notes, *_notes(plan, scan, levels, groups), *notes)
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
     """Return the row and file of the first occurrence of a level; "" if the rows are not in this process."""
-    name = plan.every_factor[text].category or text
+    name = plan.formulas.every_factor[text].category or text
     batches = plan.selection(0, plan.files, Tally())
     cell = _find_cell(batches, name, lambda value: value == level)
     return "" if cell is None else f" in {cell[1]}"
@@ -333,15 +312,13 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
         table = replace(table, counts=counts)
     table = replace(table, streamed=True)
     recipes = {}
-    for prefix, parsed in plan.formulas.items():
+    for prefix, parsed in plan.formulas.by_prefix.items():
         factors = parsed.parts.every_factor
         levels = {text: v for text, v in memory.levels.items() if text in factors}
         own = Memory(levels=levels, groups=memory.groups)
         with np.errstate(all="ignore"):
             columns = make_columns(parsed.parts, table, own, lazy=True)[1]
-        recipes[prefix] = Recipe(
-            parsed.parts.text, columns, parsed.offset, replace(own, learning=False), None if prefix else name,
-        )  # fmt: skip
+        recipes[prefix] = parsed.recipe(columns, own, None if prefix else name)
     return ParameterRecipe.of(recipes) if len(recipes) > 1 else recipes[""]
 
 

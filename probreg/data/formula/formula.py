@@ -1,7 +1,9 @@
 """Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +44,7 @@ from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import (
+    Bar,
     Counted,
     FormulaLayout,
     expand,
@@ -93,9 +96,10 @@ def read_formula(
     kind, weights = read_weights(weights)
     table = read_table(data)
     formulas = parse_formulas(formula, table, weights, offset)
-    parts, offset, added, _ = first = formulas.pop("")
-    used = columns_read([first, *formulas.values()])
-    table, names = _with_arguments(table, used, weights, offset)
+    first = formulas.first
+    parts = first.parts
+    added = first.added
+    table, names = _with_arguments(table, formulas.names, weights, first.offset)
     weight = weights if isinstance(weights, str) else names.get("weights")
     if "offset" in names:
         added = parse_expression(quote_name(names["offset"]))
@@ -124,7 +128,9 @@ def read_formula(
     response = response_values(parts, table, recipe.memory)
     eta = None if added is None else numeric(added, table, recipe.memory)
     others = {
-        prefix: _learn_recipe(parsed, table)[0] for prefix, parsed in formulas.items()
+        prefix: _learn_recipe(parsed, table)[0]
+        for prefix, parsed in formulas.by_prefix.items()
+        if prefix
     }
     if others:
         recipe = ParameterRecipe.of({"": recipe, **others})
@@ -147,7 +153,7 @@ def read_formula(
         labels=table.rows,
         notes=(
             *notes,
-            *_reading_notes(table, parts, offset),
+            *_reading_notes(table, formulas),
             *(note for t in recipe.processes.values() for note in t.notes),
         ),
         precision=precision,
@@ -169,14 +175,7 @@ def _learn_recipe(
     memory = Memory()
     X, columns, inputs = make_columns(parsed.parts, table, memory, codes=True)
     check_intercept(X, columns)
-    recipe = Recipe(
-        parsed.parts.text,
-        columns,
-        parsed.offset if isinstance(parsed.offset, str) else None,
-        replace(memory, learning=False),
-        weights if isinstance(weights, str) else None,
-    )
-    return recipe, X, inputs
+    return parsed.recipe(columns, memory, weights), X, inputs
 
 
 class ParsedFormula(NamedTuple):
@@ -187,11 +186,59 @@ class ParsedFormula(NamedTuple):
     added: Expression | None
     names: tuple[str, ...]
 
+    def recipe(self, columns: tuple[str, ...], memory: Memory, weights: Any) -> Recipe:
+        """Return the recipe of these columns with what `memory` has learned; of arrays of weights and offsets it has none."""
+        return Recipe(
+            self.parts.text,
+            columns,
+            self.offset if isinstance(self.offset, str) else None,
+            replace(memory, learning=False),
+            weights if isinstance(weights, str) else None,
+        )
+
+
+@dataclass(frozen=True)
+class ParsedFormulas:
+    """The formulas of all linear predictors by the prefix of their columns; the first has the response and an empty prefix."""
+
+    by_prefix: Mapping[str, ParsedFormula]
+
+    @property
+    def first(self) -> ParsedFormula:
+        """The formula with the response."""
+        return self.by_prefix[""]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that they use, in order of appearance."""
+        every = (parsed.names for parsed in self.by_prefix.values())
+        return tuple(dict.fromkeys(chain(*every)))
+
+    @property
+    def layouts(self) -> list[FormulaLayout]:
+        """The parts of each formula."""
+        return [parsed.parts for parsed in self.by_prefix.values()]
+
+    @property
+    def bars(self) -> list[Bar]:
+        """The effects that vary by a group."""
+        return [bar for layout in self.layouts for bar in layout.bars]
+
+    @cached_property
+    def every_factor(self) -> dict[str, Expression]:
+        """The factors by their text."""
+        return {t: e for layout in self.layouts for t, e in layout.every_factor.items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes, each once."""
+        return tuple(dict.fromkeys(chain(*(layout.notes for layout in self.layouts))))
+
 
 def parse_formulas(
     formula: str | Mapping[str, str], table: DataTable, weights: Any, offset: Any
-) -> dict[str, ParsedFormula]:
-    """Parse the formulas of all linear predictors, by the prefix of their columns; the offset is of the first, whose prefix is empty."""
+) -> ParsedFormulas:
+    """Parse the formulas of all linear predictors; `offset` is that of the first."""
     first, others = split_formulas(formula)
     formulas = {"": parse_with(first, table, weights, offset)} | {
         f"{name}: ": parse_with(text, table, weights, None)
@@ -203,12 +250,7 @@ def parse_formulas(
             raise DataError(
                 f"the formula has offset({parsed.parts.offset}), and offset= is an array: make the array a column and write both as offsets of columns"
             )
-    return formulas
-
-
-def columns_read(formulas: Iterable[ParsedFormula]) -> tuple[str, ...]:
-    """Return the columns that formulas use, in order of appearance."""
-    return tuple(dict.fromkeys(name for parsed in formulas for name in parsed.names))
+    return ParsedFormulas(formulas)
 
 
 def parse_with(
@@ -279,26 +321,23 @@ def _with_arguments(
     return DataTable(columns, table.rows), names
 
 
-def _reading_notes(
-    table: DataTable, parts: FormulaLayout, offset: Any
-) -> tuple[str, ...]:
-    notes = [*parts.notes]
-    if offset is not None and not isinstance(offset, str):
+def _reading_notes(table: DataTable, formulas: ParsedFormulas) -> tuple[str, ...]:
+    notes = [*formulas.notes]
+    if not isinstance(formulas.first.offset, str | None):
         notes.append(
             "the offset was given as an array: predictions at new rows need an offset of their own"
         )
-    plain = {
-        factor.column for factor in parts.every_factor.values()
-    }  # those without C(...)
-    for name in parts.factor_variables:
+    factors = formulas.every_factor.values()
+    plain = {factor.column for factor in factors}  # those without C(...)
+    for name in dict.fromkeys(chain(*(factor.variables for factor in factors))):
         column = table.columns[name]
         if kind_of(column) == "text":
             notes.append(
                 numbers_as_text(name, factor_levels(column), declared=name not in plain)
             )
-    for name in dict.fromkeys(
-        (*parts.variables, *(v for part in parts.outcome for v in part.variables))
-    ):
+    variables = chain(*(layout.variables for layout in formulas.layouts))
+    outcome = formulas.first.parts.outcome_variables
+    for name in dict.fromkeys((*variables, *outcome)):
         column = table.columns[name]
         if kind_of(column) != "levels":
             continue

@@ -139,9 +139,9 @@ class ParameterRecipe(Recipe):
         }
         return join_predictors([X for X, _ in parts.values()]), inputs
 
-    def columns_at(self, table: DataTable, *, lazy: bool = False) -> Any:
+    def columns_of_rows(self, table: DataTable, *, lazy: bool = False) -> Any:
         recipes = self.by_prefix.values()
-        return join_predictors([r.columns_at(table, lazy=lazy) for r in recipes])
+        return join_predictors([r.columns_of_rows(table, lazy=lazy) for r in recipes])
 
     def groups_at(self, data: Any) -> dict[str, Array]:
         return self._with_prefix(lambda recipe: recipe.groups_at(data))
@@ -179,9 +179,9 @@ class ParameterRecipe(Recipe):
         recipe = self.by_prefix[prefix].with_process(replace(term, **own_names))
         return self.of({**self.by_prefix, prefix: recipe})  # type: ignore[return-value]
 
-    def offset_of(self, table: DataTable) -> Array | None:
+    def offset_of_rows(self, table: DataTable) -> Array | None:
         """Return the offsets (n, m) at checked rows; None for a model without an offset expression."""
-        return stack_offsets(r.offset_of(table) for r in self.by_prefix.values())
+        return stack_offsets(r.offset_of_rows(table) for r in self.by_prefix.values())
 
     def to_json(self) -> dict[str, Any]:
         return {

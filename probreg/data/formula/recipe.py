@@ -214,11 +214,11 @@ class Recipe(ColumnRecipe):
         X, _, inputs = make_columns(self.layout, table, self.memory, codes=True)
         return X, inputs
 
-    def columns_at(self, table: DataTable, *, lazy: bool = False) -> Any:
+    def columns_of_rows(self, table: DataTable, *, lazy: bool = False) -> Any:
         """Return X (n, p) at checked rows; columns of groups are implicit if `lazy`."""
         return make_columns(self.layout, table, self.memory, lazy=lazy)[0]
 
-    def offset_of(self, table: DataTable) -> np.ndarray | None:
+    def offset_of_rows(self, table: DataTable) -> np.ndarray | None:
         """Return the offset (n,) at checked rows, or None for a model without an offset expression."""
         if self.offset_expression is None:
             return None
@@ -293,7 +293,7 @@ class Recipe(ColumnRecipe):
         """Return the offset (n,) or (n, m) at new rows, or None for a model without an offset expression."""
         if not any(recipe.offset for recipe in self.by_prefix.values()):
             return None
-        return self.offset_of(_new_rows(data, self.offset_variables))
+        return self.offset_of_rows(_new_rows(data, self.offset_variables))
 
     def outcome_at(self, data: Any) -> Any:
         """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""

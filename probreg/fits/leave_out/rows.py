@@ -233,8 +233,7 @@ def _with_parameters_held(model: Model, solution: Solution) -> Model:
     owner = model.design.owner
     if owner is None or solution.effect_scales is None:
         return model
-    # standard deviation of a held coefficient: far below its standard error
-    tiny = 1e-5
+    tiny = 1e-5  # standard deviation of a held coefficient times that of its column
     blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         held = [j for j in b.columns if isinstance(b.prior, Flat) and owner[j] > 0]
@@ -243,7 +242,8 @@ def _with_parameters_held(model: Model, solution: Solution) -> Model:
             blocks.append(replace(b, columns=free))
         for j in held:
             at = float(solution.beta[j, 0])
-            blocks.append(BlockPrior(Normal(tiny, location=at), (j,)))
+            sd = tiny / float(model.design.basis.scale[j])
+            blocks.append(BlockPrior(Normal(sd, location=at), (j,)))
     by_column = mapping_of(blocks, model.design.columns)
     return replace(model.with_prior(by_column), scales_compared=model.scales_compared)
 
