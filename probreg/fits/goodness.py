@@ -191,20 +191,12 @@ NOT_OF_REML = (
 )
 
 
-def has_tests_at_found_scales(fit: Fitted, *, smooths: bool = False) -> bool:
-    """Whether the fit is a REML or ML mode with fixed effects that have flat priors, in addition to random effects.
-
-    With `smooths`, smooth functions with estimated scales are allowed too: coefficients with flat priors keep their tests.
-    """
+def has_tests_at_found_scales(fit: Fitted) -> bool:
+    """Whether the fit is a REML or ML mode with fixed effects that have flat priors, in addition to random effects."""
     scales = fit.solution.effect_scales
     if scales is None or not scales.plain or fit.target != "mode":
         return False
-    design = scales.stated.design
-    columns = design.ungrouped
-    if smooths:
-        columns = columns[~design.of_terms[columns]]
-    if smooths and not len(columns):
-        return False
+    columns = scales.stated.design.ungrouped
     return not scales.stated.joint.informative[columns].any()
 
 
@@ -283,16 +275,16 @@ def why_no_criterion(fit: Fitted) -> str | None:
 
 
 def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
-    """Return the reason why a Wald statistic of a mode has no p-value; None for maximum likelihood.
+    """Return the reason why Wald statistics of flat coefficients have no p-value; None if they have.
 
     `own_errors`: the fit's own covariance is used, and not another one.
     """
-    if is_maximum_likelihood(fit) or has_tests_at_found_scales(fit, smooths=True):
+    if not fit.method.probabilities:
+        return f"no p-values: {fit.method.name} has no standard errors"
+    if has_tests(fit):
         if not (has_working_errors(fit) and own_errors):
             return None
         return "no p-values: these standard errors are those of a working density; summary(covariance='HC0') has a test"
-    if not fit.method.probabilities:
-        return f"no p-values: {fit.method.name} has no standard errors"
     return "no p-values: a prior draws this mode towards it, so that a test would not keep its error rate"
 
 

@@ -158,10 +158,8 @@ def _test_columns(
         t = np.where(
             (options.error > 0) & (not exact_fit(fit)), coef / options.error, np.nan
         )
-    if (
-        fit.solution.effect_scales is not None
-    ):  # columns of smooth functions have a prior
-        t[fit.model.joint.informative[fit.model.design.ungrouped]] = np.nan
+    # columns of smooth functions have a prior
+    t[fit.model.joint.informative[fit.model.design.ungrouped]] = np.nan
     columns = {"statistic": t}
     if isinstance(options.df, np.ndarray):
         columns["df"] = options.df

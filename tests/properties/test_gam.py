@@ -54,6 +54,19 @@ def test_at_its_own_degrees_of_freedom_it_is_the_fit_of_the_evidence() -> None:
     assert found.aux["sigma"] == pytest.approx(reml.aux["sigma"], rel=1e-8)
 
 
+def test_coefficients_with_flat_priors_are_tested_as_in_anova() -> None:
+    found = gam("z + s(x)")
+    summary = found.summary()
+    assert summary["p_value"]["z"] == pytest.approx(pr.anova(found)["p_value"]["z"])
+    assert summary["p_value"].filter(regex=r"s\(x\)\[\d").isna().all()
+    assert (
+        pr.bayesian_ridge("y ~ z", {**TABLE, "y": Y["gaussian"]})
+        .summary()
+        .get("p_value")
+        is None
+    )
+
+
 def test_sigma_that_is_held_stays() -> None:
     found = gam("s(x)", df=4.0, aux={"sigma": 0.5})
     assert found.aux["sigma"] == 0.5

@@ -27,7 +27,7 @@ from probreg.data.formula.variables import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
-from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
+from probreg.fits.goodness import exact_fit, has_tests
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import (
@@ -231,7 +231,7 @@ def why_no_likelihood_tests(fit: Fit) -> str | None:
 
 def describe_scales(c: Combinations) -> tuple[str, ...]:
     """Notes on the tests of a mode under a prior, or at scales found by evidence."""
-    if not has_tests_at_found_scales(c.fit, smooths=True) or c.has_prior:
+    if not has_tests(c.fit) or c.has_prior:
         return (PENALISED,)
     notes: tuple[str, ...] = ()
     if c.satterthwaite is not None:
