@@ -28,6 +28,7 @@ from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import asymptotic
+from probreg.inference.uncertainty.found_scales import df_without_groups
 from probreg.inference.uncertainty.intervals.arithmetic import (
     FEW,
     equal_tail,
@@ -382,13 +383,22 @@ def _exact_prediction(
     if prob is None:
         return Prediction({"mean": mean, "error": error})
     noise = s2 if design.precision is None else s2 / design.precision
-    half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
+    df_of_mean: float | Array | None = df
+    df_of_new: float | Array | None = df
     source = "least squares"
     if solution.draws is not None:
         source = "the posterior, no draws needed"
     elif df is None:
         source = "the estimate, sigma given"
-    kind = f"{'normal' if df is None else 'Student-t'} intervals of {source}"
+    if df is None and extra_variance is None:
+        df_of_mean = df_without_groups(solution, model.design.ungrouped, design.X)
+    if isinstance(df_of_mean, np.ndarray):
+        # of the sum of two independent variances, the variance of the noise known
+        df_of_new = df_of_mean * np.square(1.0 + noise / variance)
+        source += ", Satterthwaite's degrees of freedom"
+    half = quantile(prob, df_of_mean) * np.sqrt(variance)
+    wide = quantile(prob, df_of_new) * np.sqrt(variance + noise)
+    kind = f"{'normal' if df_of_mean is None else 'Student-t'} intervals of {source}"
     new: tuple[Array, Array] | None = (mean - wide, mean + wide)
     if solution.sandwich:
         new = None

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import probreg as pr
 from probreg.errors import DataError, Incompatible
@@ -88,10 +89,18 @@ def test_a_typical_group_has_the_flat_coefficients_alone(mode, chance):
     found = mode.predict(NEW[["x"]], groups="typical")
     b, V = mode.coef.values[:2], mode.covariance().values[:2, :2]
     np.testing.assert_allclose(found["mean"], Z @ b, rtol=1e-12)
-    half = np.sqrt(np.einsum("ni,ij,nj->n", Z, V, Z))
-    np.testing.assert_allclose(
-        (found["mean_upper"] - found["mean_lower"]) / 2, 1.959964 * half, rtol=1e-6
-    )
+    error = np.sqrt(np.einsum("ni,ij,nj->n", Z, V, Z))
+    np.testing.assert_allclose(found["mean_std_error"], error, rtol=1e-9)
+    # Satterthwaite's t, as in the summary and in predictions
+    summary = mode.summary().loc["Intercept"]
+    assert float(found["mean_lower"][0]) == pytest.approx(summary["lower"], rel=1e-9)
+    averaged = pr.predictions(mode, at={"x": [0.0, 1.0]}, groups="typical").table
+    for end in ("lower", "upper"):
+        np.testing.assert_allclose(found[f"mean_{end}"][:2], averaged[end], rtol=1e-9)
+    # the mean's degrees of freedom times (1 + sigma^2 / x'Vx)^2
+    df = summary["df"] * (1.0 + float(mode.aux["sigma"] / error[0]) ** 2) ** 2
+    wide = stats.t.ppf(0.975, df) * np.hypot(error[0], float(mode.aux["sigma"]))
+    assert float(found["new_upper"][0] - found["mean"][0]) == pytest.approx(wide)
     assert found.equals(mode.predict(NEW, groups="typical"))
     assert "median" in chance.predict(NEW, groups="typical").attrs["groups"]
     assert "median" not in found.attrs["groups"]

@@ -28,10 +28,7 @@ from probreg.inference.base import aux_names
 from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.covariance import Settings, Spread
-from probreg.inference.uncertainty.found_scales import (
-    satterthwaite,
-    why_no_satterthwaite,
-)
+from probreg.inference.uncertainty.found_scales import df_without_groups
 from probreg.inference.uncertainty.influence import (
     INFLUENCE,
     SampledRows,
@@ -399,18 +396,9 @@ class Evaluation:
         """Satterthwaite's degrees of freedom of the combinations L (q, R) of effects of the flat coefficients of REML, and of the
         sampling of the rows; None for others, and with effects of groups."""
         _, G, rows = self.linearised
-        scales = self.fit.solution.effect_scales
         head = self.fit.model.design.ungrouped
-        if (
-            scales is None
-            or why_no_satterthwaite(self.fit.solution)
-            or np.delete(G, head, axis=1).any()
-        ):
-            return None
-        df = satterthwaite(scales).df((L @ G)[:, head])
-        if not ((df > 0).all() and np.isfinite(df).all()):
-            return None
-        if rows is None:
+        df = df_without_groups(self.fit.solution, head, L @ G)
+        if df is None or rows is None:
             return df
         # of the sum of two independent variances
         total = (L @ cov @ L.T).diagonal()

@@ -352,6 +352,22 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     )
 
 
+def df_without_groups(
+    solution: Solution, head: Array, combinations: Array
+) -> Array | None:
+    """Return Satterthwaite's degrees of freedom of combinations (q, p) of coefficients of
+    REML; None for others, and for those of effects by group, which are not in `head`."""
+    scales = solution.effect_scales
+    if (
+        scales is None
+        or why_no_satterthwaite(solution)
+        or np.delete(combinations, head, axis=1).any()
+    ):
+        return None
+    df = satterthwaite(scales).df(combinations[:, head])
+    return df if (df > 0).all() and np.isfinite(df).all() else None
+
+
 def why_no_profile(scales: FoundScales, kind: str) -> str:
     """Return why coefficients have no interval that inverts a test here; "" if they
     have."""
