@@ -45,11 +45,12 @@ def setting_of(model: Any) -> Setting:
     y_sd = float(model.design.y_scale) if model.likelihood.noise_scale else None
     name = model.likelihood.name
     n = model.design.total or None
-    if isinstance(model.likelihood, OfTrials):  # trials are rows of weights elsewhere
+    of_trials = isinstance(model.likelihood, OfTrials)
+    if of_trials:  # trials are rows of weights elsewhere
         name = model.likelihood.single
         trials = partial(sums.trials, likelihood=model.likelihood)
         n = float(model.design.sum_over_rows(trials)[0])
-    return Setting(name, n, model.noise_held, y_sd, two)
+    return Setting(name, n, model.noise_held, y_sd, two, of_trials)
 
 
 def penalty_calls(model: Any, sigma: float | None) -> Spellings:

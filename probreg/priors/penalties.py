@@ -42,6 +42,8 @@ class Setting:
     y_sd: float | None = None
     # of a symmetric softmax, which scikit-learn has as one log odds ratio w
     two_classes: bool = False
+    # whether a row has several trials, as which other packages count it
+    of_trials: bool = False
 
     @property
     def squares(self) -> float:
@@ -347,6 +349,11 @@ class Read:
         """Our standard deviations have the divisor N - 1, theirs N: their ratio, 1 for raw columns."""
         if not self.standardized:
             return 1.0
+        if self.at.of_trials:
+            raise Incompatible(
+                "standardize=True: glmnet weighs a row by its trials in the standard deviations of columns, and scaled=True does not. "
+                "Standardise the columns yourself, or give one row for each trial"
+            )
         n = self.at.require("n", "a penalty on standardised columns")
         if not n > 1:
             raise DataError(

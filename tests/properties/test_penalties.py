@@ -429,3 +429,12 @@ def test_the_page_holds_the_table():
             Path(__file__).parents[2] / "docs" / "explanation" / "penalties.md"
         ).read_text()
     )
+
+
+def test_trials_have_no_standardised_columns_of_glmnet() -> None:
+    rows = {"x": [0.0, 1.0, 3.0], "k": [1, 2, 4], "n": [3, 4, 5]}
+    model = pr.Model.from_formula("p(k, n) ~ x", rows, likelihood="binomial")
+    in_raw = pr.Laplace.from_lasso(lam=0.1, of="glmnet", model=model)
+    assert in_raw.scale == pytest.approx(1.0 / (12 * 0.1))  # N counts trials
+    with pytest.raises(pr.Incompatible, match="trials"):
+        pr.Laplace.from_lasso(lam=0.1, of="glmnet", model=model, standardize=True)
