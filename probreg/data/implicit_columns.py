@@ -272,6 +272,9 @@ class PredictorColumns(ImplicitMatrix):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.columns, dtype=dtype)
 
+    def __abs__(self) -> "PredictorColumns":
+        return self.map(abs)
+
     def __getitem__(self, key: Any) -> Any:
         """Return rows with their predictors, or the numbers of some columns."""
         if isinstance(key, tuple) and len(key) == 2:

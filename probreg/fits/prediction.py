@@ -642,7 +642,7 @@ def rows_without_estimate(solution: Solution, X: Array) -> Array:
     if solution.null_space is None:
         return np.zeros(0, int)
     N = solution.null_space
-    return np.flatnonzero((np.abs(X @ N) > rounding * (np.abs(X) @ np.abs(N))).any(1))
+    return np.flatnonzero((np.abs(X @ N) > rounding * (abs(X) @ np.abs(N))).any(1))
 
 
 def require_estimable(model: Model, solution: Solution, design: Design) -> None:

@@ -105,6 +105,7 @@ def test_the_log_prior_is_of_stated_priors_alone():
     assert np.isfinite(table.loc["x", "prior"])
 
 
+@pytest.mark.slow  # compiles a density
 def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
     formula, prior, _ = PRIORS["by term"]
     tree = short(
@@ -154,6 +155,7 @@ def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
     np.testing.assert_array_equal(new["constant_data"]["x"], DATA["x"])
 
 
+@pytest.mark.slow  # compiles a density
 def test_draws_from_the_prior_are_of_the_prior():
     prior = {
         "Intercept": pr.Normal(2.0),

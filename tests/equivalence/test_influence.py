@@ -178,6 +178,7 @@ def test_a_flat_model_has_no_influence_to_measure():
             f(pr.fit(gaussian(pr.Flat())))
 
 
+@pytest.mark.slow  # compiles a density
 def test_the_picture_draws_what_there_is():
     fit = pr.fit(
         gaussian(pr.Laplace(0.2)), pr.NUTS(draws=200, tune=200, chains=2), seed=1

@@ -478,3 +478,17 @@ def test_notes_are_of_the_columns_of_every_formula(tmp_path: Path) -> None:
         pr.Model.from_files(formulas, tmp_path / "rows.parquet"),
     ):
         assert any("'w' is text" in note for note in model.design.notes)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+def test_redundant_columns_of_a_formula_leave_predictions_as_they_are():
+    data = columns()
+    formula = {"y": "y ~ x + I(2 * x) + I(3 * x)", "log sigma": "~ x"}
+    plain, redundant = (
+        pr.fit(pr.Model.from_formula(f, data))
+        for f in ({**formula, "y": "y ~ x"}, formula)
+    )
+    for name in ("mean", "mean_std_error", "mean_lower"):
+        np.testing.assert_allclose(
+            redundant.predict(data)[name], plain.predict(data)[name], rtol=1e-6
+        )

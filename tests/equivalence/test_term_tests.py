@@ -160,3 +160,32 @@ def test_what_has_no_tests_is_refused():
     median = pr.quantile_regression("body_mass_g ~ sex", PENGUINS, tau=0.5)
     with pytest.raises(pr.Incompatible, match="kinks"):
         pr.anova(median, "lr")
+
+
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+@pytest.mark.parametrize("response", ["body_mass_g", "odd"])
+def test_a_term_has_the_degrees_of_freedom_that_the_rows_identify(response):
+    empty = (PENGUINS["sex"] == "female") & (PENGUINS["species"] == "Gentoo")
+    rows = PENGUINS[~empty]
+    rows = rows.assign(odd=(rows["flipper_length_mm"] % 2).astype(int))
+    terms = ["sex", "year", "I(3 * year)", "species", "sex:species"]
+
+    def fit(k):
+        formula = f"{response} ~ {' + '.join(terms[:k]) or '1'}"
+        kind = "bernoulli" if response == "odd" else "gaussian"
+        return pr.fit(pr.Model.from_formula(formula, rows, likelihood=kind))
+
+    fits = [fit(k) for k in range(6)]
+    found = pr.anova(fits[-1], "lr", type="I")
+    assert found["df"].tolist() == [1, 1, 0, 2, 1]
+    assert np.isnan(found.loc["I(3 * year)", ["statistic", "p_value"]].tolist()).all()
+    logs = [f.log_likelihood for f in fits]
+    tested = found["df"] > 0
+    np.testing.assert_allclose(
+        found["statistic"][tested], (2 * np.diff(logs))[tested], rtol=1e-5, atol=1e-6
+    )
+    wald = pr.anova(fits[-1])
+    assert wald["df"].tolist() == [1, 0, 0, 2, 1]
+    assert wald.loc["sex:species", "statistic"] == pytest.approx(
+        pr.anova(fits[-1], type="III").loc["sex:species", "statistic"]
+    )

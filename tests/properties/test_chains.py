@@ -335,6 +335,7 @@ def test_nuts_has_no_divergences_at_its_default_target():
     assert {fit.solution.status for fit in fits} == {Status.SAMPLED}
 
 
+@pytest.mark.slow  # compiles a density
 def test_a_few_divergences_of_chains_that_agree_explain_no_difference():
     model = counts_of_twelve_rows(6)
     with pytest.warns(pr.ProbregWarning):

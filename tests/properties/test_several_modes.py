@@ -118,7 +118,7 @@ def test_a_mode_without_probability_does_not_change_the_status_of_laplace():
     [
         "posterior mode",
         pytest.param("unknown sigma", marks=pytest.mark.slow),
-        "two lines",
+        pytest.param("two lines", marks=pytest.mark.slow),
     ],
 )
 def test_chains_start_in_every_mode(name):

@@ -41,6 +41,7 @@ from probreg.inference.uncertainty.multiplicity import (
     require_tests,
 )
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns
 
 Array = np.ndarray
 _OPPOSITE = {">": "<=", "<": ">="}
@@ -334,12 +335,13 @@ def anova(
     -------
     DataFrame
         One row for each term: its number of coefficients `df`, the degrees of freedom `df_resid` of an F test (else nan),
-        `law` ("F" or "chi2"), `statistic` and `p_value`.
+        `law` ("F" or "chi2"), `statistic` and `p_value`. Where columns are combinations of others, `df` counts only what
+        the rows identify, and a term with 0 has no test (nan).
 
     Raises
     ------
     Incompatible
-        For a posterior, for coefficients under a prior or not identified, and for a likelihood ratio of a loss that has none.
+        For a posterior, for coefficients under a prior, and for a likelihood ratio of a loss that has none.
     NotConverged
         Without an estimate.
 
@@ -371,8 +373,12 @@ def anova(
     spread = None
     if covariance is not None:
         spread = fit.spread(covariance, groups=groups, data=data, lags=lags)
+    columns = ["df", "df_resid", "law", "statistic", "p_value"]
     rows = {}
     for term, (L, left_out) in _combinations_of_terms(fit, type).items():
+        if not len(L):
+            rows[term] = dict.fromkeys(columns, np.nan) | {"df": 0, "law": ""}
+            continue
         if test == "wald":
             result = _wald_test_of_term(fit, term, L, left_out, spread)
         else:
@@ -385,7 +391,6 @@ def anova(
             "statistic": result.statistic,
             "p_value": result.p,
         }
-    columns = ["df", "df_resid", "law", "statistic", "p_value"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
@@ -419,12 +424,40 @@ def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]
         return unit[columns].reshape(-1, unit.shape[-1])
 
     return {
-        name: (
+        name: _identified_part(
+            fit,
             combinations([name]),
             combinations([other for other in places if is_left_out(other, name)]),
         )
         for name in places
     }
+
+
+def _identified_part(fit: Fit, L: Array, left_out: Array) -> tuple[Array, Array]:
+    """Return combinations that the rows identify, with the models of left_out beta = 0 and of (L, left_out) beta = 0 as they were.
+
+    A combination along a direction without an estimate restricts no linear predictor, so that it has no degree of freedom.
+    """
+    if fit.solution.null_space is None:
+        return L, left_out
+    m = fit.model.shape[1]
+    scale = np.repeat(fit.model.design.frame.scale, m)
+    N = map_of_columns(fit.solution.null_space, m) * scale[:, None]
+
+    def span(rows: Array, off: Array) -> Array:
+        """An orthonormal basis of rows, as coefficients of standardised columns, off those of another basis."""
+        _, size, basis = np.linalg.svd(rows - rows @ off.T @ off, full_matrices=False)
+        return np.asarray(basis[size > rounding])
+
+    def identified(rows: Array) -> Array:
+        U, size, _ = np.linalg.svd(rows @ N)
+        return U[:, int((size > rounding * np.linalg.norm(N)).sum()) :].T @ rows
+
+    rounding = 1e-7  # as in `is_unidentified`
+    none = np.zeros((0, len(N)))
+    omitted = span(identified(left_out), none)
+    tested = span(identified(np.vstack([L, left_out])), omitted)
+    return tested * scale, omitted * scale
 
 
 def _wald_test_of_term(
