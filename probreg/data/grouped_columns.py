@@ -103,7 +103,8 @@ class ArrowGram(NamedTuple):
 
     def times(self, a: Array, c: Array) -> tuple[Array, Array]:
         """Return this matrix times columns a (G, K, s) and c (r, s)."""
-        flat = a.reshape(-1, a.shape[-1])
+        G, K, s = a.shape
+        flat = a.reshape(G * K, s)
         cross = self.cross
         if isinstance(cross, np.ndarray):
             cross = cross.reshape(len(flat), len(c))

@@ -391,13 +391,29 @@ def test_functions_with_other_columns_stand_in_one_table():
     assert "smooth functions" not in set(without.causes["cause"])
 
 
-@pytest.mark.parametrize("likelihood", ["student", "negative_binomial"])
-def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
-    y = {"student": "y", "negative_binomial": "k"}[likelihood]
-    with pytest.raises(
-        pr.Incompatible, match="goes to its limit: use basis='hsgp', or fix"
-    ):
-        pr.fit(model_of(f"{y} ~ gp(x)", likelihood=likelihood), "evidence")
+@pytest.mark.parametrize(
+    ("likelihood", "amplitude", "y"),
+    [
+        ("poisson", 1.0, [6, 9, 10, 11, 10, 8, 5, 3, 1, 1, 2, 5]),
+        ("gamma", HalfNormal(2.0), [7, 6, 12, 13, 9, 8, 5, 2, 2, 1, 3, 3]),
+    ],
+)
+def test_exact_columns_have_the_evidence_of_sines(likelihood, amplitude, y):
+    """Few rows at equal distances, where the least start of a length makes them independent."""
+    table = {"x": np.linspace(0.0, 6.0, 12), "y": y}
+    fits = [
+        pr.fit(
+            pr.Model.from_formula(
+                f"y ~ gp(x, basis={basis!r})",
+                table,
+                likelihood=likelihood,
+                prior={"gp(x)": GaussianProcess(amplitude=amplitude)},
+            )
+        )
+        for basis in ("exact", "hsgp")
+    ]
+    exact, sines = [fit.solution.stats["log_evidence"] for fit in fits]
+    assert exact == pytest.approx(sines, abs=1e-4)  # the error of the sines
 
 
 def test_frequencies_of_a_process_that_reproduces_the_response_are_refused():

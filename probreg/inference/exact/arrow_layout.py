@@ -293,7 +293,7 @@ class ArrowLayout:
         (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
         roots = [self._root(b, theta[:, b.hyper], unit) for b in self.blocks]
-        return ArrowRoots(roots, self.shape, len(self.groups.priors))
+        return ArrowRoots(roots, self.shape, len(self.groups.priors), len(theta))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group

@@ -57,19 +57,19 @@ def first_node(parts: Parts) -> Parts:
 
 
 class ArrowRoots:
-    """The roots of the leading blocks and then of the border; d hyperparameters.
+    """The roots of the leading blocks and then of the border at S `nodes`; d hyperparameters.
 
     `shape` has G, K, and the number of border columns with a root. `lead` (S, K, K) is
     the root of all leading effects.
     """
 
     def __init__(
-        self, roots: list[BlockRoots], shape: tuple[int, int, int], d: int
+        self, roots: list[BlockRoots], shape: tuple[int, int, int], d: int, nodes: int
     ) -> None:
         self.roots, self.shape, self.d = roots, shape, d
         self.rest = [root for root in roots if not root.block.leads]
         _, K, self.latent = shape
-        self.lead = np.zeros((len(roots[0].value), K, K))
+        self.lead = np.zeros((nodes, K, K))
         for root in roots:
             if root.block.leads:
                 self.lead[:, root.block.place, root.block.place] = root.value[:, 0]

@@ -50,7 +50,6 @@ from probreg.priors import (
     ScaleMixture,
     SmoothPrior,
 )
-from probreg.priors.gaussian_process import UnknownLength
 
 # size of the columns from which a second pass over the rows, in doubled precision, dominates
 MANY = 10**5
@@ -405,16 +404,4 @@ def _prior_obstacle(method: Method, model: Model, block: BlockPrior) -> str | No
         return None
     if prior.sigma_units:
         return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
-    # an exact basis has a column for every row at sufficiently short lengths
-    if (
-        isinstance(prior, UnknownLength)
-        and prior.basis.kind == "exact"
-        and model.unknown
-    ):
-        aux = " and ".join(model.unknown)
-        columns = model.design.describe_columns(block.columns)
-        return (
-            f"{method.name} cannot estimate the length of {columns}, with an exact basis, for {model.likelihood.named} likelihood of "
-            f"unknown {aux}, which goes to its limit: use basis='hsgp', or fix {aux}"
-        )
     return None

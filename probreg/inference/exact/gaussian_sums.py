@@ -242,7 +242,9 @@ class DiagonalSums(DenseGaussianSums):
         root = root._replace(
             block=block, value=root.value[:, :1], slopes=root.slopes[:, :1]
         )
-        return ArrowRoots([root], (len(self.z), 1, 0), len(self.layout.groups.priors))
+        return ArrowRoots(
+            [root], (len(self.z), 1, 0), len(self.layout.groups.priors), len(theta)
+        )
 
     def reduce(self, W: Array, scale: Array, y: Array) -> tuple[Arrow, Parts, Array]:
         A = W * scale

@@ -491,6 +491,8 @@ class LaplaceSurface(EvidenceSurface):
             return [np.append(first, np.zeros(len(self._frame[0])))]
         points = []
         log_aux = self._log_aux(self._of_response())[len(self._inner_aux) :]
+        if not self.groups.priors:
+            return [np.asarray(log_aux)]
         for other_hyper in self.groups.starts():
             weights = self._information_at(self.layout.roots(other_hyper[None]))
             points += [

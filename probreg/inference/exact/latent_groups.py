@@ -411,7 +411,8 @@ def with_priors(
     """Multiply by the density of each positive parameter, the first coordinates of
     theta, as a density of its log."""
     slopes = np.zeros((len(point.gradient), 2))
-    slopes[: len(priors)] = [p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)]
+    for i, prior in enumerate(priors):
+        slopes[i] = prior.slopes(float(np.exp(theta[i])))
     return point._replace(
         value=point.value + float(log_prior_of_logs(theta[None], priors)[0]),
         gradient=point.gradient + slopes[:, 0],

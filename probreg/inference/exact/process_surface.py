@@ -23,7 +23,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from probreg.data import Design
 from probreg.data.rows import full_weights
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.latent_groups import (
@@ -161,10 +161,17 @@ class RebasedSurface(EvidenceSurface):
         points = []
         for logs in self.groups.starts():
             lengths = logs[self.inside[: len(logs)]]
-            for inner in self._made(tuple(lengths.tolist())).starts():
+            try:
+                inner_starts = self._made(tuple(lengths.tolist())).starts()
+            except Incompatible as error:  # lengths far from the distances of the rows
+                refusal = error
+                continue
+            for inner in inner_starts:
                 theta = np.empty(len(self.inside))
                 theta[self.inside], theta[~self.inside] = lengths, inner
                 points.append(theta)
+        if not points:
+            raise refusal
         values = self.values(np.array(points))
         best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
         self.choose_at(best)
