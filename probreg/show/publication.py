@@ -111,7 +111,7 @@ def table(
     Returns
     -------
     Table
-        Prints itself, also in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `to_csv()`, `to_excel(path)`, `to_word(path)`.
+        Prints itself, also in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `to_csv(path)`, `to_excel(path)`, `to_word(path)`.
 
     Raises
     ------

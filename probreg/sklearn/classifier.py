@@ -208,6 +208,32 @@ class Classifier(ClassifierMixin, ModelEstimator):
         ]
         return np.concatenate(parts)
 
+    def decision_function(self, X: ArrayLike) -> Array:
+        """The log odds of the second of two classes, or a score for each of several classes.
+
+        The score of a class is log P(class) less its mean over the classes, which is X beta of a symmetric softmax.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array (n,) or (n, K)
+            Of two classes one number per row, else one per class in the order of `classes_`; `predict` returns the class with
+            the largest.
+
+        Raises
+        ------
+        NotConverged
+            Where there is no maximum to predict from, as of separated classes under a flat prior.
+        """
+        log_p = self.predict_log_proba(X)
+        if log_p.shape[1] == 2:
+            return log_p[:, 1] - log_p[:, 0]
+        return log_p - log_p.mean(1, keepdims=True)
+
     def likelihood_for(self, response: Array) -> Likelihood:
         if isinstance(self.likelihood, str) and self.likelihood == "auto":
             if len(self.classes_) == 2:

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from probreg.arguments.arrays import reads_as_number
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
+from probreg.system.disk import write_whole
 from probreg.system.terminal import WIDTH, clean_lines, truncate_lines, visible
 from probreg.tables.render import (
     FIVE_DIGITS,
@@ -235,9 +236,13 @@ class Table:
         frame.columns = self.names
         return frame.set_index(self.names[: self.labels]) if self.labels else frame
 
-    def to_csv(self) -> str:
-        """The unrounded values as CSV; a text that a spreadsheet would run as a formula is quoted."""
-        return csv_text(self.to_pandas())
+    def to_csv(self, path: Any = None) -> str | None:
+        """Return the unrounded values as CSV, or write them to a file; a text that a spreadsheet would run as a formula is quoted."""
+        text = csv_text(self.to_pandas())
+        if path is None:
+            return text
+        write_whole(path, [text.encode()])
+        return None
 
     def to_excel(self, path: Any) -> None:
         """Write the unrounded values to an Excel file."""

@@ -271,6 +271,14 @@ def test_probabilities_are_of_the_draws_and_keep_their_logarithms():
         )
 
 
+def test_decision_functions_are_the_scores_of_logistic_regression():
+    for y in (TWO, THREE):
+        found = Classifier(prior="normal(0.7)").fit(X, y)
+        theirs = LogisticRegression(C=0.49, tol=1e-10, max_iter=1000).fit(X, y)
+        scores = found.decision_function(NEW)
+        np.testing.assert_allclose(scores, theirs.decision_function(NEW), atol=1e-5)
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 

@@ -25,11 +25,13 @@ TABLE = Table(
 )
 
 
-def test_values_are_unrounded_for_programs():
+def test_values_are_unrounded_for_programs(tmp_path):
     frame = TABLE.to_pandas()
     np.testing.assert_array_equal(frame["estimate"], VALUES)
     read = pd.read_csv(io.StringIO(TABLE.to_csv()))
     np.testing.assert_array_equal(read.iloc[:, 1], VALUES)
+    assert TABLE.to_csv(tmp_path / "table.csv") is None
+    assert (tmp_path / "table.csv").read_bytes() == TABLE.to_csv().encode()
     rows = json.loads(TABLE.to_json(), parse_constant=pytest.fail)
     assert [row["N"] for row in rows] == [3, 4, 5]
     assert list(rows[1].values())[1] is None
