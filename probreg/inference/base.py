@@ -504,14 +504,20 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
 def held_at_limits(model: Model, solution: Solution) -> Model:
     """Return the model with fixed nuisance parameters if the fit has them at their
     limit 0 or infinity, without curvature."""
+    return hold_limits(model, solution.aux, solution.status)
+
+
+def hold_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
+    """Return the model with fixed nuisance parameters if a mode with this `aux` has them
+    at their limit 0 or infinity."""
     likelihood = model.likelihood
-    is_at_infinity = solution.status is Status.AT_INFINITY
+    is_at_infinity = status is Status.AT_INFINITY
     at_limit = {
-        name: solution.aux[name]
+        name: aux[name]
         for name in model.unknown
-        if name in solution.aux
+        if name in aux
         and (
-            (name in likelihood.at_zero and solution.aux[name] == 0.0)
+            (name in likelihood.at_zero and aux[name] == 0.0)
             or (name in likelihood.at_infinity and is_at_infinity)
         )
     }

@@ -38,6 +38,11 @@ class Status(Enum):
         return self in (Status.AT_ZERO, Status.AT_INFINITY)
 
     @property
+    def is_mode(self) -> bool:
+        """Whether the estimate is a mode, of the model or of its limiting model."""
+        return self.good or self.is_at_limit
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether an optimiser stopped at a point that is no mode."""
         return self in (Status.STEP_LIMIT, Status.STALLED, Status.SADDLE)

@@ -906,3 +906,34 @@ def test_a_path_says_the_prior_that_it_scales_as_the_model_does():
         said.removesuffix(", times 0.5 to 1").removeprefix("every scale of ")
         in along.data.attrs["scale"]
     )
+
+
+@pytest.mark.parametrize("by", ["cv", "loo"])
+def test_counts_without_overdispersion_have_the_scores_of_their_limit(by):
+    X, _ = rows(30)
+    y = np.arange(30) % 3  # variance below the mean
+    scales, folds = [0.3, 1.0], np.arange(30) // 3 % 5
+
+    def scored(likelihood: str):
+        model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=pr.Normal(1.0))
+        found = tune(model, by, scales=scales, **({"folds": folds} if by == "cv" else {}))  # fmt: skip
+        return found.table, path(model, scales).data
+
+    table, along = scored("negative_binomial")
+    limit, along_limit = scored("poisson")
+    assert (table["alpha"] == 0).all()
+    np.testing.assert_allclose(table["score"], limit["score"], rtol=1e-6)
+    # alpha counts as a parameter
+    np.testing.assert_allclose(along["AIC"] - along_limit["AIC"], 2.0, rtol=1e-5)
+
+
+def test_the_scale_of_a_likelihood_is_apart_from_that_of_a_prior():
+    X, y = rows(30)
+    model = pr.Model.from_arrays(
+        X, np.exp(y / 4), likelihood="weibull", prior=pr.Normal(1.0)
+    )
+    along = path(model, [1.0])
+    fitted = float(pr.fit(model).aux["scale"])
+    assert float(along.data["noise_scale"][0]) == pytest.approx(fitted, rel=1e-5)
+    tuned = tune(model, "aic", scales=[1.0]).table
+    assert tuned["noise_scale"].item() == pytest.approx(fitted, rel=1e-5)

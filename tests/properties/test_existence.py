@@ -144,3 +144,14 @@ def test_what_may_diverge_says_where() -> None:
     for cls in LIKELIHOODS.values():
         assert cls.may_diverge in (True, False, None)
         assert (cls.may_diverge is True) == issubclass(cls, MayDiverge)
+
+
+def test_a_precision_far_out_runs_to_infinity_and_not_to_zero() -> None:
+    """At log phi = 340 the likelihood is flat on both sides, as far as it has values."""
+    rows = {"x": np.arange(6.0), "k": [3, 3, 4, 4, 5, 5], "n": [8] * 6}
+    model = pr.Model.from_formula("p(k, n) ~ x", rows, likelihood="beta_binomial")
+    gamma, log_phi = np.array([[-0.5], [0.2]]), np.array([340.0])
+    local = model.value_grad_hessian_standardised(gamma, phi=np.exp(340.0))
+    found = find_divergence(model, gamma, log_phi, local)
+    assert found is not None
+    assert found.limits == {"phi": np.inf}

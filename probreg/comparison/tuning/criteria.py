@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from probreg.data import Design
 from probreg.errors import NotConverged
 from probreg.inference import METHODS, PathSolution, mode_path
+from probreg.inference.base import positive_limits
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import Likelihood, SmoothLikelihood
 from probreg.model.model import Model
@@ -93,8 +94,13 @@ def modes(model: Model, grid: Array) -> PathSolution:
 
 
 def found_modes(path: PathSolution) -> Array:
-    """Return at which scales (S,) a mode was found."""
-    return np.array([status.good for status in path.status])
+    """Return at which scales (S,) a mode was found, of the model or of its limiting model."""
+    return np.array([status.is_mode for status in path.status])
+
+
+def labelled_aux(path: PathSolution) -> dict[str, Array]:
+    """The estimated auxiliary parameters (S,); `scale` is "noise_scale", since a path has scales of the prior."""
+    return {"noise_scale" if a == "scale" else a: v for a, v in path.aux.items()}
 
 
 def estimated_aux_at(path: PathSolution, i: int) -> dict[str, float]:
@@ -103,8 +109,8 @@ def estimated_aux_at(path: PathSolution, i: int) -> dict[str, float]:
 
 
 def all_aux_at(path: PathSolution, i: int) -> dict[str, float]:
-    """All auxiliary parameters at the i-th scale."""
-    return {**path.base.fixed, **estimated_aux_at(path, i)}
+    """All auxiliary parameters at the i-th scale, where densities have values."""
+    return {**path.base.fixed, **positive_limits(estimated_aux_at(path, i))}
 
 
 def row_losses(
@@ -314,7 +320,8 @@ class EvidenceCriterion(Criterion):
             how = "in closed form"
         else:
             value = np.full(len(path.scales), np.nan)
-            for i in np.flatnonzero(found_modes(path)).tolist():
+            has_curvature = [status.good for status in path.status]
+            for i in np.flatnonzero(has_curvature).tolist():
                 aux = estimated_aux_at(path, i)
                 value[i] = laplace_evidence(path.model(i), path.beta[i], aux)
             how = "by the Laplace approximation about each mode"

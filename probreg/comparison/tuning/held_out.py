@@ -33,6 +33,7 @@ from probreg.fits.leave_out.modes import (
     rows_in_doubt,
 )
 from probreg.inference import PathSolution
+from probreg.inference.base import hold_limits
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
@@ -176,7 +177,8 @@ def _fill_by_shared_curvature(
         np.arange(doubt.shape[1]), [s.stop - s.start for s in parts.slices]
     )
     with progress_bar("scales", len(path.scales)) as bar:
-        for i in bar.over(np.flatnonzero(found_modes(path)).tolist()):
+        has_curvature = [status.good for status in path.status]
+        for i in bar.over(np.flatnonzero(has_curvature).tolist()):
             point = parts.point(path.beta[i], estimated_aux_at(path, i))
             deleted, missing = parts.without(path.model(i), point, missing)
             doubt[i] = ~deleted.good
@@ -269,17 +271,20 @@ def _losses(
     path: PathSolution, i: int, loss: LossName, exact: RowModes | None
 ) -> tuple[Array, int]:
     """Return the loss of each observation at the i-th scale, and how many modes were refitted; `exact` are known modes."""
-    model = path.base
-    if not path.status[i].good:
-        return np.full(model.design.n, np.nan), 0
+    status = path.status[i]
+    if not status.is_mode:
+        return np.full(path.base.design.n, np.nan), 0
     beta = path.beta[i]
     aux = estimated_aux_at(path, i)
-    at_scale = path.model(i)
+    at_scale = hold_limits(path.model(i), aux, status)
+    model = hold_limits(path.base, aux, status)
+    aux = {name: aux[name] for name in model.unknown}
     modes = exact or modes_without_rows(at_scale, beta, aux)
     likelihood = model.likelihood
-    losses = row_losses(
-        loss, likelihood, model.design, modes.eta, model.fixed | modes.aux
-    )
+    with np.errstate(all="ignore"):  # a Newton step may leave the range of numbers
+        losses = row_losses(
+            loss, likelihood, model.design, modes.eta, model.fixed | modes.aux
+        )
     # with more coefficients than rows or a kink, refits are expensive
     few_rows = model.design.n <= model.n_coefficients
     if exact is not None or few_rows or not model.joint.smooth:

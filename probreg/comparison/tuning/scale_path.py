@@ -23,6 +23,7 @@ from probreg.comparison.tuning.criteria import (
     evidence_along,
     found_modes,
     has_closed_evidence,
+    labelled_aux,
     modes,
 )
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
@@ -56,7 +57,8 @@ class RegularisationPath(PrintsLines):
 
     `data` contains beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
     auxiliary parameters; log_evidence if it has a closed form; penalty, the weight in -log p = weight R(w) of each column,
-    and lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary parameters; kkt and status. nan where
+    and lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary parameters (the `scale` of a likelihood as
+    noise_scale); kkt and status. nan where
     no mode was found.
     """
 
@@ -93,7 +95,7 @@ class RegularisationPath(PrintsLines):
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, solution.df, np.nan), "log_likelihood": np.where(good, solution.log_lik, np.nan),
-            "AIC": counted["aic"], "BIC": counted["bic"], **solution.aux,
+            "AIC": counted["aic"], "BIC": counted["bic"], **labelled_aux(solution),
             "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": solution.kkt, "status": np.array([s.value for s in solution.status]),
         }  # fmt: skip
@@ -169,7 +171,7 @@ class RegularisationPath(PrintsLines):
     def _summary_lines(self) -> list[str]:
         """The model of the path, its scales, and the scale at the minimum of each criterion."""
         scales = self.scales
-        bad = sum(not s.good for s in self.solution.status)
+        bad = int((~found_modes(self.solution)).sum())
         lines = [
             f"Path: {self.model.likelihood.describe(self.model.design.response)}",
             f"{len(scales)} modes, every scale of {coefficient_prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
@@ -238,9 +240,9 @@ def path(
     model.design.refuse_sampling("a path of scales with its AIC and BIC")
     with progress_bar("path", show=progress):
         solution = modes(model, grid_of(model, scales, n))
-    bad = [s for s, status in zip(solution.scales, solution.status) if not status.good]
+    bad = solution.scales[~found_modes(solution)].tolist()
     if bad:
-        first = next(s for s in solution.status if not s.good)
+        first = next(s for s in solution.status if not s.is_mode)
         message = f"path: no mode at {len(bad)} of {len(solution.scales)} scales, from {min(bad):.4g}: {first.value}"
         warn_caller(message)
     return RegularisationPath(model, solution)

@@ -15,6 +15,7 @@ from probreg.comparison.tuning.criteria import (
     Criterion,
     LossName,
     Request,
+    labelled_aux,
     modes,
 )
 from probreg.comparison.tuning.held_out import folds_of
@@ -193,7 +194,7 @@ def tune(
                 "se": assessment.se,
                 "df": solution.df,
                 **assessment.columns,
-                **solution.aux,
+                **labelled_aux(solution),
             },
             index=pd.Index(solution.scales, name="scale"),
         ),

@@ -309,9 +309,12 @@ def divergence_of(
     top = value(point)
     for name in may_diverge_along(model)[0]:
         i = model.unknown.index(name)
-        for side, limit in ((-1.0, 0.0), (1.0, np.inf)):
+        place = len(point) - len(model.unknown) + i
+        # first the end towards which the search went: far out, the function is flat on both sides
+        ends = [(-1.0, 0.0), (1.0, np.inf)]
+        for side, limit in reversed(ends) if point[place] > 0.0 else ends:
             line = np.zeros(len(point))
-            line[len(point) - len(model.unknown) + i] = side
+            line[place] = side
             if rises_along(value, point, top, line, float(curvature_of_aux[i])):
                 limits[name] = limit
                 break
