@@ -139,10 +139,12 @@ class NegativeBinomial(CountLikelihood):
         return 1.0 / np.clip(alpha, 1e-150, 1e300)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r = self._shape(self.mean(eta), aux)
-        # log(1 + mu / r), of which r is bounded
-        soft = np.log1p(aux["alpha"])
-        if not self.is_linear:
+        mu = self.mean(eta)
+        r = self._shape(mu, aux)
+        if self.is_linear:
+            # log(1 + mu / r); r is bounded, and at alpha = 0 r log(1 + mu / r) is mu
+            soft = np.log1p(np.maximum(aux["alpha"], 1e-150 * mu))
+        else:
             soft, _ = _softplus_and_share(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft
         return self.within_domain(eta, value + self.base_measure(y))
@@ -187,8 +189,9 @@ class NegativeBinomial(CountLikelihood):
         # r^2 E[psi'(r) - psi'(Y + r)], the sum over j of P(Y > j) (r / (r + j))^2. With 1 / (r + j)^2 as the integral of
         # t e^(-(r + j) t), s = r t and the generating function G(z) = (1 + alpha (1 - z))^-r it is the integral of
         # s e^-s (1 - G(z)) / (1 - z), z = e^(-s / r): by the trapezoidal rule over log s, to 1e-12
-        alpha = aux["alpha"]
-        r = self._shape(self.mean(eta), aux)
+        mu = self.mean(eta)
+        r = self._shape(mu, aux)
+        alpha = mu / r  # which is not 0 at the limit of the Poisson
         step = 0.25
         total = np.zeros(np.broadcast_shapes(eta.shape[:-1], np.shape(r)))
         for s in np.exp(np.arange(-25.0, 4.0, step)):

@@ -29,6 +29,7 @@ def test_every_limit_at_zero_is_covered():
 @pytest.fixture(
     params=[
         *((formula, "negative_binomial") for formula in MODELS),
+        ("k ~ x", pr.NegativeBinomial(variance="nb1")),
         ("k ~ x", "zero_inflated"),
     ],
     scope="module",
