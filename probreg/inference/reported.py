@@ -32,11 +32,17 @@ def unknown_nuisance(model: Model, solution: Solution) -> tuple[str, ...]:
 
 
 def without_error(
-    model: Model, solution: Solution, V: ParameterCovariance
+    model: Model,
+    solution: Solution,
+    V: ParameterCovariance,
+    *,
+    at_limits: bool = False,
 ) -> list[bool]:
     """Return for each nuisance parameter whether it was estimated and has no error in a covariance, as in one given scales
-    that were found with it."""
-    unknown = unknown_nuisance(model, solution)
+    that were found with it; one that goes to 0 counts only with `at_limits`, because functions of it are those of the limit."""
+    unknown = set(unknown_nuisance(model, solution))
+    if solution.scales is not None and not at_limits:
+        unknown.difference_update(solution.scales.at_limit)
     return [
         name in unknown and f"log {name}" not in V.further
         for name in model.likelihood.nuisance
@@ -116,7 +122,7 @@ class ReportedParameters:
         else:
             V = self.solution.scale
             B = V.half(V.arrange(self.gradients, aux_names(self.model.likelihood)))
-            lacking = without_error(self.model, self.solution, V)
+            lacking = without_error(self.model, self.solution, V, at_limits=True)
             is_partial = (self.estimate.slopes[:, 1:][:, lacking] != 0.0).any(1)
             norms = np.linalg.norm(B, axis=1)
             errors = np.where(is_partial, np.nan, norms).tolist()

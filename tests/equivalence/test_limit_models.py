@@ -121,13 +121,20 @@ def test_a_report_of_a_limit_is_written(tmp_path):
 TERMS = {"s(z)": "k ~ s(z)", "(1 | g)": "k ~ z + (1 | g)"}
 
 
-@pytest.mark.parametrize("name", TERMS)
-def test_smooths_and_groups_are_those_of_the_limit(name):
+@pytest.mark.parametrize(
+    ("name", "limited"),
+    [
+        ("s(z)", "negative_binomial"),
+        ("(1 | g)", "negative_binomial"),
+        ("(1 | g)", "zero_inflated"),
+    ],
+)
+def test_smooths_and_groups_are_those_of_the_limit(name, limited):
     z = np.linspace(0.0, 10.0, 80)
     data = {"k": [3, 4, 5, 4] * 20, "z": z, "g": np.repeat(list("abcdefghij"), 8)}
     of_limit, other = (
         pr.fit(pr.Model.from_formula(TERMS[name], data, likelihood=likelihood))
-        for likelihood in ("negative_binomial", "poisson")
+        for likelihood in (limited, "poisson")
     )
     assert of_limit.solution.status.name == "AT_ZERO"
     np.testing.assert_allclose(of_limit.coef, other.coef, atol=1e-6)
@@ -141,6 +148,21 @@ def test_smooths_and_groups_are_those_of_the_limit(name):
         assert of_limit.smooths["edf"].item() == pytest.approx(1.0, abs=5e-5)
     else:
         assert of_limit.hyper["sd(Intercept | g)"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_limit_is_kept_where_the_search_for_a_length_is_repeated():
+    data = {"k": [3, 4, 5, 4, 2] * 3, "z": np.linspace(0.0, 3.0, 15)}
+    prior = {"gp(z)": pr.priors.GaussianProcess(amplitude=1.0)}
+    of_limit, other = (
+        pr.fit(
+            pr.Model.from_formula("k ~ gp(z)", data, likelihood=likelihood, prior=prior)
+        )
+        for likelihood in ("zero_inflated", "poisson")
+    )
+    assert of_limit.solution.status.name == "AT_ZERO"
+    errors = [f.predict({"z": [1.1]})["mean_std_error"] for f in (of_limit, other)]
+    np.testing.assert_allclose(*errors, rtol=1e-4)
 
 
 def test_errors_at_the_limit_include_the_uncertainty_of_the_scales():

@@ -323,9 +323,7 @@ class EvidenceProblem:
         labels = hyper_names(self.model.joint, self.model.design)
         return [labels[g.block][name] for g in self.unknown for name in g.hyper]
 
-    def _search(
-        self, max_steps: int, **options: Any
-    ) -> Callable[[Array], EvidenceMaximum]:
+    def _search(self, max_steps: int, **options: Any) -> Callable[..., EvidenceMaximum]:
         """Return a search over theta from a start, with the `options` of
         `maximise_log_scales`."""
         widths = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])
@@ -395,7 +393,7 @@ class EvidenceProblem:
         for _ in range(rounds):
             if not surface.choose_at(top.theta):
                 break
-            repeated = search(top.theta)
+            repeated = search(top.theta, vanished=top.vanished)
             settled = float(np.abs(repeated.theta - top.theta).max()) < settled_change
             top = repeated._replace(ended=repeated.ended or (settled and top.ended))
             if settled:
@@ -418,7 +416,7 @@ class EvidenceProblem:
 
     def _search_below(
         self, starts: list[Array], max_steps: int
-    ) -> tuple[Callable[[Array], EvidenceMaximum], list[EvidenceMaximum]]:
+    ) -> tuple[Callable[..., EvidenceMaximum], list[EvidenceMaximum]]:
         """Search from every start up to scales from which they may diverge, and farther
         only if no search ends; return the last search and its ends."""
         d = len(self.groups.scaling)

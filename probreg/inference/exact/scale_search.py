@@ -42,6 +42,7 @@ def maximise_log_scales(
     jumps: bool = False,
     upper: Array | None = None,
     fixed: int | None = None,
+    vanished: Array | None = None,
     # of a log: no change
     still: float = 1e-8,
     # of a decrement, in standard errors of the logs: below `rounding` it is rounding of
@@ -59,7 +60,8 @@ def maximise_log_scales(
     component whose variance is 0). `secant`: the Hessian is approximate, and is corrected by
     the last changes of the gradient. `jumps`: f is not continuous, so its maximum may
     have a slope. `upper` (d,) ends the search if a hyperparameter is above it.
-    Coordinate number `fixed` stays at its start.
+    Coordinate number `fixed` stays at its start, and those that have `vanished` in a search
+    before are removed from the start on.
     """
     d = len(sizes)
     start = theta
@@ -68,7 +70,7 @@ def maximise_log_scales(
     # coordinates after the nuisance parameters are coefficients
     sizes = np.append(sizes, np.zeros(len(theta) - d))
     sizes[d : d + len(limits)] = limits
-    vanished = np.zeros(len(theta), bool)
+    vanished = np.zeros(len(theta), bool) if vanished is None else vanished
     decrement = np.inf
     ended = False
     steps = 0
