@@ -245,8 +245,13 @@ class Table:
         return None
 
     def to_excel(self, path: Any) -> None:
-        """Write the unrounded values to an Excel file."""
-        self.to_pandas().to_excel(path)
+        """Write the unrounded values to an Excel file; needs the package openpyxl."""
+        try:
+            spreadsheet_frame(self.to_pandas()).to_excel(path, index=False)
+        except ImportError as error:
+            raise Incompatible(
+                "to_excel needs the package openpyxl: pip install openpyxl"
+            ) from error
 
     def to_word(self, path: Any) -> None:
         """Write the table with its head and notes to a Word file; needs the package python-docx."""
@@ -334,12 +339,16 @@ def csv_text(frame: DataFrame) -> str:
     >>> csv_text(pd.DataFrame({"x": [0.1 + 0.2, float("nan")]}, index=pd.Index(["a", "b"], name="row")))
     'row,x\\na,0.30000000000000004\\nb,\\n'
     """
-    frame = with_index_columns(frame).map(quote_formula).rename(columns=quote_formula)
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return str(spreadsheet_frame(frame).to_csv(index=False, lineterminator="\n"))
+
+
+def spreadsheet_frame(frame: DataFrame) -> DataFrame:
+    """A table with its named index as columns, and no text that a spreadsheet runs."""
+    return with_index_columns(frame).map(quote_formula).rename(columns=quote_formula)
 
 
 def quote_formula(value: Any) -> Any:
-    """A cell of a CSV; a text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """A cell of a spreadsheet; a text that a spreadsheet would run as a formula gets an apostrophe in front.
 
     >>> [quote_formula(v) for v in ("=1+1", "+1", "a", -2.0)]
     ["'=1+1", '+1', 'a', -2.0]

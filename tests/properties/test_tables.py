@@ -25,6 +25,16 @@ TABLE = Table(
 )
 
 
+def test_a_spreadsheet_has_the_values_and_no_formula(monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        pd.DataFrame, "to_excel", lambda frame, path, *, index: written.append(frame)
+    )
+    Table((Column("=coef", ["=1+1", "-x"]), Column("b", [-0.5, 2.0]))).to_excel("a")
+    assert written[0].columns.tolist() == ["'=coef", "b"]
+    assert written[0].to_numpy().tolist() == [["'=1+1", -0.5], ["'-x", 2.0]]
+
+
 def test_values_are_unrounded_for_programs(tmp_path):
     frame = TABLE.to_pandas()
     np.testing.assert_array_equal(frame["estimate"], VALUES)
