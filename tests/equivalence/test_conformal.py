@@ -109,6 +109,24 @@ def test_the_jackknife_of_a_posterior_is_that_of_its_mean():
     np.testing.assert_allclose(posterior["upper"], ml["upper"], rtol=1e-12)
 
 
+def test_kernel_ridge_at_a_stated_weight_calibrates_on_its_rows():
+    x, k = np.linspace(0.0, 5.0, 20), pr.kernels.RBF(1.0)
+    y = np.sin(x) + 0.3 * np.cos(20.0 * x)
+    given = {"kernel": k, "intercept": False}
+    fit = pr.kernel_ridge(x, y, lam=0.5, **given)
+    found = conformal(fit, prob=0.8, kind="jackknife+").predict([[2.2]])
+    ends = []
+    for i in range(20):
+        left = np.delete(np.arange(20), i)
+        alpha = np.linalg.solve(k(x[left]) + 0.5 * np.eye(19), y[left])
+        miss = abs(y[i] - k(x[[i]], x[left]) @ alpha)
+        ends.append(k(np.array([2.2]), x[left]) @ alpha + miss)
+    # the 17th smallest, ceil(0.8 * 21)
+    np.testing.assert_allclose(found["upper"], np.sort(ends, axis=0)[16], rtol=1e-7)
+    with pytest.raises(pr.Incompatible, match="on all rows"):
+        conformal(pr.kernel_ridge(x, y, radius=1.0, **given))
+
+
 def test_a_weight_is_so_many_rows():
     X, y = drawn("gaussian", 12, np.random.default_rng(3))
     w = np.arange(12) % 3 + 1.0

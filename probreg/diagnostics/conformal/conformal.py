@@ -95,12 +95,12 @@ def conformal(
             raise DataError(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
-    # the marks of type II likelihood
-    marks = {"log_evidence", "log_likelihood_of_scales"}
-    chosen_by_evidence = marks & set(fit.solution.stats)
-    if data is None and fit.target == "mode" and chosen_by_evidence:
+    stats = fit.solution.stats
+    # by evidence, or as the dual of a radius; sigma alone does not move the mean under a prior in units of it
+    chosen_here = stats.get("ratios_found", 0.0) > 0 or "radius" in stats
+    if data is None and fit.target == "mode" and chosen_here:
         raise Incompatible(
-            "the prior's scale was estimated by evidence on all rows, including the calibration rows, so there is no guarantee. "
+            "the prior's scale was estimated on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
         )
     unseen = None
