@@ -189,3 +189,12 @@ def test_a_fit_saved_without_its_rows_has_effects_at_other_rows(tmp_path):
             ask(again)
     wald = hypothesis(again, "x1 = 0")
     assert set(wald.tests) == {"Wald", "z"}  # no rows, no likelihood to maximise again
+
+
+@pytest.mark.parametrize("likelihood", ["log_logistic", "absolute", "weibull"])
+def test_the_average_is_named_as_the_prediction(likelihood: str) -> None:
+    rows = {"x": np.arange(9.0), "y": np.arange(1.0, 10.0) ** 1.5}
+    found = pr.fit(pr.Model.from_formula("y ~ x", rows, likelihood=likelihood))
+    centre = found.model.likelihood.centre
+    assert f"the {centre} of y" in predictions(found).what
+    assert f"of the {centre}" in found.predict({"x": [1.0]}).attrs["kind"]

@@ -459,7 +459,7 @@ def _name_of(fit: Fit, quantity: Quantity) -> str:
     mean_name = model.likelihood.mean_name(model.design.response)
     # a likelihood that names the modelled quantity, a probability or a quantile, needs no addition
     if mean_name == model.design.response:
-        return f"the mean of {mean_name}"
+        return f"the {model.likelihood.centre} of {mean_name}"
     return mean_name
 
 
