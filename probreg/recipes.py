@@ -971,7 +971,7 @@ def svr(
     basis : {"exact", "cholesky", "hsgp"}
         The columns of the kernel; all but "exact" are approximations, for many rows "cholesky".
     **options
-        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`.
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`; with a formula also `missing`.
 
     Returns
     -------
@@ -996,7 +996,10 @@ def svr(
     """
     from probreg.inference.penalized.support_vectors import SupportVectors
 
-    refuse_unknown("svr", options, ["columns", "weights", "offset", "response"])
+    words = ["columns", "weights", "offset", "response"]
+    if isinstance(x, str):
+        words.append("missing")
+    refuse_unknown("svr", options, words)
     likelihood = EpsilonInsensitive(epsilon)
     read = read_kernel(kernel)
     if isinstance(x, str) and not intercept:

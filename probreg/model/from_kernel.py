@@ -10,7 +10,7 @@ from probreg.arguments.arrays import same_rows
 from probreg.arguments.types import ArrayLike
 from probreg.data import INTERCEPT, as_response, own_name
 from probreg.data.array_columns import design_of_kernel
-from probreg.data.weights import WeightsLike
+from probreg.data.weights import RowWeights, WeightsLike
 from probreg.errors import DataError
 from probreg.kernels import CovarianceFunction
 from probreg.likelihoods import Gaussian, Likelihood
@@ -38,6 +38,7 @@ def model_of_kernel(
     weights: WeightsLike | None = None,
     offset: ArrayLike | None = None,
     response: str | None = None,
+    labels: ArrayLike | None = None,
     triangular: bool = False,
 ) -> Model:
     """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
@@ -52,7 +53,7 @@ def model_of_kernel(
         response = own_name(y)
     design = design_of_kernel(
         X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
-        triangular=triangular,
+        labels=labels, triangular=triangular,
     )  # fmt: skip
     values, levels = as_response(y)
     if not values.ndim or len(values) != design.n:
@@ -80,7 +81,7 @@ def inputs_of_formula(
         formula,
         data,
         likelihood=Gaussian(),
-        **{k: options[k] for k in ("weights", "offset") if k in options},
+        **{k: options[k] for k in ("weights", "offset", "missing") if k in options},
     )
     design = plain.design
     names = tuple(c for c in design.columns if c != INTERCEPT)
@@ -90,16 +91,22 @@ def inputs_of_formula(
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )
+    weights: Any = design.weights
+    if design.precision is not None:
+        weights = RowWeights("precision", design.precision)
+    elif design.weight_kind == "sampling":
+        weights = RowWeights("sampling", weights)
     stated: dict[str, Any] = {
         "columns": names,
         "response": design.response,
-        "weights": design.weights,
+        "weights": weights,
         "offset": design.offset,
         "intercept": None if design.intercept is not None else False,
+        "labels": design.labels,
     }
     stated = {word: value for word, value in stated.items() if value is not None}
     return (
         design.X[:, [design.columns.index(c) for c in names]],
         design.observed,
-        {**options, **stated},
+        {k: v for k, v in {**options, **stated}.items() if k != "missing"},
     )

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -109,6 +110,22 @@ def test_the_flattest_line_in_the_tube_goes_through_two_points() -> None:
         fit = pr.svr(x, y, kernel="linear", C=10.0, epsilon=0.1)
         np.testing.assert_allclose(fit.coef, [0.1, 0.8], atol=1e-12)
         np.testing.assert_allclose(fit.support["weight"], [-0.8, 0.8], atol=1e-12)
+
+
+def test_formulas_of_kernels_keep_labels_missing_rows_and_kinds_of_weights() -> None:
+    x, y = rows(12)
+    table = pd.DataFrame({"x": x[:, 0], "y": y}, index=[f"r{i}" for i in range(12)])
+    table["w"] = 1.0 + np.arange(12) % 3
+
+    def fit(data: pd.DataFrame, **more: object) -> pr.Fit:
+        return pr.svr("y ~ x", data, kernel=RBF(1.0), C=2.0, epsilon=0.2, **more)
+
+    weighted = fit(table, weights=pr.weights.sampling("w"))
+    assert weighted.model.design.weight_kind == "sampling"
+    table.loc["r1", "x"] = np.nan
+    dropped, complete = fit(table, missing="drop"), fit(table.dropna())
+    np.testing.assert_array_equal(dropped.fitted, complete.fitted)
+    assert list(dropped.fitted.obs.values[:2]) == ["r0", "r2"]
 
 
 def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
