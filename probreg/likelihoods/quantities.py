@@ -59,8 +59,10 @@ class Parameter(RowQuantity):
         if self.position < width:
             return eta[..., self.position]
         value = aux[self.likelihood.nuisance[self.position - width]]
+        with np.errstate(divide="ignore"):  # -inf at the limit of 0
+            line = np.log(value)
         return np.broadcast_to(
-            np.log(value), np.broadcast_shapes(np.shape(value), eta.shape[:-1])
+            line, np.broadcast_shapes(np.shape(value), eta.shape[:-1])
         )
 
 

@@ -58,6 +58,7 @@ def test_a_new_count_under_no_overdispersion():
     model = pr.Model.from_formula("k ~ x", DATA, likelihood="negative_binomial")
     new = pr.fit(model).predict({"x": [0.0]})
     assert (new["new_lower"].item(), new["new_upper"].item()) == (1.0, 8.0)
+    assert pr.fit(model).predict({"x": [0.0]}, what="log alpha")["log alpha"] == -np.inf
 
 
 RESULTS = {

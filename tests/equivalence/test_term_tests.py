@@ -189,3 +189,8 @@ def test_a_term_has_the_degrees_of_freedom_that_the_rows_identify(response):
     assert wald.loc["sex:species", "statistic"] == pytest.approx(
         pr.anova(fits[-1], type="III").loc["sex:species", "statistic"]
     )
+
+
+def test_a_formula_of_groups_alone_has_no_terms_to_test():
+    fit = pr.fit(pr.Model.from_formula("body_mass_g ~ 0 + (1 | species)", PENGUINS))
+    assert pr.anova(fit).empty

@@ -404,6 +404,8 @@ def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]
         for name, columns in coefficients_by_term(design).items()
         if name not in smooth and not is_intercept[columns].all()
     }
+    if not places:
+        return {}
     # by column and outcome
     unit = over_own(fit, np.eye(len(fit.parameter_names)))
     unit = unit.reshape(len(design.ungrouped), -1, unit.shape[1])
