@@ -21,6 +21,7 @@ from probreg.data.formula.functions import (
 )
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits.fit import Fit, fit
+from probreg.inference.auto import Auto
 from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.degrees import (
     degrees_by_coefficient,
@@ -85,6 +86,11 @@ def fit_penalised(
 ) -> Fit:
     """Fit a model that states the scale of its prior, or the same model at lam or in the ball."""
     name = only_one(scale=scale, lam=lam, radius=radius)
+    if Auto().choose(model)[0].target == "posterior":
+        raise Incompatible(
+            f"no method finds the mode of {model.likelihood.named} likelihood under this penalty: use ridge, or sample the posterior "
+            "with fit(Model.from_formula(..., prior=...), 'nuts')"
+        )
     if scale is not None:
         return fit(model)
     if model.joint.sigma_units.any() or model.design.recipe.terms:

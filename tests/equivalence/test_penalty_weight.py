@@ -195,3 +195,13 @@ def test_equal_columns_without_a_prior_share_one_degree_of_freedom():
     assert_allclose(found, [0.5 * one[0], 0.5 * one[0], one[1]], rtol=1e-9)
     direct = np.diagonal(np.linalg.solve(H[1:, 1:] + P[1:, 1:], H[1:, 1:]))
     assert_allclose(one, direct, rtol=1e-12)
+
+
+@pytest.mark.parametrize("strength", ["scale", "lam", "radius"])
+def test_a_penalty_without_a_mode_is_refused_and_not_sampled(strength) -> None:
+    X = np.arange(12.0).reshape(6, 2) % 5
+    y = [1.0, 3.0, 2.0, 5.0, 4.0, 6.0]
+    loss = pr.likelihoods.Quantile(0.3)
+    with pytest.raises(pr.Incompatible, match="mode of a quantile"):
+        pr.lasso(X, y, likelihood=loss, **{strength: 1.0})
+    assert pr.ridge(X, y, likelihood=loss, **{strength: 1.0}).target == "mode"
