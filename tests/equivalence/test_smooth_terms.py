@@ -258,3 +258,25 @@ def test_hyperparameters_are_called_by_the_term() -> None:
         "tau[s(x, k=5, by=g)[b]]",
         "tau[s(x, k=5, by=g)[c]]",
     )
+
+
+def test_links_without_an_inverse_at_zero_take_smooth_functions_and_groups() -> None:
+    """Effective degrees of freedom of mgcv 1.8-41 (REML), and estimates of glmmTMB 1.1.5 (ML)."""
+    i = np.arange(60)
+    x, g = i / 60, i % 6
+    table = {"x": x, "g": np.array(list("abcdef"))[g]}
+    table["k"] = np.maximum(0, np.round((1.5 + np.sin(6 * x)) ** 2 + (7 * i % 5 - 2) * 0.8))  # fmt: skip
+    table["y"] = (1 + 0.4 * np.cos(11 * i)) / (1 + 0.6 * np.sin(5 * x) ** 2)
+    table["z"] = table["y"] * (1 + 0.12 * (g - 2.5))
+    for response, likelihood, edf in (
+        ("k", pr.Poisson(link="sqrt"), 4.598862),
+        ("y", pr.Gamma(link="inverse"), 3.973499),
+    ):
+        found = pr.gam(f"{response} ~ s(x)", table, likelihood=likelihood)
+        assert found.smooths["edf"].item() == pytest.approx(edf, rel=1e-5)
+    model = pr.Model.from_formula(
+        "z ~ x + (1 | g)", table, likelihood=pr.Gamma(link="inverse")
+    )
+    mixed = pr.fit(model, pr.Evidence(criterion="ML"))
+    np.testing.assert_allclose(mixed.coef[:2], [1.2243636, 0.1786315], rtol=1e-5)
+    assert mixed.hyper["sd(Intercept | g)"] == pytest.approx(0.2115766, rel=1e-5)

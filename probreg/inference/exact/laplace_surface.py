@@ -248,19 +248,38 @@ class LaplaceSurface(EvidenceSurface):
         assert isinstance(likelihood, SmoothLikelihood)  # checked in `scales_obstacle`
         coordinates = np.zeros((self._size, 1))
         offset = plus_offset(design.X @ layout.centre[:, None], design.offset)
+        rough = rough_start(self.model)
         eta = likelihood.initial_eta(design.observed)[0] - offset
         X = layout.frame.rows(np.asarray(design.X[:, list(layout.flat)]))
         end = layout.border
-        if layout.owners is None:
-            flat = np.linalg.lstsq(X, eta)[0]
-        else:
-            flat = np.zeros((X.shape[1], 1))
-            owner = layout.owners[1][len(layout.owners[1]) - len(flat) :]
-            for k, target in enumerate(eta.T):
-                flat[owner == k, 0] = np.linalg.lstsq(X[:, owner == k], target)[0]
+        aux = dict(zip(self.model.unknown, np.exp(rough.log_aux)))
+        values = likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
+        equal = np.ones(len(X))
+        starts = [(eta, equal), (eta, rough.weight), (eta.mean(0) + 0.0 * eta, equal)]
+        # the first with predictors in the domain of the link
+        for target, weight in starts:
+            flat = self._least_squares(X, target, weight)
+            fitted = X @ flat + offset
+            with np.errstate(all="ignore"):
+                density = likelihood.log_prob(design.observed, fitted, **values)
+            if np.isfinite(density).all():
+                break
         coordinates[end - flat.size : end, 0] = flat.ravel()
-        coordinates[end:, 0] = rough_start(self.model).log_aux
+        coordinates[end:, 0] = rough.log_aux
         return coordinates
+
+    def _least_squares(self, X: Array, eta: Array, weight: Array) -> Array:
+        """Weighted least squares of eta on flat columns, each in its linear predictor."""
+        root = np.sqrt(weight)[:, None]
+        owners = self.layout.owners
+        if owners is None:
+            return np.asarray(np.linalg.lstsq(root * X, root * eta)[0])
+        flat = np.zeros((X.shape[1], 1))
+        owner = owners[1][len(owners[1]) - len(flat) :]
+        for k, target in enumerate(eta.T):
+            A = X[:, owner == k]
+            flat[owner == k, 0] = np.linalg.lstsq(root * A, root[:, 0] * target)[0]
+        return flat
 
     @cached_property
     def dense_rows(self) -> DenseRows:
@@ -528,7 +547,12 @@ class LaplaceSurface(EvidenceSurface):
         q = self._latent
         model = self.dense_rows.model
         aux = dict.fromkeys(model.unknown, 1.0)
-        J = model.information_of_rows(np.zeros(model.shape), aux)
+        with np.errstate(all="ignore"):
+            J = model.information_of_rows(np.zeros(model.shape), aux)
+        if not np.isfinite(J).all():  # a link without an inverse at 0
+            point = self.dense_rows.at(self._of_response(), curved=False).point
+            gamma = point[: len(J)].reshape(model.shape)
+            J = model.information_of_rows(model.design.frame.to_raw(gamma), aux)
         A = self.dense_rows.to_raw[: len(J), :q]
         D = np.zeros(q)
         for root in roots.rest:
