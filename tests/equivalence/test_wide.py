@@ -303,3 +303,16 @@ def test_a_covariance_too_large_to_write_out_says_its_size():
     many = FactoredCovariance.of(np.ones(30_000), np.eye(30_000, 1), np.eye(1))
     with pytest.raises(pr.DataError, match="covariance of 30,000 coefficients takes"):
         many.matrix()
+
+
+def test_columns_of_one_linear_predictor_each_are_not_rotated(monkeypatch):
+    table = {name: X[:, j] for j, name in enumerate(NAMES[:15])} | {"y": ETA}
+    columns = " + ".join(NAMES[:15])
+    model = pr.Model.from_formula(
+        {"y": f"y ~ {columns}", "log sigma": f"~ 0 + {columns}"},
+        table,
+        prior=pr.Normal(0.2),
+    )
+    fitted = pr.fit(model)
+    monkeypatch.setattr(wide, "FEW", 0)
+    np.testing.assert_allclose(pr.fit(model).coef, fitted.coef, rtol=1e-12)

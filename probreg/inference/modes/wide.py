@@ -224,10 +224,12 @@ def is_wide(model: Model) -> bool:
 def rotate_to_rows(model: Model) -> Rotated | None:
     """Return the model in the coordinates spanned by its rows.
 
-    None if there are not fewer than columns, or priors are not independent normal ones
-    or only partly in units of sigma.
+    None if there are not fewer than columns, if linear predictors have columns of their own, or priors are not independent
+    normal ones or only partly in units of sigma.
     """
     design = model.design
+    if design.owner is not None:
+        return None
     informative = model.joint.informative
     G = np.flatnonzero(informative)
     F = np.flatnonzero(~informative)
