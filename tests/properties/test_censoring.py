@@ -8,6 +8,7 @@ from scipy import stats
 import probreg as pr
 from probreg.comparison.interval_panel import coverage
 from probreg.diagnostics.bias_variance import bias_variance
+from probreg.inference.penalized.degrees import information_of
 from probreg.likelihoods import Censored, Exponential, Truncated
 
 from .cases import SIGMA, slope
@@ -470,3 +471,15 @@ def test_impossible_ends_of_a_positive_response_name_their_row(ends, reason):
         pr.likelihoods.Censored(pr.likelihoods.Weibull()).encode(
             np.array([[1.0, 1.0], ends])
         )
+
+
+def test_degrees_of_freedom_count_the_information_of_censored_rows() -> None:
+    x = np.linspace(0.0, 1.0, 40)
+    time = np.exp(np.sin(5.0 * x) + 0.5 * np.cos(37.0 * x))
+    rows = {"x": x, "time": np.minimum(time, 1.5), "event": (time < 1.5).astype(int)}
+    line = pr.Model.from_formula(
+        "cens(time, event) ~ x", rows, likelihood="weibull", aux={"scale": 0.5}
+    )
+    fit = pr.fit(line)
+    J = information_of(line, fit.solution.beta)
+    np.testing.assert_allclose(np.linalg.inv(fit.covariance()), J, rtol=1e-6)

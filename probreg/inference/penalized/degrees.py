@@ -174,7 +174,24 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
 def information_of(
     model: Model, beta: Array, columns: Array | None = None, **aux: float
 ) -> Array:
-    """Return X'WX of the likelihood for some columns, (q m, q m)."""
+    """Return X'WX of the likelihood for some columns, (q m, q m).
+
+    It is the observed information of censored and truncated responses, whose expected one is not known.
+    """
+    if model.likelihood.exact_information or model.design.owner is not None:
+        return expected_information_of(model, beta, columns, **aux)
+    alone = replace(model, prior=Flat(), aux={**model.fixed, **aux})
+    H = alone.value_grad_hessian(beta).curvature
+    if columns is None:
+        return H
+    entries = vec_entries(columns, model.shape[1])
+    return H[np.ix_(entries, entries)]
+
+
+def expected_information_of(
+    model: Model, beta: Array, columns: Array | None = None, **aux: float
+) -> Array:
+    """Return X'WX for some columns, (q m, q m), of exact responses if they are censored."""
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
     if has_cheap_moments(model):

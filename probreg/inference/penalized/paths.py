@@ -41,8 +41,8 @@ from probreg.inference.penalized.coordinate_descent import (
 )
 from probreg.inference.penalized.degrees import (
     degrees_of_freedom,
+    expected_information_of,
     has_cheap_moments,
-    information_of,
     smooth_prior_curvature,
 )
 from probreg.inference.penalized.nonsmooth import (
@@ -350,7 +350,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
         beta = wide.start(beta)
     base = with_normal_priors(model)
     aux = {a: _spread(model) for a in model.unknown}
-    H = information_of(base, beta, None, **aux)
+    H = expected_information_of(base, beta, None, **aux)
     P = smooth_prior_curvature(base, beta, **aux)
     use = np.repeat(model.joint.informative, model.shape[1])
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
