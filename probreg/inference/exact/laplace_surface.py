@@ -188,7 +188,8 @@ class LaplaceSurface(EvidenceSurface):
 
         def evaluate(x: Array, curved: bool = True) -> LaplaceMode:
             parts = x[: G * K].reshape(G, K, 1), np.vstack([x[G * K :, None], outer])
-            return self._at(theta, roots, parts, tol, curved=curved)
+            with np.errstate(over="ignore", invalid="ignore"):  # at steps too long
+                return self._at(theta, roots, parts, tol, curved=curved)
 
         def newton_step(mode: LaplaceMode) -> tuple[Array, bool]:
             H, exact = self._curvature(mode)
