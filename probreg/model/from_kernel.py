@@ -48,6 +48,10 @@ def model_of_kernel(
     >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "rbf", Normal(1.0)).design.columns
     ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]', 'gp(x1)[3]')
     """
+    if isinstance(X, str):
+        raise DataError(
+            f"X is the text {X!r}: expected an array of inputs. A formula of a process is Model.from_formula('y ~ gp(x)', data)"
+        )
     same_rows(X=X, y=y, weights=weights, offset=offset)
     if response is None:
         response = own_name(y)
