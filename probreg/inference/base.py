@@ -550,12 +550,16 @@ def improper_aux(method: Method, model: Model) -> str | None:
     of dv / v diverges.
     """
     likelihood = model.likelihood
-    for end, limits, prior in (
-        ("0", likelihood.at_zero, "HalfNormal(1.0)"),
-        ("infinity", likelihood.at_infinity, "HalfNormal(20.0)"),
+    for end, sign, limits, prior in (
+        ("0", -1.0, likelihood.at_zero, "HalfNormal(1.0)"),
+        ("infinity", 1.0, likelihood.at_infinity, "HalfNormal(20.0)"),
     ):
         for name in model.unknown:
-            if name in limits and isinstance(model.aux_prior(name), Reference):
+            if (
+                name in limits
+                and isinstance(model.aux_prior(name), Reference)
+                and _has_limit(model, name, sign)
+            ):
                 return (
                     f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {end} "
                     f"({limits[name]}): give it a proper prior, such as aux={{{name!r}: {prior}}}"
@@ -567,6 +571,23 @@ def improper_aux(method: Method, model: Model) -> str | None:
             "give it a proper prior, such as prior={'Intercept': Normal(2.5)}"
         )
     return None
+
+
+def _has_limit(model: Model, name: str, sign: float) -> bool:
+    """Return whether the likelihood stays positive as a nuisance parameter goes to its limit.
+
+    That of a hurdle model goes to 0 with `zero_odds` where there are zeros.
+    """
+    far, farther = (
+        float(
+            model.log_lik(
+                np.zeros(model.shape),
+                **(dict.fromkeys(model.unknown, 1.0) | {name: float(np.exp(sign * t))}),
+            )
+        )
+        for t in (150.0, 300.0)
+    )
+    return not far - farther > 1.0  # also where a density is undefined
 
 
 def improper_noise(method: Method, model: Model) -> str | None:

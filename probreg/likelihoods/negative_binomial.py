@@ -25,6 +25,10 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
 
+MAX_LOG_SHAPE = (
+    345.0  # log r of the gamma distribution of the means up to which it is no Poisson
+)
+
 
 class NegativeBinomialVariance(str):
     """V(mu), by its name: mu + alpha mu^2 of "nb2" and mu + alpha mu of "nb1"."""
@@ -54,9 +58,8 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
 
 def _evaluate_linear_row(y: float, eta: float, t: Array) -> Row:
     # NB1 is NB2 with log alpha - eta in place of log alpha
-    v = t[1] - eta
-    r = min(max(exp(min(-v, FAR)), 1e-300), 1e150)
-    log_p, over_eta, over_v = _expand_row(y, eta, r, v)
+    v = min(max(t[1] - eta, -MAX_LOG_SHAPE), FAR)
+    log_p, over_eta, over_v = _expand_row(y, eta, exp(-v), v)
     return log_p, over_eta - over_v, over_v
 
 

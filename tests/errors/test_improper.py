@@ -65,3 +65,19 @@ def test_student_noise_that_vanishes_has_no_maximum(nu):
     model = pr.Model.from_arrays(np.arange(6.0), y, likelihood=pr.StudentT(nu=nu))
     with pytest.raises(pr.NotConverged):
         pr.fit(model)
+
+
+def test_a_hurdle_with_zeros_has_a_posterior_without_a_prior_of_their_odds():
+    """With p(w) ∝ 1 / w the share of zeros is Beta(zeros, others)."""
+    k = np.repeat([0, 1, 2, 3], [9, 12, 8, 4])
+    data = {"k": k, "x": np.tile([-1.0, 0.0, 1.0], 11)}
+
+    def fit(rows):
+        model = pr.Model.from_formula(
+            "k ~ x", rows, likelihood="hurdle", prior=pr.Normal(1.0)
+        )
+        return pr.fit(model, "importance", seed=1)
+
+    assert fit(data).aux["zero_odds"] == pytest.approx(9 / (24 - 1), rel=0.02)
+    with pytest.raises(pr.Incompatible, match="improper"):
+        fit({**data, "k": k + 1})

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 import probreg as pr
 from probreg.inference.base import Status
@@ -266,3 +267,11 @@ def test_a_mode_at_the_limit_is_compared_without_warnings_of_numpy() -> None:
     with pytest.warns(pr.ProbregWarning, match="runs to 0"):
         fit = pr.fit(pr.Model.from_formula("k ~ x", table, likelihood="negative_binomial", prior="cauchy(1)"))  # fmt: skip
     assert len(pr.compare([fit, fit]).data["param"]) == 3
+
+
+def test_a_linear_variance_without_overdispersion_is_that_of_a_poisson():
+    """In compiled code too, far beyond the smallest alpha that it takes for more than 0."""
+    density = pr.NegativeBinomial(variance="nb1").compiled_density
+    for eta in (-3.0, 4.0):
+        log_p = density.row(2.0, eta, (0.0, -400.0))[0] - np.log(2.0)
+        assert log_p == pytest.approx(stats.poisson.logpmf(2, np.exp(eta)), rel=1e-12)
