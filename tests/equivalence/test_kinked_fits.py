@@ -128,6 +128,18 @@ def test_formulas_of_kernels_keep_labels_missing_rows_and_kinds_of_weights() -> 
     assert list(dropped.fitted.obs.values[:2]) == ["r0", "r2"]
 
 
+@pytest.mark.parametrize(("seed", "n", "length"), [(222, 40, 0.5), (146, 20, 2.0)])
+def test_near_rows_leave_no_negative_variance_between_them(
+    seed: int, n: int, length: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0.0, 10.0, n))
+    y = np.sin(x) + 0.3 * rng.normal(size=n)
+    fit = pr.svr(x, y, kernel=RBF(length), C=1.0, epsilon=0.1)
+    new = fit.predict(np.linspace(0.0, 10.0, 50)[:, None])
+    assert np.isfinite(new["mean_std_error"]).all()
+
+
 def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
     x, y = rows(40)
     table = {"a": x[:, 0], "b": x[:, 1], "y": y}
