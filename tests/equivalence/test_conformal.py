@@ -125,6 +125,9 @@ def test_kernel_ridge_at_a_stated_weight_calibrates_on_its_rows():
     np.testing.assert_allclose(found["upper"], np.sort(ends, axis=0)[16], rtol=1e-7)
     with pytest.raises(pr.Incompatible, match="on all rows"):
         conformal(pr.kernel_ridge(x, y, radius=1.0, **given))
+    tuned = pr.fit(pr.tune(fit.model, "loo").model)
+    with pytest.raises(pr.Incompatible, match="on all rows"):
+        conformal(tuned)
 
 
 def test_a_weight_is_so_many_rows():

@@ -41,3 +41,8 @@ def test_the_pair_is_the_one_of_grid_search(kernel: Any, peer: dict[str, Any]) -
 def test_other_fits_are_refused() -> None:
     with pytest.raises(pr.Incompatible, match="tune_svr needs a fit"):
         pr.tune_svr(pr.ols(X, Y), **GRID)
+
+
+def test_an_empty_grid_is_refused() -> None:
+    with pytest.raises(pr.DataError, match="at least one value each"):
+        pr.tune_svr(pr.svr(X, Y, C=1.0, epsilon=0.1), C=[], epsilon=[0.1])

@@ -280,7 +280,14 @@ def tune_svr(
     if not isinstance(model.likelihood, EpsilonInsensitive):
         raise Incompatible("tune_svr needs a fit of pr.svr")
     fold = folds_of(model, folds, seed=seed)
-    pairs = list(product(np.ravel(floats(C, "C")), np.ravel(floats(epsilon, "epsilon"))))  # fmt: skip
+    pairs = list(
+        product(
+            np.ravel(floats(C, "C")).tolist(),
+            np.ravel(floats(epsilon, "epsilon")).tolist(),
+        )
+    )
+    if not pairs:
+        raise DataError("C and epsilon need at least one value each")
     unit = replace(
         model, aux={}, prior=scaled_prior(model, 1.0), scales_compared=len(pairs)
     )

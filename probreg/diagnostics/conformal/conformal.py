@@ -96,11 +96,15 @@ def conformal(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
     stats = fit.solution.stats
-    # by evidence, or as the dual of a radius; sigma alone does not move the mean under a prior in units of it
-    chosen_here = stats.get("ratios_found", 0.0) > 0 or "radius" in stats
+    # by evidence, tune, or as the dual of a radius; sigma alone does not move the mean under a prior in units of it
+    chosen_here = (
+        stats.get("ratios_found", 0.0) > 0
+        or "radius" in stats
+        or fit.model.scales_compared > 1
+    )
     if data is None and fit.target == "mode" and chosen_here:
         raise Incompatible(
-            "the prior's scale was estimated on all rows, including the calibration rows, so there is no guarantee. "
+            "the prior's scale was chosen on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
         )
     unseen = None
