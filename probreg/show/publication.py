@@ -1,6 +1,6 @@
 """A regression table for publication: one column per fit, standard errors or intervals beneath the estimates, and fit statistics."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -146,14 +146,18 @@ def table(
     ]
     names = dict(rename or {})
     _check_labels(columns, names, "rename")
-    bases = _reference_levels(several.values()) if reference else {}
+    bases = [_reference_levels(fit) if reference else {} for fit in several.values()]
     entries: dict[str, list[Cell]] = {}
     for label in _select_labels(columns, list_names(keep)):
-        base = bases.get(label) or bases.get(label.rpartition(": ")[0])
-        if base is not None:
-            cells = [("reference" if label in c.rows else "", "") for c in columns]
-            outcome = "" if label in bases else f": {label.rpartition(': ')[2]}"
-            entries[f"{base}{outcome}"] = cells
+        coef, _, outcome = label.rpartition(": ")
+        for own in bases:
+            end = "" if label in own else f": {outcome}"
+            base = own.get(label) or own.get(coef)
+            if base is not None and f"{base}{end}" not in entries:
+                entries[f"{base}{end}"] = [
+                    ("reference" if _has_level_of(base, end, c, of_fit) else "", "")
+                    for c, of_fit in zip(columns, bases)
+                ]
         cells = _coefficient_cells(label, columns, beneath, digits)
         entries[_rename_label(label, names)] = cells
     for label in dict.fromkeys(label for c in columns for label in c.smooths):
@@ -299,20 +303,28 @@ def _lines(entries: Mapping[str, Sequence[Cell]]) -> list[list[str]]:
     return lines
 
 
-def _reference_levels(fits: Iterable[Fit]) -> dict[str, str]:
-    """Return "g[a]" for the reference level a of each factor with treatment contrasts, by the label of its first column."""
-    references = {}
-    for fit in fits:
-        columns = fit.model.design.columns
-        recipe: Any = fit.model.design.recipe
-        for prefix, part in getattr(recipe, "by_prefix", {}).items():
-            for text, levels in part.memory.levels.items():
-                labels = [f"{prefix}{text}[T.{level}]" for level in levels]
-                coded = [label for label in labels if label in columns]
-                if len(coded) == len(levels) - 1:
-                    (base,) = set(labels) - set(coded)
-                    references[coded[0]] = base.replace("[T.", "[")
+def _reference_levels(fit: Fit) -> dict[str, str]:
+    """Return "g[a]" for the reference level a of each factor with treatment contrasts, by the labels of its columns."""
+    references = dict[str, str]()
+    columns = fit.model.design.columns
+    recipe: Any = fit.model.design.recipe
+    for prefix, part in getattr(recipe, "by_prefix", {}).items():
+        for text, levels in part.memory.levels.items():
+            labels = [f"{prefix}{text}[T.{level}]" for level in levels]
+            coded = [label for label in labels if label in columns]
+            if len(coded) == len(levels) - 1:
+                (base,) = set(labels) - set(coded)
+                references |= dict.fromkeys(coded, base.replace("[T.", "["))
     return references
+
+
+def _has_level_of(
+    base: str, end: str, column: _FitColumn, references: Mapping[str, str]
+) -> bool:
+    """Whether a fit has a coefficient against the level `base`, of the outcome that its label ends with."""
+    return any(
+        f"{label}{end}" in column.rows for label, of in references.items() if of == base
+    )
 
 
 def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> None:

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -408,3 +409,16 @@ def test_a_word_file_has_the_cells_and_notes(tmp_path):
     rows = [[cell.text for cell in row.cells] for row in document.tables[0].rows]
     assert rows == [[c.name for c in table.columns], *table.cells]
     assert [p.text for p in document.paragraphs] == [*table.notes]
+
+
+def test_fits_with_other_levels_have_their_own_reference_rows():
+    rows = pd.DataFrame({"y": np.arange(9.0) ** 1.5, "g": list("abcabcabc")})
+    fits = {
+        "all": pr.ols("y ~ g", rows),
+        "without a": pr.ols("y ~ g", rows[rows["g"] != "a"]),
+    }
+    found = pr.table(fits, reference=True).to_pandas()
+    assert found.loc["g[a]"].tolist() == ["reference", ""]
+    assert found.loc["g[b]"].tolist() == ["", "reference"]
+    kept = pr.table({"all": fits["all"]}, reference=True, keep="g[T.c]").to_pandas()
+    assert kept.index[:2].tolist() == ["g[a]", "g[T.c]"]
