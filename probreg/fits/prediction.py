@@ -394,7 +394,8 @@ def _exact_prediction(
         df_of_mean = df_without_groups(solution, model.design.ungrouped, design.X)
     if isinstance(df_of_mean, np.ndarray):
         # of the sum of two independent variances, the variance of the noise known
-        df_of_new = df_of_mean * np.square(1.0 + noise / variance)
+        with np.errstate(divide="ignore"):
+            df_of_new = df_of_mean * np.square(1.0 + noise / variance)
         source += ", Satterthwaite's degrees of freedom"
     half = quantile(prob, df_of_mean) * np.sqrt(variance)
     wide = quantile(prob, df_of_new) * np.sqrt(variance + noise)

@@ -248,3 +248,13 @@ def test_sigma_of_a_new_group_is_that_of_every_group():
         for kind in ("new", "typical")
     ]
     np.testing.assert_array_equal(errors[0], errors[1])
+
+
+def test_a_row_of_zeros_leaves_the_others_their_degrees_of_freedom():
+    slope = pr.fit(pr.Model.from_formula("y ~ 0 + x + (1 | g)", DATA))
+    alone = slope.predict({"x": [2.0]}, groups="typical")
+    both = slope.predict({"x": [0.0, 2.0]}, groups="typical")
+    assert float(both["mean_std_error"][0]) == 0.0
+    for end in ("mean_lower", "new_upper"):
+        assert float(both[end][1]) == pytest.approx(float(alone[end][0]), rel=1e-12)
+    assert "Student-t" in both.attrs["kind"]

@@ -364,8 +364,10 @@ def df_without_groups(
         or np.delete(combinations, head, axis=1).any()
     ):
         return None
-    df = satterthwaite(scales).df(combinations[:, head])
-    return df if (df > 0).all() and np.isfinite(df).all() else None
+    df = np.full(len(combinations), np.inf)  # of zeros, which have no error
+    some = combinations.any(1)
+    df[some] = satterthwaite(scales).df(combinations[np.ix_(some, head)])
+    return df if (df[some] > 0).all() and np.isfinite(df[some]).all() else None
 
 
 def why_no_profile(scales: FoundScales, kind: str) -> str:
