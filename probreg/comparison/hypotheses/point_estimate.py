@@ -27,7 +27,7 @@ from probreg.data.formula.variables import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
-from probreg.fits.goodness import exact_fit, has_tests
+from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import (
@@ -240,10 +240,12 @@ def describe_scales(c: Combinations) -> tuple[str, ...]:
     elif str(c.spread.words.get("kind")) != "joint":
         notes = ("standard deviations of effects are taken as known",)
     alternative = "compare the log-likelihoods of two ML fits"
-    if (
-        c.fit.solution.effect_scales is not None
-        and c.fit.solution.effect_scales.criterion == "REML"
-    ):
+    scales = c.fit.solution.effect_scales
+    if scales is None or not has_tests_at_found_scales(c.fit):
+        alternative = (
+            "compare_models compares fits with smooth functions by leave-one-out"
+        )
+    elif scales.criterion == "REML":
         alternative = "REML compares only models of the same flat columns"
     return (*notes, f"no likelihood ratio and no score test: {alternative}")
 
