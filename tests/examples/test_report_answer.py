@@ -346,3 +346,10 @@ def test_equal_findings_of_several_fits_are_one_with_the_worst_first():
     shared = findings(fits, lambda found: found)
     assert shared.attention == [("A, B", warning), ("A, C", note)]
     assert shared.passed == [("", passed)]
+
+
+def test_an_offset_has_a_known_effect(tmp_path):
+    data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 3.0, 2.0]}
+    model = pr.Model.from_formula("y ~ offset(0.5 * x)", data)
+    page = pr.report(pr.fit(model, "posterior"), tmp_path / "page.html")
+    assert "P(above 0) &gt;0.999" in page.read_text()

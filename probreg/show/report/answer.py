@@ -340,9 +340,9 @@ def _average_effects(
         kind = "eti"
         if result.draws is None:
             z = result.table["estimate"].to_numpy() - float(is_ratio)
-            above = student_cdf(
-                z / np.sqrt(np.diagonal(result.covariance)), fit.solution.df
-            )
+            sd = np.sqrt(np.diagonal(result.covariance))
+            with np.errstate(divide="ignore", invalid="ignore"):  # 0 of an offset
+                above = student_cdf(z / sd, fit.solution.df)
         else:
             above = (result.draws > float(is_ratio)).mean(0)
     sentences = []
