@@ -25,9 +25,8 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
 
-MAX_LOG_SHAPE = (
-    345.0  # log r of the gamma distribution of the means up to which it is no Poisson
-)
+# log 1e150: with a larger r of the gamma distribution of the means the counts are Poisson
+MAX_LOG_SHAPE = 345.38776394910684
 
 
 class NegativeBinomialVariance(str):

@@ -78,8 +78,8 @@ def inputs_of_formula(
     terms.
 
     >>> x, y, options = inputs_of_formula("y ~ a + b", {"y": [1.0, 2.0], "a": [0.0, 1.0], "b": [3.0, 5.0]}, {})
-    >>> x.tolist(), options
-    ([[0.0, 3.0], [1.0, 5.0]], {'columns': ('a', 'b'), 'response': 'y'})
+    >>> x.tolist(), options["columns"], options["response"]
+    ([[0.0, 3.0], [1.0, 5.0]], ('a', 'b'), 'y')
     """
     plain = Model.from_formula(
         formula,

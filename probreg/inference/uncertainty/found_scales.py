@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from probreg.data.frame import Frame
+from probreg.data.implicit_columns import LazyColumns
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
@@ -353,20 +354,23 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
 
 
 def df_without_groups(
-    solution: Solution, head: Array, combinations: Array
+    solution: Solution, head: Array, combinations: Array | LazyColumns
 ) -> Array | None:
     """Return Satterthwaite's degrees of freedom of combinations (q, p) of coefficients of
     REML; None for others, and for those of effects by group, which are not in `head`."""
     scales = solution.effect_scales
-    if (
-        scales is None
-        or why_no_satterthwaite(solution)
-        or np.delete(combinations, head, axis=1).any()
-    ):
+    if scales is None or why_no_satterthwaite(solution):
         return None
-    df = np.full(len(combinations), np.inf)  # of zeros, which have no error
-    some = combinations.any(1)
-    df[some] = satterthwaite(scales).df(combinations[np.ix_(some, head)])
+    if isinstance(combinations, LazyColumns):
+        has_groups = any(group.Z.any() for group in combinations.tail)
+    else:
+        has_groups = np.delete(combinations, head, axis=1).any()
+    if has_groups:
+        return None
+    flat = combinations[:, head]
+    df = np.full(len(flat), np.inf)  # of zeros, which have no error
+    some = flat.any(1)
+    df[some] = satterthwaite(scales).df(flat[some])
     return df if (df[some] > 0).all() and np.isfinite(df[some]).all() else None
 
 
