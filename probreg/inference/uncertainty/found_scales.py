@@ -364,7 +364,7 @@ def df_without_groups(
     if isinstance(combinations, LazyColumns):
         has_groups = any(group.Z.any() for group in combinations.tail)
     else:
-        has_groups = np.delete(combinations, head, axis=1).any()
+        has_groups = bool(np.delete(combinations, head, axis=1).any())
     if has_groups:
         return None
     flat = combinations[:, head]
