@@ -217,8 +217,8 @@ def test_processes_of_arrays_that_cannot_be(given, said):
 )
 def test_an_exact_basis_with_an_unknown_nuisance_parameter_fits(likelihood, aux):
     rng = np.random.default_rng(3)
-    x = np.linspace(-1.0, 1.0, 40)
-    y = np.sin(3.0 * x) + 0.3 * rng.standard_t(4, 40)
+    x = np.linspace(-1.0, 1.0, 24)
+    y = np.sin(3.0 * x) + 0.3 * rng.standard_t(4, 24)
     if likelihood == "negative_binomial":
         y = rng.negative_binomial(2, 2.0 / (2.0 + np.exp(1.0 + np.sin(3.0 * x))))
     table = {"x": x, "y": y}
