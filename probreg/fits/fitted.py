@@ -11,7 +11,7 @@ from probreg.arguments.types import DataArray, Dataset
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.inference import Method, Solution, Status
-from probreg.inference.base import held_at_limits
+from probreg.inference.base import hold_at_limits
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.model.model import Model
 
@@ -162,7 +162,7 @@ class Fitted:
             return np.nan  # as many coefficients as rows: sigma has no estimate
         if any(
             solution.aux.get(a) == 0
-            for a in held_at_limits(self.model, solution).unknown
+            for a in hold_at_limits(self.model, solution).unknown
         ):
             return np.inf  # the fit is exact
         return float(self.model.log_lik(solution.beta, **solution.aux))

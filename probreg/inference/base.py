@@ -9,6 +9,7 @@ fits m predictors and reports every outcome, and random effects are reported sep
 (`effects_of_groups`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -501,15 +502,14 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
     return None
 
 
-def held_at_limits(model: Model, solution: Solution) -> Model:
-    """Return the model with fixed nuisance parameters if the fit has them at their
-    limit 0 or infinity, without curvature."""
-    return hold_limits(model, solution.aux, solution.status)
+def hold_at_limits(model: Model, solution: Solution) -> Model:
+    """Hold those nuisance parameters of a fit that ended at their limit, 0 or infinity, where the
+    log-likelihood has no curvature."""
+    return hold_aux_at_limits(model, solution.aux, solution.status)
 
 
-def hold_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
-    """Return the model with fixed nuisance parameters if a mode with this `aux` has them
-    at their limit 0 or infinity."""
+def hold_aux_at_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
+    """Hold those nuisance parameters of a mode that are at their limit, 0 or infinity."""
     likelihood = model.likelihood
     is_at_infinity = status is Status.AT_INFINITY
     at_limit = {
@@ -558,7 +558,7 @@ def improper_aux(method: Method, model: Model) -> str | None:
             if (
                 name in limits
                 and isinstance(model.aux_prior(name), Reference)
-                and _has_limit(model, name, sign)
+                and _is_positive_at_limit(model, name, sign)
             ):
                 return (
                     f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {end} "
@@ -573,21 +573,19 @@ def improper_aux(method: Method, model: Model) -> str | None:
     return None
 
 
-def _has_limit(model: Model, name: str, sign: float) -> bool:
-    """Return whether the likelihood stays positive as a nuisance parameter goes to its limit.
+def _is_positive_at_limit(model: Model, name: str, sign: float) -> bool:
+    """Return whether the likelihood stays positive as log v goes to sign times infinity.
 
-    That of a hurdle model goes to 0 with `zero_odds` where there are zeros.
+    That of a hurdle model falls to 0 with `zero_odds` where there are zeros: its logarithm falls by
+    at least one for each unit of log v, and a likelihood that stays positive is constant there.
     """
-    far, farther = (
-        float(
-            model.log_lik(
-                np.zeros(model.shape),
-                **(dict.fromkeys(model.unknown, 1.0) | {name: float(np.exp(sign * t))}),
-            )
-        )
-        for t in (150.0, 300.0)
-    )
-    return not far - farther > 1.0  # also where a density is undefined
+
+    def log_lik(log_v: float) -> float:
+        aux = dict.fromkeys(model.unknown, 1.0) | {name: math.exp(log_v)}
+        return float(model.log_lik(np.zeros(model.shape), **aux))
+
+    falls = log_lik(sign * 150.0) - log_lik(sign * 300.0) > 1.0
+    return not falls  # also where a density is undefined
 
 
 def improper_noise(method: Method, model: Model) -> str | None:

@@ -1,5 +1,6 @@
 """Counts that vary more than their mean: the negative binomial with a quadratic (NB2) or linear variance (NB1)."""
 
+import math
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Literal
@@ -25,8 +26,9 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
 from probreg.special import betainc, expit, gammaln, pdtr
 
-# log 1e150: with a larger r of the gamma distribution of the means the counts are Poisson
-MAX_LOG_SHAPE = 345.38776394910684
+# r of the gamma distribution of the means; with a larger one the counts are Poisson to all digits
+_MAX_SHAPE = 1e150
+_MAX_LOG_SHAPE = math.log(_MAX_SHAPE)
 
 
 class NegativeBinomialVariance(str):
@@ -57,13 +59,13 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
 
 def _evaluate_linear_row(y: float, eta: float, t: Array) -> Row:
     # NB1 is NB2 with log alpha - eta in place of log alpha
-    v = min(max(t[1] - eta, -MAX_LOG_SHAPE), FAR)
+    v = min(max(t[1] - eta, -_MAX_LOG_SHAPE), FAR)
     log_p, over_eta, over_v = _expand_row(y, eta, exp(-v), v)
     return log_p, over_eta - over_v, over_v
 
 
 def _terms_of_alpha(values: Any, constants: Any) -> tuple[Any, Any]:
-    alpha = values[0] + 1e-150  # as `_shape`
+    alpha = values[0] + 1.0 / _MAX_SHAPE  # as `_shape`
     return 1.0 / alpha, log(alpha)
 
 
@@ -138,14 +140,14 @@ class NegativeBinomial(CountLikelihood):
         if self.is_linear:
             with np.errstate(over="ignore", divide="ignore"):
                 alpha = alpha / mu
-        return 1.0 / np.clip(alpha, 1e-150, 1e300)
+        return 1.0 / np.clip(alpha, 1.0 / _MAX_SHAPE, 1e300)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         mu = self.mean(eta)
         r = self._shape(mu, aux)
         if self.is_linear:
             # log(1 + mu / r); r is bounded, and at alpha = 0 r log(1 + mu / r) is mu
-            soft = np.log1p(np.maximum(aux["alpha"], 1e-150 * mu))
+            soft = np.log1p(np.maximum(aux["alpha"], mu / _MAX_SHAPE))
         else:
             soft, _ = _softplus_and_share(self.log_mean(eta), r)
         value = rising_sums(y, r)[0] + self.y_log_mean(y, eta) - (y + r) * soft

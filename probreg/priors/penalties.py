@@ -42,7 +42,7 @@ class Setting:
     y_sd: float | None = None
     # of a symmetric softmax, which scikit-learn has as one log odds ratio w
     two_classes: bool = False
-    # whether a row has several trials, as which other packages count it
+    # other packages count a row of k trials as k rows
     of_trials: bool = False
 
     @property

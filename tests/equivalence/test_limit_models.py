@@ -116,7 +116,9 @@ def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
 @pytest.mark.slow
 def test_a_report_of_a_limit_is_written(tmp_path):
     model = pr.Model.from_formula("k ~ x", DATA, likelihood="zero_inflated")
-    pr.report(pr.fit(model), tmp_path / "report.html")
+    path = tmp_path / "report.html"
+    pr.report(pr.fit(model), path)
+    assert "zero_odds runs to 0" in path.read_text()
 
 
 TERMS = {"s(z)": "k ~ s(z)", "(1 | g)": "k ~ z + (1 | g)"}

@@ -276,6 +276,22 @@ def test_a_function_beside_constant_noise_is_that_of_the_plain_model(
         np.testing.assert_allclose(several, plain, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("response", ["cens(y, lower=0)", "trunc(y, lower=-1)"])
+def test_degrees_of_freedom_beside_constant_noise_are_those_of_the_plain_model(
+    response: str,
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=120)
+    y = np.sin(5 * x) + 0.4 * rng.normal(size=120)
+    wavy = {"x": x, "y": np.maximum(y, -0.99)}
+    plain, several = (
+        pr.fit(pr.Model.from_formula(f, wavy))
+        for f in (f"{response} ~ s(x)", {"y": f"{response} ~ s(x)", "log sigma": "~ 1"})
+    )
+    degrees = [fit.smooths["edf"].item() for fit in (plain, several)]
+    assert degrees[1] == pytest.approx(degrees[0], abs=0.1)
+
+
 def test_the_lasso_has_the_mode_of_the_plain_model(data: dict[str, Any]) -> None:
     fits = [
         pr.fit(pr.Model.from_formula(formula, data, prior=prior), "proximal_newton")

@@ -44,5 +44,5 @@ def test_other_fits_are_refused() -> None:
 
 
 def test_an_empty_grid_is_refused() -> None:
-    with pytest.raises(pr.DataError, match="at least one value each"):
+    with pytest.raises(pr.DataError, match="C and epsilon"):
         pr.tune_svr(pr.svr(X, Y, C=1.0, epsilon=0.1), C=[], epsilon=[0.1])

@@ -139,7 +139,9 @@ def test_an_indefinite_function_has_no_basis_of_anchors(function, kind, settings
 def test_a_nearly_singular_matrix_is_not_taken_for_an_indefinite_one(k):
     """Rounding alone decides the variances that many anchors leave."""
     rows = np.linspace(0.0, 5.0, 100)
-    kernels.basis(k, rows, "cholesky", tol=1e-15)
+    basis = kernels.basis(k, rows, "cholesky", tol=1e-15)
+    Z = basis.columns_at(rows)
+    assert np.allclose(Z @ Z.T, k(rows, rows), atol=1e-6)
 
 
 def test_a_great_circle_distance_in_a_gaussian_is_found_out():

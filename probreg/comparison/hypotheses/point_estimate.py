@@ -11,6 +11,7 @@ from scipy.special import chdtrc
 from probreg.arguments.scalars import Natural, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, DataFrame, TableLike
 from probreg.comparison.hypotheses.restricted import (
+    UNIDENTIFIED,
     independent,
     likelihood_tests,
     root,
@@ -438,9 +439,10 @@ def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]
 
 
 def _identified_part(fit: Fit, L: Array, left_out: Array) -> tuple[Array, Array]:
-    """Return combinations that the rows identify, with the models of left_out beta = 0 and of (L, left_out) beta = 0 as they were.
+    """Return the parts of L and `left_out` that the rows identify, with orthonormal rows for standardised columns.
 
-    A combination along a direction without an estimate restricts no linear predictor, so that it has no degree of freedom.
+    A combination along a direction without an estimate restricts no linear predictor, so that it has no degree of
+    freedom. The models with left_out beta = 0, and with L beta = 0 too, fit the same values as before.
     """
     if fit.solution.null_space is None:
         return L, left_out
@@ -448,19 +450,20 @@ def _identified_part(fit: Fit, L: Array, left_out: Array) -> tuple[Array, Array]
     scale = np.repeat(fit.model.design.frame.scale, m)
     N = map_of_columns(fit.solution.null_space, m) * scale[:, None]
 
-    def span(rows: Array, off: Array) -> Array:
-        """An orthonormal basis of rows, as coefficients of standardised columns, off those of another basis."""
-        _, size, basis = np.linalg.svd(rows - rows @ off.T @ off, full_matrices=False)
-        return np.asarray(basis[size > rounding])
-
     def identified(rows: Array) -> Array:
+        """All combinations of the rows that are 0 along the directions without an estimate."""
         U, size, _ = np.linalg.svd(rows @ N)
-        return U[:, int((size > rounding * np.linalg.norm(N)).sum()) :].T @ rows
+        rank = int((size > UNIDENTIFIED * np.linalg.norm(N)).sum())
+        return U[:, rank:].T @ rows
 
-    rounding = 1e-7  # as in `is_unidentified`
-    none = np.zeros((0, len(N)))
-    omitted = span(identified(left_out), none)
-    tested = span(identified(np.vstack([L, left_out])), omitted)
+    def basis_of(rows: Array) -> Array:
+        """An orthonormal basis of the space of the rows."""
+        _, size, basis = np.linalg.svd(rows, full_matrices=False)
+        return np.asarray(basis[size > UNIDENTIFIED])
+
+    omitted = basis_of(identified(left_out))
+    both = identified(np.vstack([L, left_out]))
+    tested = basis_of(both - both @ omitted.T @ omitted)
     return tested * scale, omitted * scale
 
 

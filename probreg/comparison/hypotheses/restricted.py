@@ -16,7 +16,7 @@ from probreg.comparison.hypotheses.result import Test
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
-from probreg.inference.base import Status, held_at_limits, split_parameters
+from probreg.inference.base import Status, hold_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.profile import (
     Surface,
@@ -62,13 +62,16 @@ def independent(L: Array, r: Array) -> Restrictions:
     return Restrictions(L[rows], r[rows])
 
 
+# of |L| |null|: a combination that moves this little along a direction without an estimate has one
+UNIDENTIFIED = 1e-7
+
+
 def is_unidentified(fit: Fit, L: Array) -> Array:
     """Return which combinations L (q, p m) of coefficients the rows do not identify, (q,) bool (Searle 1971)."""
     if fit.solution.null_space is None:
         return np.zeros(len(L), bool)
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    tolerance = 1e-7  # of |L| |null|: a combination that moves this little along a direction without an estimate has one
-    bound = tolerance * (np.abs(L) @ np.abs(N)) + 1e-300
+    bound = UNIDENTIFIED * (np.abs(L) @ np.abs(N)) + 1e-300
     return np.asarray((np.abs(L @ N) > bound).any(1))
 
 
@@ -114,7 +117,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
     else:
         if not fit.model.design.has_rows:
             return []
-        fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
+        fit = replace(fit, model=hold_at_limits(fit.model, fit.solution))
         mode = restricted_mode(fit, restrictions)
         lr = 2.0 * (
             likelihood_limit(fit) - float(fit.model.log_lik(mode.beta, **mode.aux))

@@ -31,7 +31,7 @@ from probreg.fits.leave_out.rows import (
     log_mean_density,
 )
 from probreg.inference import Status
-from probreg.inference.base import held_at_limits
+from probreg.inference.base import hold_at_limits
 from probreg.likelihoods import OfTrials
 from probreg.system.progress import progress_bar
 from probreg.tables import PrintsTable, Table
@@ -266,7 +266,7 @@ def _unusable(fit: Fit) -> str | None:
     if solution.status is Status.NO_MAXIMUM:
         return f"{solution.status.value} ({solution.detail})"
     if exact_fit(fit) or any(
-        solution.aux.get(a) == 0 for a in held_at_limits(fit.model, solution).unknown
+        solution.aux.get(a) == 0 for a in hold_at_limits(fit.model, solution).unknown
     ):
         return "the fit meets every response exactly, so that its density has no bound"
     if fit.method.probabilities:

@@ -98,8 +98,13 @@ def found_modes(path: PathSolution) -> Array:
     return np.array([status.is_mode for status in path.status])
 
 
-def labelled_aux(path: PathSolution) -> dict[str, Array]:
-    """The estimated auxiliary parameters (S,); `scale` is "noise_scale", since a path has scales of the prior."""
+def modes_with_curvature(path: PathSolution) -> list[int]:
+    """Return the numbers of the scales at which a mode inside the parameter space was found."""
+    return [i for i, status in enumerate(path.status) if status.good]
+
+
+def aux_columns(path: PathSolution) -> dict[str, Array]:
+    """Return the estimated nuisance parameters (S,) by column name: `scale` is "noise_scale", since a path has scales of the prior."""
     return {"noise_scale" if a == "scale" else a: v for a, v in path.aux.items()}
 
 
@@ -320,8 +325,7 @@ class EvidenceCriterion(Criterion):
             how = "in closed form"
         else:
             value = np.full(len(path.scales), np.nan)
-            has_curvature = [status.good for status in path.status]
-            for i in np.flatnonzero(has_curvature).tolist():
+            for i in modes_with_curvature(path):
                 aux = estimated_aux_at(path, i)
                 value[i] = laplace_evidence(path.model(i), path.beta[i], aux)
             how = "by the Laplace approximation about each mode"

@@ -19,6 +19,7 @@ from probreg.comparison.tuning.criteria import (
     found_modes,
     mean_and_error,
     modes,
+    modes_with_curvature,
     row_losses,
 )
 from probreg.data import Design
@@ -33,7 +34,7 @@ from probreg.fits.leave_out.modes import (
     rows_in_doubt,
 )
 from probreg.inference import PathSolution
-from probreg.inference.base import hold_limits
+from probreg.inference.base import hold_aux_at_limits
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
@@ -177,8 +178,7 @@ def _fill_by_shared_curvature(
         np.arange(doubt.shape[1]), [s.stop - s.start for s in parts.slices]
     )
     with progress_bar("scales", len(path.scales)) as bar:
-        has_curvature = [status.good for status in path.status]
-        for i in bar.over(np.flatnonzero(has_curvature).tolist()):
+        for i in bar.over(modes_with_curvature(path)):
             point = parts.point(path.beta[i], estimated_aux_at(path, i))
             deleted, missing = parts.without(path.model(i), point, missing)
             doubt[i] = ~deleted.good
@@ -276,8 +276,8 @@ def _losses(
         return np.full(path.base.design.n, np.nan), 0
     beta = path.beta[i]
     aux = estimated_aux_at(path, i)
-    at_scale = hold_limits(path.model(i), aux, status)
-    model = hold_limits(path.base, aux, status)
+    at_scale = hold_aux_at_limits(path.model(i), aux, status)
+    model = hold_aux_at_limits(path.base, aux, status)
     aux = {name: aux[name] for name in model.unknown}
     modes = exact or modes_without_rows(at_scale, beta, aux)
     likelihood = model.likelihood

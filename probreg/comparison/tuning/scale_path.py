@@ -19,11 +19,11 @@ from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import (
     Array,
     all_aux_at,
+    aux_columns,
     criteria,
     evidence_along,
     found_modes,
     has_closed_evidence,
-    labelled_aux,
     modes,
 )
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
@@ -95,7 +95,7 @@ class RegularisationPath(PrintsLines):
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, solution.df, np.nan), "log_likelihood": np.where(good, solution.log_lik, np.nan),
-            "AIC": counted["aic"], "BIC": counted["bic"], **labelled_aux(solution),
+            "AIC": counted["aic"], "BIC": counted["bic"], **aux_columns(solution),
             "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": solution.kkt, "status": np.array([s.value for s in solution.status]),
         }  # fmt: skip

@@ -15,7 +15,7 @@ from probreg.comparison.tuning.criteria import (
     Criterion,
     LossName,
     Request,
-    labelled_aux,
+    aux_columns,
     modes,
 )
 from probreg.comparison.tuning.held_out import folds_of
@@ -194,7 +194,7 @@ def tune(
                 "se": assessment.se,
                 "df": solution.df,
                 **assessment.columns,
-                **labelled_aux(solution),
+                **aux_columns(solution),
             },
             index=pd.Index(solution.scales, name="scale"),
         ),

@@ -95,14 +95,7 @@ def conformal(
             raise DataError(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
-    stats = fit.solution.stats
-    # by evidence, tune, or as the dual of a radius; sigma alone does not move the mean under a prior in units of it
-    chosen_here = (
-        stats.get("ratios_found", 0.0) > 0
-        or "radius" in stats
-        or fit.model.scales_compared > 1
-    )
-    if data is None and fit.target == "mode" and chosen_here:
+    if data is None and fit.target == "mode" and _has_chosen_scale(fit):
         raise Incompatible(
             "the prior's scale was chosen on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
@@ -112,6 +105,17 @@ def conformal(
         unseen = unseen_rows(fit.model, data, y, offset, trials)
     with progress_bar("conformal", show=progress):
         return chosen.calibrate(fit, unseen, prob)
+
+
+def _has_chosen_scale(fit: Fit) -> bool:
+    """Return whether a scale of the prior was chosen on the rows of the fit.
+
+    By evidence, by `tune`, or from a radius. An estimate of sigma is no such choice: the mean does
+    not depend on it under a prior in units of sigma.
+    """
+    stats = fit.solution.stats
+    by_evidence = stats.get("ratios_found", 0.0) > 0
+    return by_evidence or "radius" in stats or fit.model.scales_compared > 1
 
 
 def unseen_rows(

@@ -24,7 +24,7 @@ from probreg.fits.leave_out.modes import (
 )
 from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm
-from probreg.inference.base import Solution, held_at_limits
+from probreg.inference.base import Solution, hold_at_limits
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_slices
@@ -192,7 +192,7 @@ def refit_rows(
     Up to `refit_all` rows each is refitted, and none if more than `most_refits` are in doubt. `allowed` is the error in nats of one
     Newton step in the sum over rows.
     """
-    model = _with_parameters_held(held_at_limits(fit.model, fit.solution), fit.solution)
+    model = _with_parameters_held(hold_at_limits(fit.model, fit.solution), fit.solution)
     n = model.design.n
     beta = fit.solution.beta
     aux = {a: fit.solution.aux[a] for a in model.unknown}

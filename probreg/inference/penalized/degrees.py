@@ -178,7 +178,7 @@ def information_of(
 
     It is the observed information of censored and truncated responses, whose expected one is not known.
     """
-    if model.likelihood.exact_information or model.design.owner is not None:
+    if model.likelihood.exact_information:
         return expected_information_of(model, beta, columns, **aux)
     alone = replace(model, prior=Flat(), aux={**model.fixed, **aux})
     H = alone.value_grad_hessian(beta).curvature

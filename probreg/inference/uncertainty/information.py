@@ -17,7 +17,7 @@ from probreg.data import Block, Frame
 from probreg.data.implicit_columns import row_gradients
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
+from probreg.inference.base import Array, Solution, Status, hold_at_limits, log_names
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
@@ -552,7 +552,7 @@ def estimate_of(
         raise NotConverged(
             f"{purpose} does not exist: {solution.status.value} ({solution.detail})"
         )
-    model = held_at_limits(model, solution)
+    model = hold_at_limits(model, solution)
     if any(solution.aux[a] <= 0 for a in model.unknown):
         raise NotConverged(
             f"{purpose} does not exist: the fit meets every response exactly, so {_AT_ZERO}"

@@ -20,7 +20,7 @@ from probreg.inference.base import (
     Array,
     Solution,
     Status,
-    held_at_limits,
+    hold_at_limits,
     logs_of_aux,
     no_marks,
     positive_limits,
@@ -426,7 +426,7 @@ def _surface_of(model: Model, solution: Solution, kind: str) -> Surface:
     model.design.need_rows(f"a {kind} interval")
     if solution.status.is_unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
-    return Surface(held_at_limits(model, solution), solution)
+    return Surface(hold_at_limits(model, solution), solution)
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:
