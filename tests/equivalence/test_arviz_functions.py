@@ -290,7 +290,7 @@ def calls():
         "histogram2d": lambda c: az.histogram2d(c.draws["x"], c.draws["Intercept"]),
         "kde2d": lambda c: az.kde2d(c.draws["x"], c.draws["Intercept"]),
         "kl_divergence": lambda c: az.kl_divergence(
-            c.dt, c.dt, group=c.group, num_samples=50
+            c.dt, c.dt, group=c.group, num_samples=5
         ),
         "lfo_cv": lambda c: az.lfo_cv(c.dt, wrapped(c), N - 2, 1, time_dim="obs"),
         "loo_approximate_posterior": approximate,
@@ -324,7 +324,7 @@ def calls():
         "thin": lambda c: c.of_group(az.thin, factor=2),
         "update_subsample": lambda c: az.update_subsample(half_of(c), c.dt, N // 4),
         "wasserstein": lambda c: az.wasserstein(
-            c.dt, c.dt, group=c.group, num_samples=50
+            c.dt, c.dt, group=c.group, num_samples=5
         ),
         "weight_predictions": lambda c: az.weight_predictions(
             [c.dt, c.dt], weights=[0.5, 0.5]
