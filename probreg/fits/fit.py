@@ -1502,12 +1502,14 @@ def _require_method(method: Method, model: Model) -> None:
         for k, v in candidates.items()
         if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
     ]
+    if not able:
+        raise Incompatible(f"{reason}.")
     defaults = ""
     if method.name in able:
         defaults = "with its defaults, "
         able = [method.name, *(k for k in able if k != method.name)]
     raise Incompatible(
-        f"{reason}. These can fit this model: {defaults}{', '.join(able) or 'none'}."
+        f"{reason}. These can fit this model: {defaults}{', '.join(able)}."
     )
 
 
