@@ -558,11 +558,19 @@ def improper_aux(method: Method, model: Model) -> str | None:
             if (
                 name in limits
                 and isinstance(model.aux_prior(name), Reference)
-                and _is_positive_at_limit(model, name, sign)
+                and _falls(model, aux=name, sign=sign) is not True
             ):
                 return (
                     f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {end} "
                     f"({limits[name]}): give it a proper prior, such as aux={{{name!r}: {prior}}}"
+                )
+    for place in _flat_columns_of_nuisance(model):
+        for sign, end in ((-1.0, "-infinity"), (1.0, "infinity")):
+            if _falls(model, column=place, sign=sign) is False:
+                column = model.design.columns[place]
+                return (
+                    f"{method.name}: the posterior is improper, since {column!r} has a flat prior and the likelihood does not fall to 0 "
+                    f"as it goes to {end}: give it a proper prior, such as prior={{{column!r}: Normal(2.5)}}"
                 )
     j = model.design.intercept
     if likelihood.positive_limit and j is not None and not model.joint.informative[j]:
@@ -573,19 +581,38 @@ def improper_aux(method: Method, model: Model) -> str | None:
     return None
 
 
-def _is_positive_at_limit(model: Model, name: str, sign: float) -> bool:
-    """Return whether the likelihood stays positive as log v goes to sign times infinity.
+def _flat_columns_of_nuisance(model: Model) -> list[int]:
+    """Return the columns with a flat prior in the formulas of nuisance parameters, of rows elsewhere their intercepts."""
+    design = model.design
+    if design.owner is None:
+        return []
+    flat = (design.owner > 0) & ~model.joint.informative
+    if not design.n:
+        flat &= design.is_intercept
+    return np.flatnonzero(flat).tolist()
 
-    That of a hurdle model falls to 0 with `zero_odds` where there are zeros: its logarithm falls by
-    at least one for each unit of log v, and a likelihood that stays positive is constant there.
+
+def _falls(
+    model: Model, sign: float, aux: str = "", column: int | None = None
+) -> bool | None:
+    """Return whether the likelihood falls to 0 as the log of a nuisance parameter, or a coefficient, goes to sign times infinity.
+
+    A likelihood that stays positive is constant far out, and the logarithm of one that falls does so by at least one for
+    each unit. That of a hurdle model falls with `zero_odds` to 0 where there are zeros. None where a density is undefined.
     """
 
-    def log_lik(log_v: float) -> float:
-        aux = dict.fromkeys(model.unknown, 1.0) | {name: math.exp(log_v)}
-        return float(model.log_lik(np.zeros(model.shape), **aux))
+    def log_lik(distance: float) -> float:
+        values = dict.fromkeys(model.unknown, 1.0)
+        beta = np.zeros(model.shape)
+        if column is None:
+            values[aux] = math.exp(sign * distance)
+        else:
+            x = np.abs(model.design.X[:, column]).max(initial=0.0)
+            beta[column] = sign * distance / (x or 1.0)
+        return float(model.log_lik(beta, **values))
 
-    falls = log_lik(sign * 150.0) - log_lik(sign * 300.0) > 1.0
-    return not falls  # also where a density is undefined
+    fall = log_lik(150.0) - log_lik(300.0)
+    return None if np.isnan(fall) else fall > 1.0
 
 
 def improper_noise(method: Method, model: Model) -> str | None:

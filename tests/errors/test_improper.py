@@ -81,3 +81,54 @@ def test_a_hurdle_with_zeros_has_a_posterior_without_a_prior_of_their_odds():
     assert fit(data).aux["zero_odds"] == pytest.approx(9 / (24 - 1), rel=0.02)
     with pytest.raises(pr.Incompatible, match="improper"):
         fit({**data, "k": k + 1})
+
+
+def flat_in_formula(
+    parameter, likelihood, formula="~ z", k=(0, 3, 1, 7, 0, 2), **options
+):
+    """A model with a flat prior of the coefficients in the formula of a nuisance parameter."""
+    data = {
+        "k": np.tile(k, 4),
+        "z": np.linspace(-1.0, 2.0, 24),
+        "q": np.repeat(list("abc"), 8),
+        "trials": np.full(24, 9),
+    }
+    formulas = {"k": "p(k, trials) ~ 1" if likelihood == "beta_binomial" else "k ~ 1"}
+    formulas[parameter] = formula
+    return pr.Model.from_formula(formulas, data, likelihood=likelihood, **options)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "likelihood", "direction"),
+    [
+        ("log alpha", "negative_binomial", "-infinity"),
+        ("log alpha", pr.NegativeBinomial(variance="nb1"), "-infinity"),
+        ("log phi", "beta_binomial", "infinity"),
+        ("logit zero", "zero_inflated", "-infinity"),
+        ("log nu", pr.StudentT(nu=None), "infinity"),
+    ],
+)
+@pytest.mark.parametrize("formula", ["~ z", "~ 0 + q"])
+def test_a_flat_prior_towards_a_limiting_model_is_improper(
+    parameter, likelihood, direction, formula
+):
+    """As p(v) ∝ 1 / v of the nuisance parameter without a formula is."""
+    model = flat_in_formula(parameter, likelihood, formula)
+    column = f"{parameter}: Intercept" if "z" in formula else rf"{parameter}: q\[a\]"
+    for method in ("laplace", "nuts"):
+        with pytest.raises(
+            pr.Incompatible, match=f"'{column}' has .* to {direction}: give"
+        ):
+            pr.fit(model, method)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "likelihood"),
+    [("logit zero", "hurdle"), ("log sigma", "gaussian"), ("log phi", "beta_binomial")],
+)
+def test_a_formula_of_a_nuisance_parameter_with_a_posterior(parameter, likelihood):
+    """The likelihood falls on both sides, or the prior is proper."""
+    proper = {"prior": {"log phi: Intercept": pr.Normal(2.5)}}
+    options = proper if parameter == "log phi" else {}
+    model = flat_in_formula(parameter, likelihood, **options)
+    assert np.isfinite(pr.fit(model, "laplace").coef).all()
