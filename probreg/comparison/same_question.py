@@ -13,7 +13,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import number_of_observations
 from probreg.inference.uncertainty.intervals.kinds import KINDS
-from probreg.likelihoods import Likelihood, OfTrials
+from probreg.likelihoods import Censored, Likelihood, OfTrials
 from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
@@ -234,7 +234,11 @@ def _totals(fit: Fit) -> dict[str, float]:
     if isinstance(likelihood, OfTrials):
         levels = likelihood.classes
     words = [f"weight of {str(level)!r}" for level in levels]
-    words = words or ["sum of y", "sum of y^2", "sum of precisions"]
+    if not words:
+        censored = isinstance(likelihood, Censored)
+        ends = ["lower ends", "upper ends"] if censored else ["y"]
+        words = [f"sum of {end}{power}" for power in ("", "^2") for end in ends]
+        words.append("sum of precisions")
     return dict(zip(words, sums.tolist()))
 
 
@@ -245,7 +249,9 @@ def _block_totals(block: Block, *, likelihood: Likelihood) -> tuple[Array]:
     if likelihood.levels:
         return (np.bincount(block.y.astype(int), w, len(likelihood.levels)),)
     precision = full_weights(block.precision, block.rows).sum()
-    return (np.array([w @ block.y, w @ block.y**2, precision]),)
+    # one column, or the ends of censored rows, of which some are infinite
+    y = np.nan_to_num(block.y.reshape(block.rows, -1), posinf=0.0, neginf=0.0)
+    return (np.array([*(w @ y), *(w @ y**2), precision]),)
 
 
 def _response_levels(fit: Fit) -> Array:

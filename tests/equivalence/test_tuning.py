@@ -937,3 +937,12 @@ def test_the_scale_of_a_likelihood_is_apart_from_that_of_a_prior():
     assert float(along.data["noise_scale"][0]) == pytest.approx(fitted, rel=1e-5)
     tuned = tune(model, "aic", scales=[1.0]).table
     assert tuned["noise_scale"].item() == pytest.approx(fitted, rel=1e-5)
+
+
+@pytest.mark.parametrize("choose", [path, tune])
+def test_effects_by_group_have_no_path(choose):
+    frame = {"y": np.arange(12) % 5.0, "x": np.arange(12) % 7, "g": np.arange(12) % 3}
+    prior = {"x": pr.Normal(1.0), "1 | g": pr.Covariance(sd=2.0)}
+    model = pr.Model.from_formula("y ~ x + (1 | g)", frame, prior=prior)
+    with pytest.raises(pr.Incompatible, match="by evidence"):
+        choose(model)

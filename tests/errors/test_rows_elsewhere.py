@@ -595,6 +595,34 @@ def test_other_rows_are_told_by_their_sums(
         pr.compare_models({"a": there.mode, "b": pr.fit(changed)})
 
 
+def test_censored_rows_in_files_are_compared_by_the_sums_of_their_ends(
+    tmp_path: Path,
+) -> None:
+    time = np.arange(1.0, 9.0)
+    rows = pd.DataFrame({"time": time, "event": time % 2, "x": np.sqrt(time)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.assign(event=1 - rows["event"]).to_csv(tmp_path / "other.csv", index=False)
+    fits = {
+        name: pr.fit(
+            pr.Model.from_files(
+                "cens(time, event) ~ x",
+                tmp_path / f"{name}.csv",
+                likelihood="exponential",
+            )
+        )
+        for name in ("rows", "other")
+    }
+    here = pr.Model.from_formula(
+        "cens(time, event) ~ x", rows, likelihood="exponential"
+    )
+    found = pr.compare_models({"files": fits["rows"], "memory": pr.fit(here)})
+    assert found.table.loc["memory", "AIC"] == pytest.approx(
+        found.table.loc["files", "AIC"], rel=SAME
+    )
+    with pytest.raises(pr.DataError, match="upper ends"):
+        pr.compare_models(fits)
+
+
 @ONE_EACH
 def test_a_report_says_what_it_left_out(
     there: Fits, place: str, tmp_path: Path

@@ -222,7 +222,7 @@ def path(
     Raises
     ------
     Incompatible
-        For a flat prior, or one of unknown scale.
+        For a flat prior, or one of unknown scale, and for effects by group.
     DataError
         For a prior without a scale.
 
@@ -238,6 +238,7 @@ def path(
     array([0.  , 0.25, 0.85])
     """
     model.design.refuse_sampling("a path of scales with its AIC and BIC")
+    refuse_groups(model, "path")
     with progress_bar("path", show=progress):
         solution = modes(model, grid_of(model, scales, n))
     bad = solution.scales[~found_modes(solution)].tolist()
@@ -246,6 +247,15 @@ def path(
         message = f"path: no mode at {len(bad)} of {len(solution.scales)} scales, from {min(bad):.4g}: {first.value}"
         warn_caller(message)
     return RegularisationPath(model, solution)
+
+
+def refuse_groups(model: Model, verb: str) -> None:
+    """Raise Incompatible for effects by group."""
+    if model.design.recipe.grouped:
+        raise Incompatible(
+            f"{verb} moves the scales that were stated, and effects by group have standard deviations. Fit by evidence, which "
+            "finds them, and compare models by compare_models(fits, leave_out=...)"
+        )
 
 
 def grid_of(model: Model, scales: Any, n: int) -> Array:

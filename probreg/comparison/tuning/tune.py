@@ -19,7 +19,7 @@ from probreg.comparison.tuning.criteria import (
     modes,
 )
 from probreg.comparison.tuning.held_out import folds_of
-from probreg.comparison.tuning.scale_path import grid_of
+from probreg.comparison.tuning.scale_path import grid_of, refuse_groups
 from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.notes import Topic, important_note
@@ -134,11 +134,7 @@ def tune(
     import xarray as xr
 
     model.design.refuse_sampling("a choice of scale")
-    if model.design.recipe.grouped:
-        raise Incompatible(
-            "tune moves the scales that were stated, and effects by group have standard deviations. Fit by evidence, which finds "
-            "them, and compare models by compare_models(fits, leave_out=...)"
-        )
+    refuse_groups(model, "tune")
     criterion = CRITERIA.resolve(by)
     if rule == "1se" and not criterion.holds_out:
         raise DataError(
