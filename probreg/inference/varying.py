@@ -134,17 +134,17 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     ungrouped = np.asarray(design.ungrouped, dtype=int)
     flat = ungrouped[~model.joint.informative[ungrouped]]
     G = term.shape[0]
-    inputs = design.inputs.get(term.key)
+    sample = design.sample
     few_columns = len(flat) < G or not has_improper_sd(model, term)
     # columns of different linear predictors contain nothing of each other
-    if few_columns or inputs is None or not design.n or design.owner is not None:
+    if few_columns or not sample.n or design.owner is not None:
         return None
-    X = np.asarray(design.X[:, flat])
+    places = np.array([design.place[c] for c in term.columns]).reshape(term.shape)
     # effects that the columns contain are contained in part of the rows as well
-    some = slice(None, None, max(1, design.n // (max_ratio * len(flat))))
+    some = slice(None, None, max(1, sample.n // (max_ratio * len(flat))))
     for k, effect in enumerate(term.coefficients):
         if all(
-            _contains_effects(X[rows], inputs[rows, 0], inputs[rows, 1 + k])
+            _contains_effects(sample.X[rows, :], flat, places[:, k])
             for rows in (some, slice(None))
         ):
             return (
@@ -154,12 +154,10 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     return None
 
 
-def _contains_effects(X: Array, codes: Array, slopes: Array) -> bool:
-    """Whether columns X (n, p) contain an effect with these slopes (n,) of each group."""
-    groups, places = np.unique(codes, return_inverse=True)
-    Z = np.zeros((len(X), len(groups)))
-    Z[np.arange(len(X)), places] = slopes
-    Q = scipy.linalg.orth(X / np.maximum(np.abs(X).max(0), np.finfo(float).tiny))
+def _contains_effects(X: Array, flat: Array, effects: Array) -> bool:
+    """Whether the columns `flat` of X (n, p) contain the columns `effects`."""
+    F, Z = (np.asarray(X[:, columns]) for columns in (flat, effects))
+    Q = scipy.linalg.orth(F / np.maximum(np.abs(F).max(0), np.finfo(float).tiny))
     residual = Z - Q @ (Q.T @ Z)
     return bool(np.abs(residual).max() <= 1e-9 * np.abs(Z).max())
 

@@ -28,7 +28,7 @@ def told(formula, data=DATA, **more):
 
 
 @pytest.mark.parametrize("formula", ["y ~ x + g + (1 | g)", "y ~ x * g + (0 + x | g)"])
-def test_effects_that_the_fixed_effects_contain(formula):
+def test_effects_that_the_fixed_effects_contain(formula, tmp_path):
     """Restricted likelihood does not depend on their standard deviation; the largest likelihood is at 0."""
     small = DATA[DATA["g"] < "g05"]
     model = pr.Model.from_formula(formula, small)
@@ -37,6 +37,9 @@ def test_effects_that_the_fixed_effects_contain(formula):
     assert "fixed effects already contain" in told(formula, small)[0].sentence
     (sd,) = pr.fit(model, pr.Evidence(criterion="ML")).hyper.values()
     assert sd == 0.0
+    small.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(pr.Incompatible, match="fixed effects already contain"):
+        pr.fit(pr.Model.from_files(formula, tmp_path / "rows.csv"))
 
 
 def test_groups_that_say_little_are_told():
