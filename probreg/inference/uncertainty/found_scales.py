@@ -364,7 +364,9 @@ def df_without_groups(
     if isinstance(combinations, LazyColumns):
         has_groups = any(group.Z.any() for group in combinations.tail)
     else:
-        has_groups = bool(np.delete(combinations, head, axis=1).any())
+        used = combinations.any(axis=0)
+        used[head] = False
+        has_groups = bool(used.any())
     if has_groups:
         return None
     flat = combinations[:, head]
