@@ -173,6 +173,6 @@ def require_unicode(text: str) -> None:
 
 def suggestion(name: str, candidates: Collection[str]) -> str:
     """Return the end of a sentence on an unknown name: a similar one, if there is one."""
-    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    return f"; did you mean {by_lower_case[near[0]]!r}?" if near else "."
+    plain_names = {candidate.strip().lower(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.strip().lower(), plain_names, n=1)
+    return f"; did you mean {plain_names[near[0]]!r}?" if near else "."

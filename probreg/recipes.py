@@ -31,6 +31,7 @@ from probreg.fits.penalty_weight import (
     ridge_norm,
     with_dual,
 )
+from probreg.formula.terms import left_of
 from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
 from probreg.likelihoods import (
@@ -738,9 +739,9 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     if (base_level, met) != (0, 1) and isinstance(
         x, str
     ):  # written into the formula, which reads new responses too
-        response, _, right = x.partition("~")
+        response = left_of(x)
         model = _read_model(
-            f"I({response.strip()} == {met!r}) ~ {right}",
+            f"I({response.strip()} == {met!r}) {x[len(response) :]}",
             data,
             options,
             likelihood="bernoulli",

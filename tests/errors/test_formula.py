@@ -563,3 +563,17 @@ def test_numbers_among_which_a_cell_is_text_are_told_where_they_became_categorie
     assert f"note: {said[:90]}" in repr(pr.fit(model))
     assert said in [f.sentence for f in pr.check(model)]
     assert pr.Model.from_formula("y ~ C(w)", table).design.notes == ()
+
+
+def test_a_tilde_in_the_name_of_the_response_ends_no_side():
+    rows = {"a~b": [1.0, 0.0, 1.0, 1.0, 0.0, 2.0], "x": [0.0, 1.0, 3.0, 2.0, 5.0, 4.0]}
+    plain = {"y": rows["a~b"], "x": rows["x"]}
+    fits = [
+        pr.fit(pr.Model.from_formula({"y": f"{y} ~ x", "log sigma": "~ x"}, data))
+        for y, data in (("`a~b`", rows), ("y", plain))
+    ]
+    assert (fits[0].coef.values == fits[1].coef.values).all()
+    rows["a~b"] = [str(value > 0) for value in rows["a~b"]]
+    fit = pr.linear_probability("`a~b` ~ x", rows)
+    slope = np.polyfit(rows["x"], np.array(rows["a~b"]) == "True", 1)[0]
+    assert fit.coef.sel(coef="x") == pytest.approx(slope)

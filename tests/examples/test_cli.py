@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and one line with an exit code for whatever is wrong."""
 
+import json
 import os
 import subprocess
 import sys
@@ -168,6 +169,10 @@ def test_semicolons_separate_the_formulas_of_parameters(table, tmp_path):
     assert wrong.exit_code == 1
     assert "'y ~ x; log sigma': expected each parameter" in wrong.output
     assert formulas_by_parameter("`a;b` ~ x") == "`a;b` ~ x"
+    assert formulas_by_parameter("`a~b` ~ x; log sigma ~ z") == {
+        "`a~b`": "`a~b` ~ x",
+        "log sigma": "~ z",
+    }
 
 
 def test_event_and_reference_are_levels_of_the_column():
@@ -176,6 +181,16 @@ def test_event_and_reference_are_levels_of_the_column():
     result = run("fit", "penguins", "species ~ bill_length_mm + bill_depth_mm", "--likelihood", "categorical", "--prior", "normal(1)",
                  "--reference", "Gentoo", "--missing", "drop")  # fmt: skip
     assert "against the reference class Gentoo" in result.output
+
+
+def test_an_event_is_written_as_in_the_file_and_a_name_with_spaces_is_found(tmp_path):
+    file = tmp_path / "rows.csv"
+    lines = [f"{i % 7},{'TRUE' if i % 3 else 'FALSE'}" for i in range(20)]
+    file.write_text("\n".join(["x, late", *lines]))
+    result = run("fit", str(file), "late ~ x", "--likelihood", "bernoulli")
+    assert "did you mean ' late'?" in result.output
+    result = run("fit", str(file), "` late` ~ x", "--likelihood", "bernoulli", "--event", "FALSE", "--json")  # fmt: skip
+    assert json.loads(result.output)["fits"][0]["status"] == "converged"
 
 
 def test_parquet_reads_like_csv(table, tmp_path):

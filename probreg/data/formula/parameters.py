@@ -16,6 +16,7 @@ from probreg.data.formula.recipe import Recipe
 from probreg.data.implicit_columns import PredictorColumns, join_predictors
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError
+from probreg.formula.terms import left_of
 
 Array = np.ndarray
 
@@ -36,13 +37,13 @@ def split_formulas(
             "formulas are texts by the name of a linear predictor, such as {'y': 'y ~ x', 'log sigma': '~ z'}, got "
             f"{dict(formula)!r}"
         )
-    whole = [name for name, text in formula.items() if text.split("~")[0].strip()]
+    whole = [name for name, text in formula.items() if left_of(text).strip()]
     if len(whole) != 1:
         raise DataError(
             f"one formula has the response on its left side and the others begin with '~', got {dict(formula)!r}"
         )
     text = formula[whole[0]]
-    response = text.split("~")[0].rstrip()
+    response = left_of(text).rstrip()
     others = {
         name: f"{response} {right.strip()}"
         for name, right in formula.items()

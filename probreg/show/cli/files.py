@@ -74,7 +74,7 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     first, *others = re.findall(r"(?:`[^`]*`|[^;])+", text) or [text]
     if not others:
         return text
-    formulas = {first.partition("~")[0].strip(): first.strip()}
+    formulas = {_response(first): first.strip()}
     for part in others:
         name, tilde, terms = (piece.strip() for piece in part.partition("~"))
         if not tilde or name in formulas:
@@ -85,12 +85,19 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     return formulas
 
 
+def _response(formula: str) -> str:
+    """Return the text before the tilde; a tilde between backquotes is part of a column's name."""
+    return re.findall(r"^(?:`[^`]*`|[^~])*", formula)[0].strip()
+
+
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
-    """Return the level of the response for a text: the number 1 for "1" if the column has numbers."""
-    column = formula.partition("~")[0].strip()
+    """Return the level of the response for a text: the number 1 for "1" if the column has numbers, True for "TRUE" if it has truth values."""
+    column = _response(formula).strip("`")
     if text is None or column not in rows.columns:
         return text
     for value in rows[column].dropna().unique().tolist():
+        if isinstance(value, bool) and str(value).lower() == text.lower():
+            return value
         if str(value) == text or (isinstance(value, float) and f"{value:g}" == text):
             return value
     return text
