@@ -10,6 +10,7 @@ fits m predictors and reports every outcome, and random effects are reported sep
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -434,10 +435,13 @@ def improper_scales(method: Method, model: Model) -> str | None:
             if name == "tau":
                 subject = "scale"
                 example = "Normal(HalfNormal(1.0))"
-            return (
+            reason = (
                 f"{method.name}: the {subject} of {model.design.describe_columns(b.columns)} has an improper prior, so the posterior is "
-                f"improper. Give a proper one such as {example}, or use evidence, which takes its most probable value"
+                f"improper. Give a proper one such as {example}"
             )
+            if METHODS["evidence"]().obstacle(model) is None:
+                reason += ", or use evidence, which takes its most probable value"
+            return reason
     return None
 
 
@@ -484,7 +488,11 @@ def unsupported_kinds(method: Method, model: Model) -> str | None:
     """Return the first requirement of the method that the model does not meet, in
     words."""
     if not isinstance(model.likelihood, method.likelihood):
-        return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
+        # "Gaussian", "SmoothLikelihood", "PiecewiseLinearLikelihood"
+        kind, is_abstract, _ = method.likelihood.__name__.partition("Likelihood")
+        if is_abstract:
+            kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+        return f"{method.name} needs a {kind} likelihood, and {model.likelihood.name} is not one"
     taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
     if not model.joint.of_kind(*taken):
         wrong = set()

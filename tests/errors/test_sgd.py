@@ -101,8 +101,7 @@ def test_a_likelihood_that_is_not_smooth_is_refused():
     Rough.__abstractmethods__ = frozenset()
     model = pr.Model(GAUSSIAN.design, Rough())
     assert (
-        SGD().obstacle(model)
-        == "sgd needs a SmoothLikelihood likelihood, and rough is not one"
+        SGD().obstacle(model) == "sgd needs a smooth likelihood, and rough is not one"
     )
 
 
