@@ -136,10 +136,11 @@ def _as_stated(model: Any, block: Any) -> Prior | None:
     if names in keys:
         return keys[names]
     for key, prior in keys.items():  # the name of a term stands for its columns
-        if len(key) == 1:
-            columns = columns_called(key[0], model.design.columns)
-            if columns == tuple(block.columns):
-                return prior
+        columns = [
+            j for name in key for j in columns_called(name, model.design.columns)
+        ]
+        if sorted(columns) == sorted(block.columns):
+            return prior
     return None
 
 
@@ -173,7 +174,7 @@ def describe_prior(prior: Any) -> str:
     settings = []
     for i, f in enumerate(fields(prior)):
         value = getattr(prior, f.name)
-        is_default = np.ndim(value) == 0 and value == f.default
+        is_default = not isinstance(value, tuple) and value == f.default
         if i == 0 and not isinstance(f.default, AuxPrior):
             is_default = False
         if f.name in _OTHER_WORDS or is_default or value is None:

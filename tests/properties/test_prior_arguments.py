@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.arguments.scalars import NamedSettings
-from probreg.model.descriptions import describe_prior
+from probreg.model.descriptions import describe_prior, prior_line
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Normal
 from probreg.priors.text import parse_prior
 from probreg.registry import Registry
@@ -79,6 +79,21 @@ def test_a_printed_prior_can_be_read_again(prior):
                 pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
             )  # six digits are printed
             assert getattr(read, f.name) == near
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pr.priors.GroupLaplace(0.5, groups=(("x", "z"), ("f",))),
+        {("x", "z", "f"): pr.priors.GroupLaplace(0.5)},
+    ],
+    ids=["stated groups", "terms of one prior"],
+)
+def test_a_prior_of_groups_of_different_sizes_is_described(prior):
+    rows = {"x": [0.0, 1.0, 3.0, 2.0], "z": [1.0, 0.0, 1.0, 2.0], "f": list("abcc")}
+    rows["y"] = [1.0, 2.0, 0.0, 1.0]
+    model = pr.Model.from_formula("y ~ x + z + f", rows, prior=prior)
+    assert "GroupLaplace(0.5" in prior_line(model)
 
 
 X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
