@@ -69,7 +69,10 @@ class ReportedParameters:
     def estimate(self) -> Reported | None:
         """The parameters at the estimate, without functions of held nuisance parameters alone; None if there are none."""
         likelihood = self.model.likelihood
-        reported = reported_at(self.model, self.solution.beta, self.solution.aux)
+        aux = dict(self.solution.aux)
+        if self.solution.scales is not None:
+            aux |= dict.fromkeys(self.solution.scales.at_limit, 0.0)
+        reported = reported_at(self.model, self.solution.beta, aux)
         # slopes at an estimate of 0 are 0
         ones = dict.fromkeys(likelihood.nuisance, 1.0)
         at_ones = likelihood.report_parameters(np.zeros(()), **ones)

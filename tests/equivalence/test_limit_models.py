@@ -151,6 +151,11 @@ def test_smooths_and_groups_are_those_of_the_limit(name, limited):
         assert of_limit.smooths["edf"].item() == pytest.approx(1.0, abs=5e-5)
     else:
         assert of_limit.hyper["sd(Intercept | g)"] == pytest.approx(0.0, abs=1e-6)
+    reported = of_limit.summary().iloc[len(of_limit.coef) :]["estimate"]
+    assert (
+        reported[["alpha" if limited != "zero_inflated" else "p_extra_zero"]].item()
+        == 0.0
+    )
 
 
 @pytest.mark.slow
