@@ -509,6 +509,18 @@ def test_a_smooth_function_stands_alone():
     assert set(told["fit"]) == {"mode"}
 
 
+def test_a_smooth_function_keeps_its_penalty_in_the_maximum_likelihood_fit():
+    formula = "stack_loss ~ s(air_flow, k=5) + acid_concentration"
+    told = table_of(
+        well("fit", "stackloss", formula, "--prior", "acid_concentration=normal(0.1)", "--csv")
+    ).set_index(["fit", "coef"])  # fmt: skip
+    model = pr.Model.from_formula(formula, pr.load_dataset("stackloss"))
+    smooth = pr.fit(model, pr.Evidence(criterion="ML"))
+    assert told["estimate"]["ML"]["acid_concentration"] == pytest.approx(
+        float(smooth.coef.sel(coef="acid_concentration")), rel=1e-6
+    )
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_page_print_what_it_shows(folder):
     """In a block of the page "…" stands for the rest of a line, and alone on a line for any lines."""

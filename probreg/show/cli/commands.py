@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, NUTS, Evidence
 from probreg.model.model import Model
-from probreg.priors import Covariance, Flat, Normal
+from probreg.priors import Flat, Normal
 from probreg.show.cli.files import formulas_by_parameter, read_file, response_level
 from probreg.show.cli.output import command_json, show_progress, write_message
 from probreg.show.publication import table as publication_table
@@ -312,12 +312,10 @@ def with_reference_fits(fit: Fit, prior: Any) -> dict[str, Fit]:
 
 
 def _maximum_likelihood(model: Model) -> dict[str, Fit]:
-    """The fit without priors; effects by group keep their covariance, estimated by the marginal likelihood."""
-    free = replace(model, prior=Flat(), aux=model.fixed)
-    if not model.design.recipe.grouped:
+    """The fit without priors; effects by group and functions keep the standard deviations that the marginal likelihood estimates."""
+    free = model.with_prior(Flat())
+    if isinstance(free.prior, Flat):
         return {"ML": fit_model(free)}
-    terms = [term.columns for term in model.design.recipe.grouped.values()]
-    free = replace(free, prior=dict.fromkeys(terms, Covariance()))
     method = Evidence(criterion="ML")
     return {} if method.obstacle(free) else {"ML": fit_model(free, method)}
 
