@@ -2,8 +2,11 @@
 
 # ruff: noqa: F401, F811  fixtures of another file
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import probreg as pr
@@ -14,6 +17,7 @@ from probreg.fits.leave_out.groups import (
 )
 from probreg.fits.off_span import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
+from probreg.model.group_effects import GroupEffects
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds
 
 GROUPS = ("g03", "g07")
@@ -131,8 +135,49 @@ def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):
     found = _log_density_without_effects(
         chance.model, beta, np.arange(50), {}, [own], rows, rng
     )
-    # 256 points are off by 2e-4, 32 by 2e-2
+    # 512 points are off by 1.3e-3
     np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_points_integrate_effects_of_almost_no_variance(chance):
+    (own,) = off_span_of(chance.model, chance.solution).of_groups
+    narrow = replace(own, root=lambda: np.array([[[1e-6]]]))
+    rows, rng = np.flatnonzero(DATA["g"] == GROUPS[0]), np.random.default_rng(0)
+    beta = asymptotic(chance.solution, rng)[0][:50]
+    found = _log_density_without_effects(
+        chance.model, beta, np.arange(50), {}, [narrow], rows, rng
+    )
+    eta = beta[:, :2, 0] @ chance.model.design.X[rows, :2].T
+    sign = 2 * DATA["happened"].to_numpy()[rows] - 1
+    np.testing.assert_allclose(found, -np.logaddexp(0, -sign * eta).sum(1), atol=1e-4)
+
+
+def test_points_integrate_the_effects_of_each_predictor_of_a_softmax():
+    rng = np.random.default_rng(0)
+    g, y = np.repeat(list("abcd"), 10), rng.choice(list("uvw"), 40)
+    model = pr.Model.from_formula(
+        "y ~ 1 + (1 | g)", {"y": y, "g": g}, likelihood="categorical"
+    )
+    terms = [
+        GroupEffects(term, [1, 2, 3, 4], lambda sd=sd: np.array([[[sd]]]), predictor)
+        for term in model.design.recipe.grouped.values()
+        for predictor, sd in enumerate((0.3, 1.2))
+    ]
+    beta, rows = rng.normal(0.0, [0.3, 1.2], (20, 5, 2)), np.arange(10)
+    found = _log_density_without_effects(
+        model, beta, np.arange(20), {}, terms, rows, rng
+    )
+    z, w = np.polynomial.hermite_e.hermegauss(40)
+    v, u = np.meshgrid(0.3 * z, 1.2 * z, indexing="ij")
+    eta = beta[:, 0, :, None, None] + np.stack([v, u])
+    each = np.stack([np.zeros_like(eta[:, 0]), eta[:, 0], eta[:, 1]])
+    log_p = each - logsumexp(each, axis=0)
+    counts = np.array([(y[rows] == level).sum() for level in "uvw"])
+    expected = logsumexp(
+        np.tensordot(counts, log_p, 1), axis=(1, 2), b=np.outer(w, w) / w.sum() ** 2
+    )
+    # 512 points are off by 0.009
+    np.testing.assert_allclose(found, expected, atol=0.02)
 
 
 def test_what_cannot_be_left_out_is_said(mode):

@@ -12,10 +12,10 @@ Rabe-Hesketh 2019), by quadrature about their posterior.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import scipy
-from scipy.linalg import block_diag
 from scipy.special import logsumexp, ndtri
 
 from probreg.data import Frame
@@ -31,7 +31,7 @@ from probreg.inference import ClosedForm
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.penalized.degrees import prior_given
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
-from probreg.linalg import evenly_spaced, root_of_curvature, triangular_log_det
+from probreg.linalg import evenly_spaced, root_of_curvature
 from probreg.model.group_effects import GroupEffects
 from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model
@@ -231,11 +231,12 @@ def _log_density_without_effects(
 ) -> Array:
     """log p(y_g | everything but its effects), (S,)."""
     d = model.design.take(rows)
-    columns: list[int] = []  # of the effects of this group
+    columns_of_terms: list[list[int]] = []  # of the effects of this group
     for p in terms:
         K = len(p.term.effects)
         code = int(model.design.inputs[p.key][rows[0], 0])
-        columns += p.columns[code * K : (code + 1) * K]
+        columns_of_terms.append(p.columns[code * K : (code + 1) * K])
+    columns = list(dict.fromkeys(chain.from_iterable(columns_of_terms)))
     other_effects = beta[draw_numbers].copy()
     other_effects[:, columns] = 0.0
     eta = d.eta(other_effects)
@@ -253,45 +254,52 @@ def _log_density_without_effects(
         X = PredictorColumns(X, d.owner[columns], model.likelihood.width)
     S = len(draw_numbers)
     m = model.shape[1]
-    roots = [
-        np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[draw_numbers]
-        for p in terms
-    ]
-    L = np.stack(
-        [np.kron(block_diag(*[r[s] for r in roots]), np.eye(m)) for s in range(S)]
-    )
+    # the root of the covariance of b, effect by effect and within an effect predictor by predictor
+    blocks = np.zeros((S, len(columns), m, len(columns), m))
+    for p, own in zip(terms, columns_of_terms):
+        root = np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[draw_numbers]
+        place = slice(columns.index(own[0]), columns.index(own[-1]) + 1)
+        for k in range(m) if p.predictor is None else [p.predictor]:
+            blocks[:, place, k, place, k] = root
     b = beta[:, columns].reshape(len(beta), -1)
     size = b.shape[1]
-    # points b_j ~ q = N(mean, C), the normal approximation from the draws of this group's effects
+    # half of the points b_j at each draw come from N(mean, C), the normal approximation from the draws of this group's effects,
+    # and half from the prior N(0, S), which is much narrower where a standard deviation is near zero (Hesterberg 1995)
     tiny = 1e-10  # added to variances and roots that may be zero
     node_variance = 1.5  # ratio of the covariance of the quadrature points to the covariance of the effects
     C = node_variance * np.atleast_2d(np.cov(b.T)) + tiny * np.eye(size) * max(
         float(np.var(b)), tiny
     )
     factor = np.linalg.cholesky(C)
+    L = blocks.reshape(S, size, size) + tiny * np.eye(size)
     sobol = scipy.stats.qmc.Sobol(size, rng=np.random.default_rng(0))
-    nodes = 256  # quadrature points at each draw
-    z = ndtri(sobol.random(nodes))
-    points = b.mean(0) + z @ factor.T
-    log_q = -0.5 * (z**2).sum(1) - triangular_log_det(factor)
-    u = np.linalg.solve(
-        L + tiny * np.eye(size), np.broadcast_to(points.T, (S, size, len(points)))
+    nodes = 512  # quadrature points at each draw
+    z, z_prior = np.split(ndtri(sobol.random(nodes)), 2)
+    near = b.mean(0) + z @ factor.T
+    points = np.concatenate(
+        [np.broadcast_to(near, (S, *near.shape)), z_prior @ L.transpose(0, 2, 1)], 1
     )
-    log_prior = (
-        -0.5 * (u**2).sum(1)
-        - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + tiny).sum(1)[:, None]
-    )
+    log_q = _log_normal_kernel(points - b.mean(0), factor)
+    log_prior = _log_normal_kernel(points, L)
+    log_mixture = np.logaddexp(log_q, log_prior) - np.log(2.0)
     log_p = np.stack(
         [
-            log_likelihood((X @ point.reshape(len(columns), m))[None])
-            for point in points
+            log_likelihood(X @ points[:, j].reshape(S, len(columns), m))
+            for j in range(nodes)
         ],
         1,
     )
-    # E over q of p(y | b) N(b; 0, S) / q(b)
+    # E over the mixture q of p(y | b) N(b; 0, S) / q(b)
     return np.asarray(
-        logsumexp(log_p + log_prior - log_q, axis=1) - np.log(len(points))
+        logsumexp(log_p + log_prior - log_mixture, axis=1) - np.log(nodes)
     )
+
+
+def _log_normal_kernel(points: Array, root: Array) -> Array:
+    """Return log N(points; 0, root root') + size log(2 pi) / 2, (S, J) of points (S, J, size) and roots (size, size) or (S, size, size)."""
+    u = np.linalg.solve(root, points.transpose(0, 2, 1))
+    log_det = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
+    return np.asarray(-0.5 * (u**2).sum(1) - log_det[..., None])
 
 
 # ---- what is common --------------------------------------------------------------------------------------------------------
