@@ -266,15 +266,15 @@ def _statistics(fit: Fit) -> dict[str, str]:
 
 
 def _count_events(fit: Fit) -> dict[str, str]:
-    """Return the number of events: of rows with the second level, or uncensored rows if some are censored; empty for others."""
+    """Return the number of events: of rows with the second level, or with an upper end if some have none; empty for others."""
     likelihood = fit.model.likelihood
     design = fit.model.design
     is_event = None
     if design.n and likelihood.binary:
         is_event = design.observed
     elif design.n and likelihood.is_censored(design.observed).any():
-        is_event = ~likelihood.is_censored(design.observed)
-    if is_event is None:
+        is_event = np.isfinite(design.observed[:, 1])
+    if is_event is None or is_event.all():
         return {}
     return {"events": f"{design.row_weights @ is_event:.12g}"}
 

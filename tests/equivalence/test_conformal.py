@@ -291,6 +291,21 @@ def test_rows_kept_apart_calibrate_the_fit_as_it_stands():
     np.testing.assert_allclose(said["mean"].sum("level"), 1.0, rtol=1e-15)
 
 
+def test_exact_rows_calibrate_a_fit_to_censored_rows(tmp_path):
+    time = np.arange(1.0, 13.0)
+    rows = {"time": time, "event": time % 3 > 0, "x": np.sqrt(time)}
+    model = pr.Model.from_formula("cens(time, event) ~ x", rows)
+    fit = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc"))
+    exact = {name: values[rows["event"]] for name, values in rows.items()}
+    residual = np.abs(exact["time"] - fit.predict(exact)["mean"].values)
+    rank = ConformalRank(0.8, len(residual)).k
+    found = pr.conformal(fit, exact, prob=0.8).predict(exact)
+    width = (found["upper"] - found["lower"]).values
+    np.testing.assert_allclose(width, 2.0 * np.sort(residual)[rank - 1])
+    with pytest.raises(pr.Incompatible, match="4 of 12 rows are censored"):
+        pr.conformal(fit, rows)
+
+
 def test_predictions_carry_labels_and_the_guarantee():
     table = pd.DataFrame(
         {"x": np.arange(30.0), "y": np.sin(np.arange(30.0))},

@@ -394,6 +394,11 @@ def test_a_table_counts_events():
     times = pr.Model.from_formula("cens(t, event) ~ 1", data, likelihood="weibull")
     assert [*cells(pr.table(pr.fit(times)))["events", ""].values()] == ["4"]
     assert ("events", "") not in cells(pr.table(pr.fit(SHORT)))
+    ends = {"low": [1.0, 2.0, 3.0, 4.0], "high": [2.0, 3.0, 4.0, np.inf]}
+    between = pr.Model.from_formula("cens(lower=low, upper=high) ~ 1", ends)
+    assert [*cells(pr.table(pr.fit(between)))["events", ""].values()] == ["3"]
+    tobit = pr.Model.from_formula("cens(low, lower=2) ~ 1", ends)
+    assert ("events", "") not in cells(pr.table(pr.fit(tobit)))
 
 
 def test_a_word_file_has_the_cells_and_notes(tmp_path):

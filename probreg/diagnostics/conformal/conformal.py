@@ -87,9 +87,6 @@ def conformal(
         raise Incompatible(
             f"conformal intervals: rows with {weight_kind} weights are not exchangeable with a new row; predict has intervals"
         )
-    fit.model.likelihood.require_exact(
-        fit.model.design.observed, "conformal prediction", "predict has intervals"
-    )
     for name, value in {"y": y, "offset": offset, "trials": trials}.items():
         if data is None and value is not None:
             raise DataError(
@@ -103,6 +100,11 @@ def conformal(
     unseen = None
     if data is not None:
         unseen = unseen_rows(fit.model, data, y, offset, trials)
+    rows = unseen or fit.model.design
+    if rows.n:
+        fit.model.likelihood.require_exact(
+            rows.observed, "conformal prediction", "predict has intervals"
+        )
     with progress_bar("conformal", show=progress):
         return chosen.calibrate(fit, unseen, prob)
 

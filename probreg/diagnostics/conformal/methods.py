@@ -75,7 +75,7 @@ class AbsoluteResidual(Score):
         return not likelihood.is_discrete
 
     def of(self, p: Predictive, y: Array) -> Array:
-        return np.abs(y - p.mean())
+        return np.abs(p.likelihood.response(y) - p.mean())
 
     def region(self, p: Predictive, most: float) -> dict[str, Array]:
         # {y: |y - E y| <= c} = E y -+ c.
