@@ -365,6 +365,29 @@ def test_row_labels_of_any_kind_are_saved(name, tmp_path):
     assert pr.load_fit(path).model.design.n == 6
 
 
+@pytest.mark.parametrize("names", [range(10, 60, 10), list("abcde")])
+def test_the_rows_of_a_loaded_fit_have_their_labels(names, tmp_path):
+    table = pd.DataFrame(
+        {
+            "x": [0.0, 4.0, 1.0, np.nan, 3.0],
+            "y": [1.0, 3.0, 2.0, 5.0, 4.0],
+            "w": [1, 2, 0, 1, 2],
+            "g": ["u", "v", "u", "v", "u"],
+        },
+        index=pd.Index(names),
+    )
+    model = pr.Model.from_formula("y ~ x", table, weights="w", missing="drop")
+    fit = pr.fit(model)
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
+    for kept in (again, pr.load_fit(again.save(tmp_path / "again.nc", rows=True))):
+        assert kept.predict()["obs"].values.tolist() == [names[i] for i in (0, 1, 2, 4)]
+        assert kept.model.design.row_names.tolist() == [names[i] for i in (0, 1, 4)]
+        np.testing.assert_allclose(
+            kept.covariance("cluster", groups="g", data=table[::-1]),
+            fit.covariance("cluster", groups="g", data=table),
+        )
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(pr.DataError, match=r"there is no folder .*nowhere"):
         fitted("closed_form").save(tmp_path / "nowhere" / "fit.nc")

@@ -125,13 +125,13 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         weights=rows.get("weights"),
         precision=rows.get("precision"),
         weight_kind=d["weights"],
-        absent=_read_absent_rows(rows),
         inputs=_read_inputs(recipe, rows),
         read=read,
         notes=tuple(d["notes"]),
         of_moments=d["of_moments"],
         kept=moments,
         kept_by_trials=by_trials,
+        **_read_labels(d.get("labels", []), rows),
     )
     prior = _read_prior(spec["prior"])
     aux = {k: _read_aux(v) for k, v in spec["aux"].items()}
@@ -199,17 +199,27 @@ def _read_inputs(
     return inputs
 
 
-def _read_absent_rows(rows: Mapping[str, np.ndarray]) -> AbsentRows | None:
-    """Return the rows of weight 0 in the file. DataError unless their positions are distinct, in order, and within the data."""
-    if "absent" not in rows:
-        return None
-    places = rows["absent"].astype(int)
+def _read_labels(
+    tables: list[dict[str, Any]], rows: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Return the `labels` of the rows, and the `absent` rows of weight 0 with theirs, where the file has them.
+
+    DataError unless positions of absent rows are distinct, in order, and within the data.
+    """
+    if "X" not in rows:
+        return {}
+    places = rows.get("absent", np.zeros(0)).astype(int)
     n = len(rows["X"]) + len(places)
     if (places >= n).any() or (np.diff(places) <= 0).any():
         raise DataError(
             f"places of rows of weight 0: expected increasing numbers below {n}"
         )
-    return AbsentRows(places)
+    labels = decode_columns(tables, n).get("labels")
+    absent = AbsentRows(places, None if labels is None else labels[places])
+    return {
+        "labels": None if labels is None else np.delete(labels, places),
+        "absent": absent if len(places) else None,
+    }
 
 
 def _read_prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:

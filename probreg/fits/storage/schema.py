@@ -109,6 +109,7 @@ FIELDS: Mapping[str, ValueKind] = {
     "design.notes": _list_of(TEXT),
     "design.of_moments": TRUTH,
     "design.read": _list_of(TABLE),
+    "design.labels": _list_of(TABLE),
     "solution.aux": _table_of(SCALE),
     "solution.aux_sd": _table_of(SPREAD),
     "solution.df": _or_null(SCALE),
@@ -140,6 +141,9 @@ FIELDS: Mapping[str, ValueKind] = {
 }
 
 
+OPTIONAL = ("design.labels",)  # fields that older files lack
+
+
 def check_specification(spec: Any) -> None:
     """Raise DataError for the first field that is missing or of the wrong kind; a null table needs no fields."""
     if not isinstance(spec, dict) or not WHOLE.accepts(spec.get("format")):
@@ -155,7 +159,7 @@ def check_specification(spec: Any) -> None:
         for parent in parents:
             if table is not None:
                 table = _field(table, parent, path)
-        if table is None:
+        if table is None or (path in OPTIONAL and name not in table):
             continue
         value = _field(table, name, path)
         if not kind.accepts(value):

@@ -59,6 +59,7 @@ def write_fit(
     groups["solution"] = _group(_solution_arrays(solution))
     if rows:
         spec["design"]["read"] = encode_columns(model.design.read)
+        spec["design"]["labels"] = _encode_labels(model.design)
         groups["rows"] = _group(_row_arrays(model.design))
     arrays: dict[str, Any] = {}
 
@@ -110,6 +111,7 @@ def _specification(
             "notes": list(d.notes),
             "of_moments": d.of_moments,
             "read": [],
+            "labels": [],
         },
         "solution": {
             "aux": dict(solution.aux),
@@ -244,8 +246,17 @@ def _covariance_arrays(prefix: str, covariance: ParameterCovariance) -> dict[str
     return {f"{prefix}{k}": v for k, v in covariance.arrays().items()}
 
 
+def _encode_labels(design: Design) -> list[dict[str, Any]]:
+    """Return the table of the labels of all rows; empty if they count the rows, or are neither whole numbers nor text."""
+    labels = design.data_labels
+    plain = labels.dtype.kind in "iu" or all(isinstance(v, str) for v in labels)
+    if not plain or np.array_equal(design.row_names, np.arange(design.n)):
+        return []
+    return encode_columns({"labels": labels})
+
+
 def _row_arrays(design: Design) -> dict[str, Any]:
-    """Return X, y, offset, weights, the inputs of each term by its number, and the places of rows of weight 0; no labels."""
+    """Return X, y, offset, weights, the inputs of each term by its number, and the places of rows of weight 0."""
     arrays = {
         "X": design.X,
         "y": design.observed,
