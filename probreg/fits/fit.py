@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from probreg.arguments.arrays import floats
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import (
     Flag,
@@ -953,7 +954,7 @@ class Fit(FitStatistics, NamesPeers):
         >>> fit(model).survival([10.0])["survival"].values[0].round(6).tolist()
         [0.049787]
         """
-        times = np.asarray(times, dtype=float).ravel()
+        times = floats(times, "times").ravel()
         if not len(times) or np.isnan(times).any():
             raise DataError(
                 f"times={times.tolist()}: expected one number or more, such as [1.0, 5.0]"

@@ -483,3 +483,32 @@ def test_degrees_of_freedom_count_the_information_of_censored_rows() -> None:
     fit = pr.fit(line)
     J = information_of(line, fit.solution.beta)
     np.testing.assert_allclose(np.linalg.inv(fit.covariance()), J, rtol=1e-6)
+
+
+def test_bounds_and_conformal_sets_need_every_response():
+    x = np.linspace(-1.0, 1.0, 40)
+    table = {
+        "x": x,
+        "y": x + np.sin(9.0 * np.arange(40.0)),
+        "event": np.tile([1, 1, 0, 1], 10),
+    }
+    censored = pr.fit(pr.Model.from_formula("cens(y, event) ~ x", table))
+    for verb in (pr.conformal, lambda fit: pr.guarantee(fit, (-9.0, 9.0))):
+        with pytest.raises(pr.Incompatible, match="10 of 40 rows are censored"):
+            verb(censored)
+    # limits that no row reaches
+    limited, plain = (
+        pr.fit(pr.Model.from_formula(f, table), "newton")
+        for f in ("cens(y, lower=-99) ~ x", "y ~ x")
+    )
+    sets = [pr.conformal(fit).predict({"x": [0.3]}) for fit in (limited, plain)]
+    np.testing.assert_allclose(sets[0]["upper"], sets[1]["upper"], rtol=1e-5)
+    bounds = [
+        pr.guarantee(f, (-9.0, 9.0)).held_out.bound.value for f in (limited, plain)
+    ]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-5)
+
+
+def test_times_of_survival_are_numbers(fit):
+    with pytest.raises(pr.DataError, match="times must be numeric; row 1 holds 'b'"):
+        fit.survival([1.0, "b"])

@@ -165,7 +165,7 @@ def read_range(
             raise DataError("losses of classes are bounded: leave y_range out")
         return None
     name = design.response
-    y = design.observed
+    y = likelihood.response(design.observed)
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
     ends = floats(y_range, "y_range")

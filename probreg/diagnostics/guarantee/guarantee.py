@@ -181,6 +181,9 @@ def guarantee(
     require_predictive(fit)
     model = fit.model
     lik = model.likelihood
+    lik.require_exact(
+        model.design.observed, "a risk bound", "compare fits by fit.loo()"
+    )
     ends = read_range(y_range, model.design, lik)
     losses = losses_for(lik, model.design, ends, loss)
     # scales of the prior that were estimated on these rows, by evidence or as the dual of a radius, and scales that `tune` compared
