@@ -5,6 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import Importance, Status
+from probreg.inference.sampling.importance import weighted_moments
 from probreg.likelihoods import ProximalLikelihood
 from probreg.priors import Normal
 from tests.properties.cases import (
@@ -298,3 +299,8 @@ def test_points_beyond_the_numbers_weigh_nothing():
     fit = pr.fit(model, Importance(max_k=5.0, df=3.0), seed=1)
     assert np.isfinite(fit.coef).all()
     assert np.isfinite(fit.solution.stats["log_evidence"])
+
+
+def test_a_point_of_no_weight_may_be_infinite():
+    values, weight = np.array([1.0, 3.0, np.inf]), np.array([0.5, 0.5, 0.0])
+    assert weighted_moments(values, weight) == (2.0, 1.0)

@@ -536,6 +536,7 @@ def _moments(
 def weighted_moments(values: Array, w: Array) -> tuple[float, float]:
     """Mean and standard deviation of values (S,) with weights w (S,) of sum one."""
     # E aux = sum_s w_s aux_s, var aux = sum_s w_s (aux_s - E aux)^2, with sum_s w_s = 1.
+    values, w = values[w > 0.0], w[w > 0.0]  # a point without weight may be infinite
     mean = float(w @ values)
     return mean, float(np.sqrt(w @ (values - mean) ** 2))
 
