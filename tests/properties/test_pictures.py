@@ -19,6 +19,7 @@ import probreg as pr
 from probreg.comparison.tuning import path, tune
 from probreg.likelihoods import OfClasses, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.show import plot
+from probreg.show.plot import chains
 from probreg.show.plot.picture import Picture
 
 from .drawn import faults
@@ -395,6 +396,22 @@ def test_chains_and_replicates_are_refused_where_there_are_none():
         plot.ppc(laplace)
     counts = pr.fit(model_of("poisson"), pr.LaplaceApproximation(draws=50))
     assert len(plot.ppc(counts).axes) == 1
+
+
+def test_successes_and_ordered_classes_have_a_rootogram(monkeypatch):
+    monkeypatch.setattr(chains, "_draw", lambda name, *a, **options: name)
+    rows = {"k": [1, 2, 0, 1], "n": [3, 3, 3, 3], "grade": [0, 1, 2, 1]}
+    priors = {"Intercept": pr.Normal(1.0)}
+    trials = pr.Model.from_formula("p(k, n) ~ 1", rows, prior=priors)
+    ordered = pr.Model.from_formula(
+        "grade ~ 1",
+        rows,
+        likelihood="ordinal",
+        prior=priors,
+        aux={"gap_2": pr.HalfNormal(1.0)},
+    )
+    for model in (trials, ordered):
+        assert plot.ppc(model) == "plot_ppc_rootogram"
 
 
 @pytest.mark.slow

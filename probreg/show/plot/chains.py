@@ -97,7 +97,7 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
 @check_arguments
 def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
-    """Draw the response and data replicated from the posterior, or of a model from its priors: distributions, or a rootogram for counts.
+    """Draw the response and data replicated from the posterior, or of a model from its priors: distributions, or a rootogram for counts and ordered classes.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
     Raises
     ------
     Incompatible
-        For a point estimate, for classes, and for a model with a flat prior.
+        For a point estimate, for classes without an order, and for a model with a flat prior.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
         model.design.observed, "a predictive check", "use plot.diagnose(fit)"
     )
     name, data = "plot_ppc_dist", "observed_dist"
-    if likelihood.is_count:
+    if likelihood.is_discrete:
         name, data = "plot_ppc_rootogram", "observed_markers"
     if isinstance(fit, Fit):
         return _draw(name, fit.tree, figsize)
