@@ -752,3 +752,11 @@ def test_a_cell_of_a_later_batch_is_named_by_its_row_in_the_file(
     pd.DataFrame({"x": x, "y": 1.0}).to_parquet(path)
     with pytest.raises(pr.DataError, match="'one' in row 131072 of"):
         pr.Model.from_parquet("y ~ log(x)", path)
+
+
+def test_a_cell_among_truth_values_is_named(tmp_path: Path) -> None:
+    for name, cells in (("0", ["true", "FALSE", ""]), ("1", ["true", "maybe"])):
+        rows = pd.DataFrame({"y": np.arange(len(cells)), "late": cells})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    with pytest.raises(pr.DataError, match=r"'late' of 1\.csv holds 'maybe' in row 1"):
+        pr.Model.from_files("y ~ late", tmp_path, missing="drop")

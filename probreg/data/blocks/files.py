@@ -156,20 +156,32 @@ class Files:
 
     @contextmanager
     def _name_cell(self, path: Path, types: Mapping[str, Any]) -> Iterator[None]:
-        """Raise a DataError for the first cell of a CSV that is not a number, in a column of numbers that pyarrow cannot read."""
+        """Raise a DataError for the first cell of a CSV that pyarrow cannot read in a column of numbers or truth values."""
         import pyarrow as pa
+        from pyarrow import csv
 
         try:
             yield
         except pa.ArrowInvalid:
-            text = {n: pa.string() for n, kind in types.items() if _is_number(kind)}
+            text = {
+                n: pa.string()
+                for n, kind in types.items()
+                if _is_number(kind) or pa.types.is_boolean(kind)
+            }
+            options = csv.ConvertOptions()
+            truths = {*options.true_values, *options.false_values}
             row = 0
             with _open(path, self.format, [*text], types=text) as (_, batches):
                 for batch in batches if text else ():
                     for name in text:
+                        number = _is_number(types[name])
+                        is_valid = reads_as_number if number else truths.__contains__
                         for i, cell in enumerate(batch.column(name).to_pylist()):
-                            if cell is not None and not reads_as_number(cell):
-                                raise _no_number(name, path, cell, row + i) from None
+                            if cell is not None and not is_valid(cell):
+                                expected = "a number" if number else "true or false"
+                                raise _other_cell(
+                                    name, path, cell, row + i, expected
+                                ) from None
                     row += batch.num_rows
             raise
 
@@ -380,9 +392,9 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _no_number(name: str, path: Path, cell: str, row: int) -> DataError:
+def _other_cell(name: str, path: Path, cell: str, row: int, expected: str) -> DataError:
     return DataError(
-        f"column {name!r} of {path.name} holds {cell!r} in row {row}: expected a number, as in its other rows"
+        f"column {name!r} of {path.name} holds {cell!r} in row {row}: expected {expected}, as in its other rows"
     )
 
 
@@ -399,7 +411,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
         if None in numbers:
             odd = texts[numbers.index(None)]
             place = row + column.to_pylist().index(odd)
-            raise _no_number(name, path, odd, place) from None
+            raise _other_cell(name, path, odd, place, "a number") from None
         labels = np.empty(len(numbers), dtype=object)
         labels[:] = numbers
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
