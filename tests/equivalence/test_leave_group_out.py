@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import probreg as pr
 from probreg.errors import DataError
@@ -177,6 +177,37 @@ def test_points_integrate_the_effects_of_each_predictor_of_a_softmax():
         np.tensordot(counts, log_p, 1), axis=(1, 2), b=np.outer(w, w) / w.sum() ** 2
     )
     # 512 points are off by 0.009
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+def test_points_integrate_the_effects_of_each_formula():
+    rng = np.random.default_rng(0)
+    rows = {"y": rng.normal(size=40), "g": np.repeat(list("abcd"), 10)}
+    model = pr.Model.from_formula(
+        {"y": "y ~ 1 + (1 | g)", "log sigma": "~ 1 + (1 | g)"}, rows
+    )
+    sds = (0.3, 0.2)
+    terms = [
+        GroupEffects(term, columns, lambda sd=sd: np.array([[[sd]]]), predictor)
+        for predictor, (term, columns, sd) in enumerate(
+            zip(
+                model.design.recipe.grouped.values(),
+                ([1, 2, 3, 4], [6, 7, 8, 9]),
+                sds,
+            )
+        )
+    ]
+    beta, first = rng.normal(0.0, 0.2, (20, 10, 1)), np.arange(10)
+    found = _log_density_without_effects(
+        model, beta, np.arange(20), {}, terms, first, rng
+    )
+    z, w = np.polynomial.hermite_e.hermegauss(40)
+    u, v = np.meshgrid(sds[0] * z, sds[1] * z, indexing="ij")
+    mean, log_sigma = beta[:, 0, :, None] + u, beta[:, 5, :, None] + v
+    log_p = norm.logpdf(
+        rows["y"][first], mean[..., None], np.exp(log_sigma)[..., None]
+    ).sum(-1)
+    expected = logsumexp(log_p, axis=(1, 2), b=np.outer(w, w) / w.sum() ** 2)
     np.testing.assert_allclose(found, expected, atol=0.02)
 
 

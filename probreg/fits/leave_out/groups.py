@@ -259,7 +259,8 @@ def _log_density_without_effects(
     for p, own in zip(terms, columns_of_terms):
         root = np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[draw_numbers]
         place = slice(columns.index(own[0]), columns.index(own[-1]) + 1)
-        for k in range(m) if p.predictor is None else [p.predictor]:
+        shared = p.predictor is None or d.owner is not None  # m is 1 beside formulas
+        for k in range(m) if shared else [p.predictor]:
             blocks[:, place, k, place, k] = root
     b = beta[:, columns].reshape(len(beta), -1)
     size = b.shape[1]
