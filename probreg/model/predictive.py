@@ -281,8 +281,11 @@ class Predictive(PrintsTable):
         return Predictive(self.likelihood, self.eta[:, index], aux, row_values, share)
 
     def _mean_response(self) -> Array:
-        """Return the mean of the response, (n,)."""
-        return self.mean() * self.given.get("trials", 1.0)
+        """Return the mean of the response, (n,); of ordered classes that of their numbers."""
+        mean = self.mean()
+        if mean.ndim == 2:
+            mean = mean @ np.arange(mean.shape[1])
+        return mean * self.given.get("trials", 1.0)
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
         """Integers with P(Y <= low) < prob <= P(Y <= high), by steps from the start that double."""

@@ -100,3 +100,15 @@ def test_a_quantile_far_out_is_that_of_its_own_tail_however_loose_the_tolerance(
     # P(Y > y | eta) is P(Y < -y | -eta), which does not cancel
     lower = p if prob < 0.5 else dataclasses.replace(p, eta=-p.eta)
     np.testing.assert_allclose(lower.cdf(y if prob < 0.5 else -y), 1e-9, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["newton", pr.LaplaceApproximation(draws=50)])
+def test_a_quantile_of_ordered_classes_is_the_first_that_reaches_it(method):
+    x = np.linspace(-1.0, 1.0, 30)
+    rows = {"x": x, "y": np.digitize(x + np.sin(40.0 * x), [-0.5, 0.6])}
+    model = pr.Model.from_formula("y ~ x", rows, likelihood="ordinal")
+    predictive = pr.fit(model.with_prior(pr.Normal(1.0)), method).predictive(rows)
+    below = np.stack([predictive.cdf(np.full(30, k)) for k in range(3)])
+    for prob in (0.01, 0.4, 0.7, 0.99):
+        first = np.argmax(below >= prob, axis=0)
+        np.testing.assert_array_equal(predictive.quantile(prob), first)
