@@ -1504,7 +1504,9 @@ def _require_method(method: Method, model: Model) -> None:
         if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
     ]
     if not able:
-        raise Incompatible(f"{reason}.")
+        if method.name == "auto":  # its reason begins with this
+            raise Incompatible(f"{reason}.")
+        raise Incompatible(f"{reason}. No method can fit this model.")
     defaults = ""
     if method.name in able:
         defaults = "with its defaults, "

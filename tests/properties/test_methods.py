@@ -266,20 +266,11 @@ def test_draws_match_the_reported_moments(model, method):
 def test_a_refusal_names_methods_that_can(method):
     for model in [m for m, k in REFUSED if k == method][::87]:
         with case(model):
-            with pytest.raises(
-                pr.Incompatible, match=r"These can fit this model: \w"
-            ) as caught:
+            with pytest.raises(pr.Incompatible) as caught:
                 pr.fit(model, method)
-            able = (
-                str(caught.value)
-                .rsplit("These can fit this model: ", 1)[1]
-                .rstrip(".")
-                .split(", ")
-            )
-            assert method.name not in able
-            if (
-                able == ["none"]
-            ):  # a posterior without mass at the edge of a nuisance parameter, and no mode
+            message = str(caught.value)
+            # a posterior without mass at the edge of a nuisance parameter, and no mode
+            if message.endswith(". No method can fit this model."):
                 others = (
                     cls()
                     for name, cls in METHODS.items()
@@ -287,6 +278,9 @@ def test_a_refusal_names_methods_that_can(method):
                 )
                 assert all(other.obstacle(model) is not None for other in others)
                 continue
+            able = message.rsplit("These can fit this model: ", 1)[1].rstrip(".")
+            able = able.split(", ")
+            assert method.name not in able
             assert all(METHODS[name]().obstacle(model) is None for name in able)
             assert ("nuts" in able) == (METHODS["nuts"]().obstacle(model) is None)
 
