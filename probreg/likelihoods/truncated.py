@@ -219,20 +219,82 @@ class Truncated(OfBase):
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         low, high = self._ends()
-        below = self.family.cdf(low, eta, **aux)
-        total = np.exp(self.family.log_interval(low, high, eta, **aux))
-        share = (self.family.cdf(np.minimum(y, high), eta, **aux) - below) / total
+        y = np.clip(y, low, high)
+        log_total = self.family.log_interval(low, high, eta, **aux)
+        if self.base.is_discrete:
+            below = self.family.cdf(low, eta, **aux)
+            share = (self.family.cdf(y, eta, **aux) - below) / np.exp(log_total)
+        else:
+            log_part = self.family.log_interval(low, y, eta, **aux)
+            share = np.exp(log_part - log_total)
         return np.clip(share, 0.0, 1.0)
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
-        y = self.base.sample(rng, eta, **aux)
-        for _ in range(10_000):
+        y = np.array(self.base.sample(rng, eta, **aux), dtype=float)
+        draws = 100  # of the family, for rows with at least a few percent of it inside
+        for _ in range(draws):
             outside = (y < self.lower) | (y > self.upper)
             if not outside.any():
                 return y
-            y = np.where(outside, self.base.sample(rng, eta, **aux), y)
+            rows = self._rows(outside, aux)
+            y[outside] = self.base.sample(rng, eta[outside], **rows)
+        rows = self._rows(outside, aux)
+        prob = rng.random(int(outside.sum()))
+        if self.base.is_discrete:
+            y[outside] = self._count_quantile(prob, eta[outside], rows)
+        else:
+            y[outside] = self._quantile(prob, eta[outside], rows)
+        return y
+
+    @staticmethod
+    def _rows(chosen: Array, aux: AuxValues) -> dict[str, Array]:
+        return {
+            name: np.broadcast_to(value, chosen.shape)[chosen]
+            for name, value in aux.items()
+        }
+
+    def _quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
+        """Return the quantiles (n,) of a continuous response by bisection, to all digits also where the interval is rare."""
+        halvings = 100
+        smallest = 0.0 if self.base.support == "positive" else -np.inf
+        ends = np.maximum([self.lower, self.upper], smallest)
+
+        def is_below(y: Array) -> Array:
+            return np.asarray(self.cdf(y, eta, **aux) < prob)
+
+        low, high = np.repeat(ends[:, None], len(prob), axis=1)
+        width = 1.0
+        # an infinite end moves away from the other one until the quantile lies between them
+        if np.isinf(self.upper):
+            high = low + width
+            while (short := is_below(high)).any():
+                width *= 2.0
+                high = np.where(short, low + width, high)
+        elif np.isinf(ends[0]):
+            low = high - width
+            while (far := ~is_below(low)).any():
+                width *= 2.0
+                low = np.where(far, high - width, low)
+        for _ in range(halvings):
+            middle = 0.5 * (low + high)
+            below = is_below(middle)
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return high
+
+    def _count_quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
+        """Return the quantiles (n,) of a count, by sums of probabilities from the first count on."""
+        most_steps = 100_000
+        y = np.full(len(prob), max(self._ends()[0][0] + 1.0, 0.0))
+        total = np.exp(self.log_prob(y, eta, **aux))
+        for _ in range(most_steps):
+            short = (total < prob) & (y < self.upper)
+            if not short.any():
+                return y
+            y[short] += 1.0
+            rows = self._rows(short, aux)
+            total[short] += np.exp(self.log_prob(y[short], eta[short], **rows))
         raise DataError(
-            f"no draw in [{self.lower:g}, {self.upper:g}] after 10,000 tries: the family has hardly any mass there"
+            f"no draw in [{self.lower:g}, {self.upper:g}]: the family has hardly any mass there"
         )
 
     def pymc(self, eta: Any, **aux: Any) -> PymcVariable:

@@ -512,3 +512,44 @@ def test_bounds_and_conformal_sets_need_every_response():
 def test_times_of_survival_are_numbers(fit):
     with pytest.raises(pr.DataError, match="times must be numeric; row 1 holds 'b'"):
         fit.survival([1.0, "b"])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "eta", "aux"),
+    [
+        (Truncated(pr.Gaussian(), lower=0.0), -30.0, {"sigma": 1.0}),
+        (Truncated(pr.Gaussian(), upper=0.0), 8.0, {"sigma": 0.5}),
+        (Truncated(pr.Gaussian(), lower=1.0, upper=1.2), 0.0, {"sigma": 0.01}),
+        (Truncated(pr.Weibull(), lower=20.0), 0.0, {"scale": 0.5}),
+    ],
+    ids=lambda v: "" if isinstance(v, dict) else str(v),
+)
+def test_draws_of_an_interval_without_mass_have_its_distribution(likelihood, eta, aux):
+    eta = np.full((400, 1), eta)
+    y = likelihood.sample(np.random.default_rng(3), eta, **aux)
+    share = likelihood.cdf(y, eta, **aux)
+    assert stats.kstest(share, "uniform").pvalue > 0.01
+    # p is the slope of the distribution function
+    h = 1e-4 * (y - y.min() + 1e-3 * np.ptp(y))[:, None] * [-1.0, 1.0]
+    ends = np.stack([likelihood.cdf(y + h[:, k], eta, **aux) for k in (0, 1)], 1)
+    slope = np.diff(ends, axis=1)[:, 0] / np.diff(h, axis=1)[:, 0]
+    density = np.exp(likelihood.log_prob(y, eta, **aux))
+    np.testing.assert_allclose(slope, density, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("base", "lower", "upper", "aux"),
+    [
+        (pr.Poisson(), 5.0, np.inf, {}),
+        (pr.Poisson(), -np.inf, 1.0, {}),
+        (pr.NegativeBinomial(), 1.0, np.inf, {"alpha": 50.0}),
+    ],
+    ids=str,
+)
+def test_draws_of_rare_counts_have_their_probabilities(base, lower, upper, aux):
+    likelihood = Truncated(base, lower=lower, upper=upper)
+    eta = np.full((2000, 1), -3.0 if np.isinf(upper) else 4.0)
+    y = likelihood.sample(np.random.default_rng(3), eta, **aux)
+    for count in np.unique(y)[:4]:
+        p = np.exp(likelihood.log_prob(np.array([count]), eta[:1], **aux))[0]
+        assert abs((y == count).mean() - p) < 4.0 * np.sqrt(p * (1.0 - p) / 2000) + 1e-6
