@@ -59,11 +59,11 @@ from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     covariance_of_reported,
-    method_obstacle,
     reported_coefficients,
     with_found_scales,
 )
 from probreg.inference.notes import Topic, important, important_note
+from probreg.inference.obstacles import method_obstacle
 from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.served_lengths import with_served_lengths

@@ -15,7 +15,6 @@ from probreg.inference.base import (
     Resolved,
     Solution,
     Status,
-    method_obstacle,
     with_proper_correlations,
 )
 from probreg.inference.exact.conjugate import Conjugate
@@ -23,6 +22,7 @@ from probreg.inference.exact.integrate import Integrate
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.notes import Note, Topic, routine_note
+from probreg.inference.obstacles import method_obstacle
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model

@@ -1,6 +1,7 @@
 """Posteriors without a finite mass are refused by every method, and the remedies of the errors serve."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -132,3 +133,19 @@ def test_a_formula_of_a_nuisance_parameter_with_a_posterior(parameter, likelihoo
     options = proper if parameter == "log phi" else {}
     model = flat_in_formula(parameter, likelihood, **options)
     assert np.isfinite(pr.fit(model, "laplace").coef).all()
+
+
+def test_a_flat_level_towards_a_limiting_model_is_found_in_files(tmp_path):
+    """Level b has no zeros, so that the likelihood of a hurdle does not fall as its share of zeros goes to 0."""
+    rows = {"k": [0, 3, 1, 0, 2, 1, 1, 4], "q": list("aaaabbbb")}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    formulas = {"k": "k ~ 1", "logit zero": "~ 0 + q"}
+    models = (
+        pr.Model.from_formula(formulas, rows, likelihood="hurdle"),
+        pr.Model.from_files(formulas, tmp_path / "rows.csv", likelihood="hurdle"),
+    )
+    for model in models:
+        with pytest.raises(
+            pr.Incompatible, match=r"q\[b\]' has a flat prior .* to -infinity"
+        ):
+            pr.fit(model, "laplace")

@@ -17,7 +17,6 @@ from probreg.inference.base import (
     chains_of,
     sigma_note,
     times_root,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.modes.closed_form import (
@@ -29,6 +28,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.notes import Topic, routine_note
+from probreg.inference.obstacles import unsupported_kinds
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import (

@@ -19,7 +19,6 @@ from probreg.inference.base import (
     Resolved,
     Solution,
     Status,
-    bounded_aux,
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.evidence_problem import (
@@ -39,6 +38,7 @@ from probreg.inference.modes.newton import fixed_coefficients, marks_by_predicto
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import Separation, smallest_increase
 from probreg.inference.notes import Topic, important_note, routine_note
+from probreg.inference.obstacles import bounded_aux
 from probreg.inference.varying import explain_repeated, explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model

@@ -20,8 +20,6 @@ from probreg.inference.base import (
     Method,
     Resolved,
     Solution,
-    improper_aux,
-    improper_scales,
     with_proper_correlations,
 )
 from probreg.inference.exact.evidence import scales_obstacle
@@ -34,6 +32,7 @@ from probreg.inference.exact.nodes import (
     proposal_of,
     weight_nodes,
 )
+from probreg.inference.obstacles import improper_aux, improper_scales
 from probreg.inference.sampling.importance import (
     reliable,
 )

@@ -17,7 +17,6 @@ from probreg.inference.base import (
     Solution,
     chains_of,
     sigma_note,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import (
@@ -26,6 +25,7 @@ from probreg.inference.modes.closed_form import (
     require_full_rank,
 )
 from probreg.inference.notes import Topic, important_note, routine_note
+from probreg.inference.obstacles import unsupported_kinds
 from probreg.likelihoods import Gaussian
 from probreg.linalg import merge, solve_upper, triangular_log_det
 from probreg.model.model import Model

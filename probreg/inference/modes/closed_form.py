@@ -23,11 +23,8 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    bounded_aux,
-    improper_aux,
     log_names,
     sigma_note,
-    unsupported_kinds,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -40,6 +37,7 @@ from probreg.inference.modes.level_rows import (
 )
 from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Note, Topic, important_note
+from probreg.inference.obstacles import bounded_aux, improper_aux, unsupported_kinds
 from probreg.likelihoods import Gaussian
 from probreg.linalg import (
     ColumnRank,

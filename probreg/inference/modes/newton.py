@@ -21,7 +21,6 @@ from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import (
-    VANISHING_NOISE,
     Array,
     Solution,
     Status,
@@ -29,7 +28,6 @@ from probreg.inference.base import (
     log_names,
     logs_of_aux,
     sigma_note,
-    spare_rows,
     split_parameters,
 )
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
@@ -48,6 +46,7 @@ from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import JOINT_SIGMA, Note, Topic, routine_note
+from probreg.inference.obstacles import VANISHING_NOISE, spare_rows
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.linalg import (
     one_blas_thread,

@@ -9,16 +9,10 @@ import numpy as np
 from probreg import online
 from probreg.arguments.scalars import Count
 from probreg.data.rows import times_weights
-from probreg.inference.base import (
-    METHODS,
-    Array,
-    Method,
-    Solution,
-    Status,
-    unsupported_kinds,
-)
+from probreg.inference.base import METHODS, Array, Method, Solution, Status
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.notes import Topic, important_note, routine_note
+from probreg.inference.obstacles import unsupported_kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
 

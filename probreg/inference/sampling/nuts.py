@@ -23,8 +23,6 @@ from probreg.inference.base import (
     Solution,
     Status,
     coefficients_of_reported,
-    improper_aux,
-    improper_scales,
     log_names,
     sigma_note,
     with_proper_correlations,
@@ -50,6 +48,7 @@ from probreg.inference.modes.peaks import (
 )
 from probreg.inference.modes.separation import separation
 from probreg.inference.notes import Note, Topic, important_note, routine_note
+from probreg.inference.obstacles import improper_aux, improper_scales
 from probreg.inference.sampling.chains import (
     SamplerOutput,
     SamplerSettings,
