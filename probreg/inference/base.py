@@ -231,6 +231,14 @@ class Solution:
         return {**self.hyper, **nuisance}
 
     @property
+    def has_found_scales(self) -> bool:
+        """Whether scales of the prior were estimated on the rows, by the evidence or as the dual of a radius.
+
+        An estimate of sigma is none: the mode does not depend on it under a prior in units of sigma.
+        """
+        return self.stats.get("ratios_found", 0.0) > 0 or "radius" in self.stats
+
+    @property
     def given_scales(self) -> ParameterCovariance:
         """`covariance` given the estimated scales and nuisance parameters."""
         if self.conditional is None:

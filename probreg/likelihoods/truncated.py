@@ -55,6 +55,14 @@ def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any
     return s, log_s, constants[0], constants[1]
 
 
+def _aux_of_rows(chosen: Array, aux: AuxValues) -> dict[str, Array]:
+    """Return the nuisance parameters of the chosen rows (n,) bool."""
+    return {
+        name: np.broadcast_to(value, chosen.shape)[chosen]
+        for name, value in aux.items()
+    }
+
+
 def condition_on_complement(count: Row, outside: Row) -> Row:
     """log p of a count given that it is not outside, and its slopes, from the rows log p of the count and L = log P(outside) of the base.
 
@@ -231,27 +239,22 @@ class Truncated(OfBase):
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         y = np.array(self.base.sample(rng, eta, **aux), dtype=float)
-        draws = 100  # of the family, for rows with at least a few percent of it inside
-        for _ in range(draws):
+        most_draws = (
+            100  # of the family, for rows with at least a few percent of it inside
+        )
+        for _ in range(most_draws):
             outside = (y < self.lower) | (y > self.upper)
             if not outside.any():
                 return y
-            rows = self._rows(outside, aux)
+            rows = _aux_of_rows(outside, aux)
             y[outside] = self.base.sample(rng, eta[outside], **rows)
-        rows = self._rows(outside, aux)
+        rows = _aux_of_rows(outside, aux)
         prob = rng.random(int(outside.sum()))
         if self.base.is_discrete:
             y[outside] = self._count_quantile(prob, eta[outside], rows)
         else:
             y[outside] = self._quantile(prob, eta[outside], rows)
         return y
-
-    @staticmethod
-    def _rows(chosen: Array, aux: AuxValues) -> dict[str, Array]:
-        return {
-            name: np.broadcast_to(value, chosen.shape)[chosen]
-            for name, value in aux.items()
-        }
 
     def _quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
         """Return the quantiles (n,) of a continuous response by bisection, to all digits also where the interval is rare."""
@@ -291,7 +294,7 @@ class Truncated(OfBase):
             if not short.any():
                 return y
             y[short] += 1.0
-            rows = self._rows(short, aux)
+            rows = _aux_of_rows(short, aux)
             total[short] += np.exp(self.log_prob(y[short], eta[short], **rows))
         raise DataError(
             f"no draw in [{self.lower:g}, {self.upper:g}]: the family has hardly any mass there"

@@ -507,6 +507,10 @@ def test_bounds_and_conformal_sets_need_every_response():
         pr.guarantee(f, (-9.0, 9.0)).held_out.bound.value for f in (limited, plain)
     ]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-5)
+    # held-out rows need their responses too
+    unused = {"x": x + 0.01, "y": np.where(table["event"] > 0, table["y"], -99.0)}
+    with pytest.raises(pr.Incompatible, match="10 of 40 rows are censored"):
+        pr.guarantee(limited, (-99.0, 9.0), data=unused)
 
 
 def test_times_of_survival_are_numbers(fit):

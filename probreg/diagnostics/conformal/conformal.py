@@ -92,7 +92,10 @@ def conformal(
             raise DataError(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
-    if data is None and fit.target == "mode" and _has_chosen_scale(fit):
+    has_chosen_scale = (
+        fit.solution.has_found_scales or fit.model.scales_compared > 1
+    )  # by `tune`
+    if data is None and fit.target == "mode" and has_chosen_scale:
         raise Incompatible(
             "the prior's scale was chosen on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
@@ -100,24 +103,13 @@ def conformal(
     unseen = None
     if data is not None:
         unseen = unseen_rows(fit.model, data, y, offset, trials)
-    rows = unseen or fit.model.design
+    rows = fit.model.design if unseen is None else unseen
     if rows.n:
         fit.model.likelihood.require_exact(
             rows.observed, "conformal prediction", "predict has intervals"
         )
     with progress_bar("conformal", show=progress):
         return chosen.calibrate(fit, unseen, prob)
-
-
-def _has_chosen_scale(fit: Fit) -> bool:
-    """Return whether a scale of the prior was chosen on the rows of the fit.
-
-    By evidence, by `tune`, or from a radius. An estimate of sigma is no such choice: the mean does
-    not depend on it under a prior in units of sigma.
-    """
-    stats = fit.solution.stats
-    by_evidence = stats.get("ratios_found", 0.0) > 0
-    return by_evidence or "radius" in stats or fit.model.scales_compared > 1
 
 
 def unseen_rows(

@@ -159,12 +159,16 @@ def _losses_of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, 
 def read_range(
     y_range: Any, design: Design, likelihood: Likelihood
 ) -> tuple[float, float] | None:
-    """Return (lo, hi), None for classes. DataError without a range, for a y outside it, and for a range taken from these rows."""
+    """Return (lo, hi), None for classes. DataError without a range, for a y outside it, and for a range taken from these rows;
+    Incompatible for censored rows."""
     if isinstance(likelihood, OfClasses):
         if y_range is not None:
             raise DataError("losses of classes are bounded: leave y_range out")
         return None
     name = design.response
+    likelihood.require_exact(
+        design.observed, "a risk bound", "compare fits by fit.loo()"
+    )
     y = likelihood.response(design.observed)
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))

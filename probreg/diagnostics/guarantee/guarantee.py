@@ -181,18 +181,9 @@ def guarantee(
     require_predictive(fit)
     model = fit.model
     lik = model.likelihood
-    lik.require_exact(
-        model.design.observed, "a risk bound", "compare fits by fit.loo()"
-    )
     ends = read_range(y_range, model.design, lik)
     losses = losses_for(lik, model.design, ends, loss)
-    # scales of the prior that were estimated on these rows, by evidence or as the dual of a radius, and scales that `tune` compared
-    stats = fit.solution.stats
-    if (
-        stats.get("ratios_found", 0.0) > 0
-        or "radius" in stats
-        or (chosen_from or 0) < model.scales_compared
-    ):
+    if fit.solution.has_found_scales or (chosen_from or 0) < model.scales_compared:
         chosen_from = None
     inputs = BoundInputs(
         fit,

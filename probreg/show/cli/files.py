@@ -13,6 +13,7 @@ from typing import Any
 from probreg.arguments.types import DataFrame
 from probreg.datasets import list_datasets, load_dataset
 from probreg.errors import DataError
+from probreg.formula.terms import left_of
 from probreg.system.disk import require_plain
 
 MISSING = ("", "NA", "NaN", "nan")  # a level called "None" or "null" stays a level
@@ -70,11 +71,10 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     >>> formulas_by_parameter("y ~ x; log sigma ~ z")
     {'y': 'y ~ x', 'log sigma': '~ z'}
     """
-    # a semicolon between backquotes is part of a column's name
-    first, *others = re.findall(r"(?:`[^`]*`|[^;])+", text) or [text]
+    first, *others = _parts(text)
     if not others:
         return text
-    formulas = {_response(first): first.strip()}
+    formulas = {left_of(first).strip(): first.strip()}
     for part in others:
         name, tilde, terms = (piece.strip() for piece in part.partition("~"))
         if not tilde or name in formulas:
@@ -85,14 +85,14 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     return formulas
 
 
-def _response(formula: str) -> str:
-    """Return the text before the tilde; a tilde between backquotes is part of a column's name."""
-    return re.findall(r"^(?:`[^`]*`|[^~])*", formula)[0].strip()
+def _parts(text: str) -> list[str]:
+    """Return the formulas between semicolons; a semicolon between backquotes is part of a column's name."""
+    return re.findall(r"(?:`[^`]*`|[^;])+", text) or [text]
 
 
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
     """Return the level of the response for a text: the number 1 for "1" if the column has numbers, True for "TRUE" if it has truth values."""
-    column = _response(formula).strip("`")
+    column = left_of(_parts(formula)[0]).strip().strip("`")
     if text is None or column not in rows.columns:
         return text
     for value in rows[column].dropna().unique().tolist():
