@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from probreg.data import Block
 from probreg.data.blocks.block import Sums
-from probreg.data.rows import plus_offset
 from probreg.inference.base import METHODS, Array, Method, with_proper_correlations
 from probreg.likelihoods import Likelihood
 from probreg.linalg import rank_of, triangular
@@ -126,7 +126,7 @@ def improper_scales(method: Method, model: Model) -> str | None:
             example = f"{name}=HalfNormal(1.0)"
             if name == "tau":
                 subject = "scale"
-                example = "Normal(HalfNormal(1.0))"
+                example = f"{type(prior.base).__name__}(HalfNormal(1.0))"
             reason = (
                 f"{method.name}: the {subject} of {model.design.describe_columns(b.columns)} has an improper prior, so the posterior is "
                 f"improper. Give a proper one such as {example}"
@@ -169,26 +169,26 @@ def improper_aux(method: Method, model: Model) -> str | None:
     return None
 
 
-def _is_falling(log_density: Callable[[float], Array]) -> Array:
-    """Return for each row whether its density falls to 0 as the distance goes to infinity.
-
-    A density that stays positive is constant far out, and the logarithm of one that falls does so by at least one for each unit.
-    """
-    return log_density(150.0) - log_density(300.0) > 1.0
-
-
-def _falls(model: Model, aux: str, sign: float) -> bool:
+def _falls(model: Model, name: str, sign: float) -> bool:
     """Return whether the likelihood falls to 0 as the log of a nuisance parameter goes to sign times infinity.
 
     That of a hurdle model falls with `zero_odds` to 0 where there are zeros.
     """
+    count = partial(
+        _count_falling,
+        likelihood=model.likelihood,
+        aux={**model.fixed, **dict.fromkeys(model.unknown, 1.0)},
+        name=name,
+        sign=sign,
+    )
+    return bool(model.design.sum_over_rows(count)[0] > 0)
 
-    def log_lik(distance: float) -> Array:
-        values = dict.fromkeys(model.unknown, 1.0)
-        values[aux] = math.exp(sign * distance)
-        return model.log_lik(np.zeros(model.shape), **values)
 
-    return bool(_is_falling(log_lik))
+def _count_falling(block: Block, *, name: str, sign: float, **settings: Any) -> Sums:
+    """Return the number of rows whose density falls to 0 as the log of a nuisance parameter goes to sign times infinity."""
+    return block.sweep(
+        lambda rows: (_is_falling(rows, name, sign, **settings).sum(),), width=1
+    )
 
 
 def _directions_without_fall(model: Model) -> Iterator[tuple[str, str]]:
@@ -200,47 +200,32 @@ def _directions_without_fall(model: Model) -> Iterator[tuple[str, str]]:
     places = np.flatnonzero((design.owner > 0) & ~model.joint.informative)
     if not len(places):
         return
-    aux = {**model.fixed, **dict.fromkeys(model.unknown, 1.0)}
     count = partial(
-        _count_falling_rows,
+        _count_falling_by_column,
         likelihood=model.likelihood,
-        aux=aux,
+        aux={**model.fixed, **dict.fromkeys(model.unknown, 1.0)},
         places=places,
-        predictors=design.owner[places],
+        predictors=design.owner[places].tolist(),
     )
     for end, falling in zip(("-infinity", "infinity"), design.sum_over_rows(count)):
         for place in places[falling == 0]:
             yield design.columns[place], end
 
 
-def _count_falling_rows(
-    block: Block,
-    *,
-    likelihood: Likelihood,
-    aux: Mapping[str, float],
-    places: Array,
-    predictors: Array,
+def _count_falling_by_column(
+    block: Block, *, places: Array, predictors: list[int], **settings: Any
 ) -> Sums:
     """Return (columns,) twice: the rows whose density falls to 0 as a coefficient goes to -infinity, and to infinity.
 
-    `places` (columns,) are the columns in X, `predictors` (columns,) those that they belong to.
+    `places` (columns,) are the columns in X, and `predictors` (columns,) those that they belong to.
     """
 
     def part(rows: Block) -> Sums:
-        aux_rows = likelihood.at_rows(aux, rows.precision)
-
-        def log_density(distance: float, *, predictor: int, sign: float) -> Array:
-            eta = np.zeros((rows.rows, likelihood.width))
-            eta[:, predictor] = sign * distance
-            eta = plus_offset(eta, rows.offset)
-            return likelihood.log_prob(rows.y, eta, **aux_rows)
-
         def falling(sign: float) -> Array:
             of_predictor = {
-                k: _is_falling(partial(log_density, predictor=k, sign=sign))
-                for k in set(predictors.tolist())
+                k: _is_falling(rows, k, sign, **settings) for k in set(predictors)
             }
-            return np.column_stack([of_predictor[k] for k in predictors.tolist()])
+            return np.column_stack([of_predictor[k] for k in predictors])
 
         x = np.asarray(rows.X[:, places])
         down, up = falling(-1.0), falling(1.0)
@@ -249,6 +234,34 @@ def _count_falling_rows(
         return to_minus.sum(0), to_plus.sum(0)
 
     return block.sweep(part)
+
+
+def _is_falling(
+    rows: Block,
+    parameter: int | str,
+    sign: float,
+    *,
+    likelihood: Likelihood,
+    aux: Mapping[str, float],
+) -> Array:
+    """Return (b,) bool: the density of a row falls to 0 as a linear predictor, or the log of a nuisance parameter, goes to sign times
+    infinity.
+
+    A density that stays positive is constant far out, and the logarithm of one that falls does so by at least one for each unit.
+    """
+
+    def log_density(distance: float) -> Array:
+        eta = np.ones((rows.rows, likelihood.width))  # 1 is in the domain of every link
+        values = dict(aux)
+        if isinstance(parameter, str):
+            values[parameter] = math.exp(sign * distance)
+        else:
+            eta[:, parameter] = sign * distance
+        return likelihood.log_prob(
+            rows.y, eta, **likelihood.at_rows(values, rows.precision)
+        )
+
+    return log_density(150.0) - log_density(300.0) > 1.0
 
 
 def improper_noise(method: Method, model: Model) -> str | None:

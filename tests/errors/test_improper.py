@@ -1,5 +1,7 @@
 """Posteriors without a finite mass are refused by every method, and the remedies of the errors serve."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,7 +127,12 @@ def test_a_flat_prior_towards_a_limiting_model_is_improper(
 
 @pytest.mark.parametrize(
     ("parameter", "likelihood"),
-    [("logit zero", "hurdle"), ("log sigma", "gaussian"), ("log phi", "beta_binomial")],
+    [
+        ("logit zero", "hurdle"),
+        ("logit zero", pr.Hurdle(base=pr.Poisson(link="identity"))),
+        ("log sigma", "gaussian"),
+        ("log phi", "beta_binomial"),
+    ],
 )
 def test_a_formula_of_a_nuisance_parameter_with_a_posterior(parameter, likelihood):
     """The likelihood falls on both sides, or the prior is proper."""
@@ -149,3 +156,24 @@ def test_a_flat_level_towards_a_limiting_model_is_found_in_files(tmp_path):
             pr.Incompatible, match=r"q\[b\]' has a flat prior .* to -infinity"
         ):
             pr.fit(model, "laplace")
+
+
+@pytest.mark.parametrize(
+    ("prior", "likelihood", "ending"),
+    [
+        (pr.Normal, "gaussian", "Normal(HalfNormal(1.0)), or use evidence, which"),
+        (pr.Laplace, "gaussian", "Laplace(HalfNormal(1.0)). No method can fit"),
+        (pr.Normal, "absolute", "Normal(HalfNormal(1.0)). No method can fit"),
+    ],
+)
+def test_an_improper_scale_names_a_proper_prior_and_evidence_where_it_fits(
+    prior, likelihood, ending
+):
+    flat = pr.Model.from_formula(
+        "y ~ x",
+        {"x": X, "y": np.square(X)},
+        likelihood=likelihood,
+        prior=prior(pr.priors.Reference()),
+    )
+    with pytest.raises(pr.Incompatible, match=re.escape(f"such as {ending}")):
+        pr.fit(flat, "nuts")
