@@ -111,6 +111,7 @@ def _of_objects(values: Array, label: str) -> Array:
     try:
         return values.astype(float)
     except OverflowError:
+        values = np.atleast_1d(values)
         large = [isinstance(v, int) and v.bit_length() > 1023 for v in values.flat]
         raise DataError(
             f"{label} holds a number in row {np.argmax(large) // max(np.size(values[0]), 1)} that is beyond 1.8e308, the largest a float holds"

@@ -164,6 +164,28 @@ class NumberTable(ArgumentKind):
         )
 
 
+@dataclass(frozen=True, repr=False)
+class NumberPair(ArgumentKind):
+    """Two finite numbers; `increasing`: the second is larger, otherwise both are positive."""
+
+    increasing: bool = False
+
+    @property
+    def words(self) -> str:  # type: ignore[override]
+        if self.increasing:
+            return "a pair of finite numbers, the second larger, such as (0.0, 5.0)"
+        return "a pair of positive finite numbers, such as (6.4, 3.4)"
+
+    def read(self, value: Any) -> tuple[float, float]:
+        pair = _read_numbers(value)
+        if pair.shape != (2,) or not np.isfinite(pair).all():
+            raise ValueError
+        first, second = pair.astype(float).tolist()
+        if not (second > first if self.increasing else min(first, second) > 0.0):
+            raise ValueError
+        return first, second
+
+
 @dataclass(frozen=True)
 class RegistryName:
     """Marker for the names of a registry, for editors only: any text passes, because the registry checks names itself."""
@@ -200,6 +222,8 @@ Seed = Annotated[int, whole_number(0, 2**63 - 1)]
 Flag = Annotated[bool, Literal[True, False]]
 Word = Annotated[str, Name()]
 Names = Annotated[str | Sequence[str], Name("a name or a list of names", several=True)]
+PositivePair = Annotated[tuple[float, float], NumberPair()]
+Range = Annotated[tuple[float, float], NumberPair(increasing=True)]
 Matrix = Annotated[tuple[tuple[float, ...], ...], NumberTable()]
 
 

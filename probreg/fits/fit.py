@@ -247,13 +247,13 @@ class Fit(FitStatistics, NamesPeers):
         >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
         0.1277
         """
-        from probreg.inference.uncertainty.covariance import reported_words
+        from probreg.inference.uncertainty.covariance import (
+            refuse_settings,
+            reported_words,
+        )
 
+        refuse_settings(kind, groups=groups, lags=lags, data=data)
         if kind is None:
-            if any(v is not None for v in (groups, data, lags)):
-                raise DataError(
-                    "groups=, data= and lags= go with a kind: 'cluster' or 'HAC'"
-                )
             return covariance_array(
                 self.model,
                 self._reported_covariance(),
@@ -291,15 +291,13 @@ class Fit(FitStatistics, NamesPeers):
         """
         from probreg.inference.uncertainty.covariance import (
             Spread,
+            refuse_settings,
             reported_words,
             uses_t,
         )
 
         s = self.solution
-        if not isinstance(covariance, str) and (groups is not None or lags is not None):
-            raise DataError(
-                "groups= and lags= go with covariance='cluster' and covariance='HAC'"
-            )
+        refuse_settings(covariance, groups=groups, lags=lags)
         if covariance is None:
             return Spread(s.scale, s.df, reported_words(self.model, self.method, s))
         if isinstance(covariance, str):
@@ -665,7 +663,7 @@ class Fit(FitStatistics, NamesPeers):
     @check_arguments
     def smooth(
         self,
-        term: str | None = None,
+        term: Word | None = None,
         prob: Probability = 0.95,
         *,
         derivative: Flag = False,
@@ -733,6 +731,7 @@ class Fit(FitStatistics, NamesPeers):
     # ---- new rows --------------------------------------------------------------------------------------------------
 
     @only_known
+    @check_arguments
     def predictive(
         self,
         data: RowsLike | None = None,

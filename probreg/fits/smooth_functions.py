@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.arrays import floats
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import OF_ROWS
@@ -178,7 +179,7 @@ def _points(model: Model, function: TermFunction, at: Any) -> Array:
         low, high = function.range_in(model.design)
         axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
-    x = np.asarray(at, dtype=float)
+    x = floats(at, "at")
     if x.ndim == 1 and d == 1:
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != d or not len(x) or not np.isfinite(x).all():

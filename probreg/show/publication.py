@@ -16,7 +16,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison.same_question import fits_by_name
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
     estimate_name,
@@ -146,6 +146,7 @@ def table(
     ]
     names = dict(rename or {})
     _check_labels(columns, names, "rename")
+    _check_new_labels(columns, names)
     bases = [_reference_levels(fit) if reference else {} for fit in several.values()]
     entries: dict[str, list[Cell]] = {}
     for label in _select_labels(columns, list_names(keep)):
@@ -195,7 +196,12 @@ def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
     if covariance is None:
         return {}
     if not isinstance(covariance, Mapping):
-        return {n: covariance for n, fit in fits.items() if fit.target == "mode"}
+        modes = {n: covariance for n, fit in fits.items() if fit.target == "mode"}
+        if not modes:
+            raise Incompatible(
+                "covariance= is for point estimates, and every fit of this table is a posterior"
+            )
+        return modes
     by_fit = {str(name): value for name, value in covariance.items()}
     for name in by_fit:
         if name not in fits:
@@ -334,6 +340,22 @@ def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> N
         if name not in valid:
             raise DataError(
                 f"{argument}= names {name!r}, which is no coefficient of these fits: {', '.join([*labels][:12])}"
+            )
+
+
+def _check_new_labels(columns: Sequence[_FitColumn], names: Mapping[str, Any]) -> None:
+    """Raise DataError for a new label that is not text, and for one of two rows, because one of them would be lost."""
+    for old, new in names.items():
+        if not isinstance(new, str):
+            raise DataError(f"rename: the label of {old!r} is text, got {new!r}")
+    old_of: dict[str, str] = {}
+    for label in dict.fromkeys(
+        label for c in columns for label in (*c.rows, *c.smooths)
+    ):
+        other = old_of.setdefault(_rename_label(label, names), label)
+        if other != label:
+            raise DataError(
+                f"rename: {other!r} and {label!r} would have the same label, {_rename_label(label, names)!r}"
             )
 
 

@@ -75,7 +75,7 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
             pr.DataError,
             "lags= is a setting of covariance.'HAC'.",
         ),
-        ({"groups": [1, 2] * 4}, pr.DataError, "go with a kind"),
+        ({"groups": [1, 2] * 4}, pr.DataError, "groups=: expected only with the name"),
         ({"kind": "HAC", "lags": 8}, pr.DataError, "lags=8: .* 7"),
         ({"kind": "HAC", "lags": 1.5}, pr.DataError, "whole number .* got 1.5"),
         (

@@ -19,6 +19,7 @@ from probreg.arguments import scalars
 from probreg.arguments.scalars import (
     Declared,
     Number,
+    NumberPair,
     NumberTable,
     parse_annotation,
 )
@@ -128,6 +129,16 @@ WRONG: dict[str, list[Any]] = {
         (1.0, float("nan")),
         [True],
     ],
+    "pair": [
+        *NO_NUMBER,
+        1.0,
+        (1.0,),
+        (1.0, 2.0, 3.0),
+        ("a", "b"),
+        (1.0, float("inf")),
+        (2.0, -1.0),
+        np.ones((2, 2)),
+    ],
     "table": [
         "a",
         1.0,
@@ -150,6 +161,8 @@ def label_of(kind: Any) -> str:
         return "whole number" if kind.whole else "number"
     if isinstance(kind, NumberTable):
         return "table"
+    if isinstance(kind, NumberPair):
+        return "pair"
     return "names" if kind.several else "name"
 
 
@@ -257,6 +270,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "path": lambda: {"path": "nowhere.html"},
     "forecasts": lambda: {"forecasts": {"a": [0.5] * 8, "b": [0.4] * 8}},
     "forecast": lambda: {"forecast": [0.5] * 8},
+    "times": lambda: {"times": [1.0]},
     "scores": lambda: {"scores": {"a": Y, "b": X[:, 0]}},
     "draws": lambda: {"draws": np.ones((3, 8))},
     "found": lambda: {"found": path()},
@@ -293,6 +307,14 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "divergence": lambda: {"divergence": 1.0},
     "losses": lambda: {"losses": Y / 10},
 }
+# the pictures of other results than a path
+FOUND: dict[str, Callable[[], Any]] = {
+    "probreg.plot.bias_variance": cache(
+        lambda: pr.bias_variance(model(), fitted(), reps=2)
+    ),
+    "probreg.plot.sbc": cache(lambda: pr.sbc(model(), "conjugate", 2)),
+    "probreg.plot.tune": cache(lambda: pr.tune(model(), "evidence")),
+}
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
     "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
@@ -302,7 +324,20 @@ RESULTS = {
 METHODS_OF = {
     pr.Fit: (
         fitted,
-        ["covariance", "interval", "aux_interval", "summary", "predict", "save"],
+        [
+            "covariance",
+            "interval",
+            "aux_interval",
+            "summary",
+            "tidy",
+            "effects",
+            "smooth",
+            "predict",
+            "predictive",
+            "survival",
+            "inference_data",
+            "save",
+        ],
     ),
     pr.Model: (model, ["prior_predictive", "penalty"]),
     RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
@@ -393,6 +428,8 @@ def call(name: str, argument: str, value: Any) -> Any:
             and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         ):
             given |= NEEDS[p.name]()
+    if name in FOUND and "found" in given:
+        given["found"] = FOUND[name]()
     if name == "probreg.online.kernel" and "base" in given:
         given["base"] = pr.online.lms()
     return thing(**given, **{argument: value})

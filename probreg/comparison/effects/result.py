@@ -15,6 +15,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.goodness import has_tests
 from probreg.fits.prediction import closed_error
 from probreg.formula.hypothesis import matrix, parse_hypothesis
+from probreg.inference.uncertainty.covariance import refuse_settings
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     mean_and_sd,
@@ -187,6 +188,9 @@ def evaluate_effects(evaluation: Evaluation, *, what: str) -> Effects:
         for level in by_level
     ]
     posterior = fit.solution.draws
+    refuse_settings(
+        evaluation.covariance, groups=evaluation.clusters, lags=evaluation.lags
+    )
     if posterior is not None and evaluation.covariance is not None:
         raise Incompatible(
             "covariance= is for point estimates: the intervals of a posterior come from its draws"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import ArrayColumns, Design
@@ -148,7 +149,7 @@ class Population:
 
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences within the observed range."""
-        x = np.asarray(self.table[name], dtype=float)
+        x = floats(self.table[name], f"column {name!r}")
         missing = np.flatnonzero(np.isnan(x))
         if len(missing):
             self.design.at(self.table, offset=self.offset)  # names the rows
@@ -487,7 +488,7 @@ def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
             ends = [_repeat_value(level, rows.n) for level in pair]
             contrasts.append(Contrast(f"{pair[1]} against {pair[0]}", *ends))
         return contrasts
-    x = np.asarray(rows.table[name], dtype=float)
+    x = floats(rows.table[name], f"column {name!r}")
     weights = rows.weights
     if (weights % 1 != 0).any():
         # weights that count nothing: each row is one observation

@@ -15,12 +15,13 @@ from probreg.comparison.hypotheses.scales import parse_scale_test, scale_hypothe
 from probreg.data.formula.functions import functions_called, term_functions
 from probreg.data.formula.variables import coefficients_by_term
 from probreg.diagnostics.after.functional_form import linearity_test
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
 from probreg.formula.hypothesis import Restriction, matrix, parse_hypothesis
 from probreg.inference import Newton
 from probreg.inference.base import Status
+from probreg.inference.uncertainty.covariance import refuse_settings
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, check_adjust
 
 _LINEAR = " is linear"
@@ -135,11 +136,7 @@ def hypothesis(
     if not unbounded:
         require_predictive(fit)
     check_adjust(adjust)
-    has_settings = not (groups is None and lags is None and data is None)
-    if covariance is None and has_settings:
-        raise DataError(
-            "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
-        )
+    refuse_settings(covariance, groups=groups, lags=lags, data=data)
     scale = parse_scale_test(fit, text)
     is_linearity = isinstance(text, str) and text.rstrip().endswith(_LINEAR)
     if scale is not None or is_linearity:

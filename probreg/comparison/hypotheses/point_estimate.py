@@ -30,7 +30,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
 from probreg.fits.goodness import exact_fit, has_tests, has_tests_at_found_scales
 from probreg.formula.hypothesis import Restriction, matrix
-from probreg.inference.uncertainty.covariance import Spread
+from probreg.inference.uncertainty.covariance import Spread, refuse_settings
 from probreg.inference.uncertainty.found_scales import (
     Satterthwaite,
     satterthwaite,
@@ -373,6 +373,7 @@ def anova(
         )
     if test == "lr" and covariance is not None:
         raise Incompatible("covariance= is for Wald's test, not for test='lr'")
+    refuse_settings(covariance, groups=groups, lags=lags, data=data)
     spread = None
     if covariance is not None:
         spread = fit.spread(covariance, groups=groups, data=data, lags=lags)

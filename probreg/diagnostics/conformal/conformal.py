@@ -1,5 +1,6 @@
 """Conformal intervals: the function `conformal`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,6 @@ def unseen_rows(
 
 def _response_column(model: Model, data: Any) -> Any:
     name = model.design.response
-    try:
-        return data[name]
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise DataError(
-            f"the data have no column {name!r}: pass the response as y="
-        ) from None
+    if name not in getattr(data, "columns", data if isinstance(data, Mapping) else ()):
+        raise DataError(f"the data have no column {name!r}: pass the response as y=")
+    return data[name]

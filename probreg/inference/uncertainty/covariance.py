@@ -161,6 +161,15 @@ class Settings:
         return cls(codes, lags, small_sample)
 
 
+def refuse_settings(covariance: Any, **settings: Any) -> None:
+    """Raise DataError for a setting, such as groups=, unless `covariance` is the name of a kind, which may use it."""
+    given = [f"{name}=" for name, value in settings.items() if value is not None]
+    if given and not isinstance(covariance, str):
+        raise DataError(
+            f"{' and '.join(given)}: expected only with the name of a covariance, such as 'cluster' or 'HAC'"
+        )
+
+
 def reported_words(model: Model, method: Method, solution: Solution) -> Words:
     """Describe the covariance in a solution of the model."""
     if solution.draws is not None:

@@ -115,6 +115,10 @@ def effects(
                 "group= names effects by group and condition= variables of predictions: leave one of the two out"
             )
         return draw_predictions(fit, condition, prob, what, data, figsize)
+    if what != "mean" or data is not None:
+        raise DataError(
+            "what= and data= are for predictions: name their variables with condition="
+        )
     across = 3  # panels in a row
     most_panels = 6  # panels in a picture
     most = 60  # groups in one picture
@@ -258,6 +262,8 @@ def _choose_values(
         for name, chosen in condition.items():
             if chosen is not None:
                 values[name] = np.atleast_1d(chosen).tolist()
+                if not values[name]:
+                    raise DataError(f"condition: {name!r} has no values")
     return values
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, Word, check_arguments
+from probreg.arguments.scalars import Probability, Range, Word, check_arguments
 from probreg.arguments.types import Figure
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.rows import times_weights
@@ -54,9 +54,7 @@ class Sweep:
     is_on_curve: Array
 
 
-def sweep(
-    fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None
-) -> Sweep:
+def sweep(fit: Fit, variable: str | None, data: Any, span: Range | None) -> Sweep:
     """Return rows along `variable`, by default the first numeric one with more than two values.
 
     DataError without a numeric variable, and if the variables cannot be read back and `data` is None.
@@ -88,12 +86,12 @@ def sweep(
 @check_arguments
 def fitted(
     fits: "Fit | Mapping[str, Fit]",
-    variable: str | None = None,
+    variable: Word | None = None,
     *,
     what: Word = "mean",
     data: Any = None,
     prob: Probability = 0.95,
-    span: tuple[float, float] | None = None,
+    span: Range | None = None,
     figsize: Size | None = None,
 ) -> Figure:
     """Draw the mean E[y | x], or another quantity, along one numeric variable with the others at typical values, one panel for each fit.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, check_arguments
+from probreg.arguments.scalars import Flag, Probability, Word, check_arguments
 from probreg.arguments.types import Figure
 from probreg.comparison.same_question import method_name
 from probreg.data.formula.functions import TermFunction, functions_called
@@ -34,7 +34,7 @@ _BANDS = (
 @check_arguments
 def smooth(
     fit: Fit,
-    term: str | None = None,
+    term: Word | None = None,
     *,
     derivative: Flag = False,
     prob: Probability = 0.95,

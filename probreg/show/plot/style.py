@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import PositivePair
 from probreg.arguments.types import Figure
 from probreg.fits.fit import Fit
 
-Size = tuple[float, float]  # inches, width and height
+Size = PositivePair  # inches, width and height
 
 INK, GREY, LIGHT = "#222222", "#6e6e6e", "#d4d4d4"
 SMALL, NORMAL = 8.5, 9.5  # points
