@@ -182,6 +182,8 @@ class Likelihood(ABC):
     has_scalar_mean: ClassVar[bool] = False
     # whether `information` is the Fisher information, and not an approximation for starts
     exact_information: ClassVar[bool] = True
+    # whether the scores of eta and of the nuisance parameters are uncorrelated, so that `information` is all that tests of coefficients need
+    is_orthogonal: ClassVar[bool] = False
     # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
     # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;
@@ -830,6 +832,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     counts trials. A family with a nuisance parameter adds the derivatives over it.
     """
 
+    is_orthogonal = True  # E[y - mu] = 0 at any value of a nuisance parameter
     canonical: ClassVar[bool] = False
     # the ends of the means
     mean_range: ClassVar[tuple[float, float]] = (-np.inf, np.inf)

@@ -80,7 +80,7 @@ class BetaBinomial(Binomial, BetaShapes):
     dependent_trials = True
     wider = ""
     at_infinity = {"phi": "the Binomial model"}  # noqa: RUF012  a constant of the class
-    concave = False
+    concave = is_orthogonal = False
     compiled_density = CompiledDensity(_evaluate_row, settings=keep_values)
     densities_of_links = {}  # noqa: RUF012  a constant of the class
 

@@ -78,6 +78,7 @@ class AdditiveNoise(UnivariateLikelihood):
     """A number y = eta + noise. The density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
 
     may_diverge = False
+    is_orthogonal = True  # of noise that is symmetric, and of quantiles
     support = "real"
     link = IDENTITY
     # PyMC's distribution with its name of the scale, where it has one

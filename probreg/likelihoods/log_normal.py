@@ -39,6 +39,7 @@ class LogNormal(NormalNoise, LogLocationScaleLikelihood):
 
     name = "log_normal"
     nuisance = ("sigma",)
+    is_orthogonal = True
     compiled_density = density_of_noise(standard_normal, transform=log)
 
     def describe(self, response: str) -> str:

@@ -118,6 +118,10 @@ class NegativeBinomial(CountLikelihood):
         return self.variance == "nb1"
 
     @property
+    def is_orthogonal(self) -> bool:  # type: ignore[override]
+        return not self.is_linear
+
+    @property
     def concave(self) -> bool:  # type: ignore[override]
         return not self.is_linear and self.link is LOG
 

@@ -132,6 +132,7 @@ class LogLogistic(LogLocationScaleLikelihood):
 
     name = "log_logistic"
     nuisance = ("scale",)
+    is_orthogonal = True
     centre = "median"
     concave = True  # in eta
     standard_information = 1.0 / 3.0

@@ -9,6 +9,7 @@ import probreg as pr
 from probreg.comparison.hypotheses.dispatch import hypothesis
 from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 from probreg.formula.hypothesis import parse_hypothesis as parse
+from probreg.inference.base import split_parameters
 
 sm = pytest.importorskip("statsmodels.api")
 NEAR = {"rtol": 1e-8}  # both programs stop Newton near rounding
@@ -146,12 +147,56 @@ def test_least_squares_by_sums_of_squares_is_newton_on_the_restricted_model():
             np.array([[0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]),
             np.array([0.1, 0.0]),
         )
-        at = restricted_mode(fit, found)
-        lr = 2 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))
+        gamma, aux = split_parameters(fit.model, restricted_mode(fit, found)[0])
+        beta = fit.model.design.frame.to_raw(gamma)
+        lr = 2 * (fit.log_likelihood - float(fit.model.log_lik(beta, **aux)))
         np.testing.assert_allclose(
             hypothesis(fit, "x1 = x2 + 0.1, x3 = 0")["LR"].statistic, lr, rtol=1e-8
         )
-        np.testing.assert_allclose(found.L @ at.beta[:, 0], found.r, atol=1e-12)
+        np.testing.assert_allclose(found.L @ beta[:, 0], found.r, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("formula", "likelihood"),
+    [
+        ("cens(time, event) ~ x2 + x1", "weibull"),
+        ("share ~ x2 + x1", "beta"),
+        ("time ~ x2 + x1", "weibull"),
+        ({"y": "line ~ x2", "log sigma": "~ x1"}, "gaussian"),
+    ],
+)
+def test_the_score_without_a_complete_expected_information_has_the_observed_one(
+    formula, likelihood
+):
+    """Of censored rows, of nuisance parameters whose scores are correlated with those of coefficients, and of their formulas."""
+    frame = rows()
+    rng = np.random.default_rng(8)
+    frame["time"] = np.exp(0.3 * frame.x1) * rng.exponential(size=len(frame))
+    frame["event"] = rng.integers(0, 2, len(frame))
+    frame["share"] = rng.beta(3.0, 2.0, len(frame))
+
+    def fit_of(formula):
+        return pr.fit(pr.Model.from_formula(formula, frame, likelihood=likelihood))
+
+    def without(text):
+        return text.replace(" + x1", "").replace("~ x1", "~ 1")
+
+    names = fit_of(formula).parameter_names
+    of_formulas = isinstance(formula, dict)
+    null = (
+        fit_of({k: without(v) for k, v in formula.items()})
+        if of_formulas
+        else fit_of(without(formula))
+    )
+    model = fit_of(formula).model
+    beta = np.zeros(model.shape)
+    kept = [model.design.columns.index(c) for c in null.model.design.columns]
+    beta[kept] = null.solution.beta
+    local = model.value_grad_hessian(beta, **null.aux)
+    score = local.gradient @ np.linalg.solve(local.curvature, local.gradient)
+    name = next(n for n in names if n.endswith("x1"))
+    found = hypothesis(fit_of(formula), f"`{name}` = 0")["score"].statistic
+    np.testing.assert_allclose(found, score, rtol=1e-6)
 
 
 def test_the_score_of_a_model_without_effects_is_pearsons_chi_square():

@@ -212,6 +212,32 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
 
 @pytest.mark.parametrize(
     "likelihood",
+    [
+        v
+        for v in CASES
+        if v.nuisance and v.is_orthogonal and isinstance(v, SmoothLikelihood)
+    ],
+    ids=named,
+)
+def test_an_orthogonal_likelihood_has_uncorrelated_scores(likelihood):
+    _, eta = rows(likelihood, 4)
+    aux = auxiliaries(likelihood)
+    for e in eta:
+        y, w = nodes(likelihood, e[0])
+        at = np.broadcast_to(e, (len(y), len(e)))
+        values = {a: np.full(len(y), v) for a, v in aux.items()}
+        local = likelihood.value_grad_hessian(y, at, **values)
+        g = np.nan_to_num(local.gradient)
+        products = (w * np.exp(local.log_prob))[:, None] * g
+        information = products.T @ g
+        m = likelihood.width
+        scale = np.sqrt(np.diagonal(information))
+        # the sums over nodes have an error of about 1e-10
+        assert np.abs((information / np.outer(scale, scale))[:m, m:]).max() < 1e-8
+
+
+@pytest.mark.parametrize(
+    "likelihood",
     [v for v in CASES if getattr(v, "expected_curvature", False)],
     ids=named,
 )

@@ -46,6 +46,7 @@ from probreg.linalg.vec import map_of_columns
 
 Array = np.ndarray
 _OPPOSITE = {">": "<=", "<": ">="}
+_NO_SCORE_TEST = "no score test: under the hypothesis the information about these coefficients is not positive"
 PENALISED = (
     "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior. It does not "
     "have the error rate of a test, and there is no likelihood ratio"
@@ -173,6 +174,8 @@ def mode_hypothesis(
                 notes += (
                     f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}",
                 )
+            elif len(extra_tests) == 1:
+                notes += (_NO_SCORE_TEST,)
     null = describe_null(fit, read)
     result = Hypothesis(
         text, null, estimates, {t.name: t for t in test_results}, notes=notes
@@ -287,10 +290,8 @@ def limit_hypothesis(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis
     notes: tuple[str, ...] = (
         "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
     )
-    if "score" not in {t.name for t in tests}:
-        notes += (
-            "no score test: under the hypothesis the rows have no information about these coefficients",
-        )
+    if len(tests) == 1:
+        notes += (_NO_SCORE_TEST,)
     return Hypothesis(
         text, describe_null(fit, read), table, {t.name: t for t in tests}, notes=notes
     )

@@ -2,7 +2,7 @@
 
 With b the estimate and V its covariance: W = (L b - r)'(L V L')^-1 (L b - r), over q against F(q, df) where the noise of
 least squares is estimated; LR = 2 (l(b) - l(b0)) and S = g(b0)' I(b0)^-1 g(b0) with b0 the restricted estimate, g and I the
-gradient and the expected information of the log-likelihood. All are chi-square on q degrees of freedom in large samples
+gradient and the information of the log-likelihood (`score_information`). All are chi-square on q degrees of freedom in large samples
 (Rao 1948; Wald 1943; Wilks 1938).
 """
 
@@ -18,11 +18,9 @@ from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, hold_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.uncertainty.profile import (
-    Surface,
-)
+from probreg.inference.uncertainty.profile import Surface, score_information
 from probreg.linalg.vec import map_of_columns
-from probreg.model.model import Model
+from probreg.model.model import LocalModel, Model
 
 Array = np.ndarray
 
@@ -118,15 +116,19 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
         if not fit.model.design.has_rows:
             return []
         fit = replace(fit, model=hold_at_limits(fit.model, fit.solution))
-        mode = restricted_mode(fit, restrictions)
-        lr = 2.0 * (
-            likelihood_limit(fit) - float(fit.model.log_lik(mode.beta, **mode.aux))
-        )
+        theta, local = restricted_mode(fit, restrictions)
+        lr = 2.0 * (likelihood_limit(fit) - _log_likelihood(fit.model, theta))
         singular = (
             fit.solution.status is Status.NO_MAXIMUM
             or fit.solution.null_space is not None
         )
-        score = _score_statistic(fit.model, mode, restrictions, singular=singular)
+        information = score_information(fit.model, theta, local)
+        g = local.gradient[: len(information)]
+        if singular or information is local.curvature:
+            held = held_directions(fit.model, restrictions)[: len(g)]
+            score = _score_statistic(g, information, held, fit.model.design.total)
+        else:
+            score = float(g @ np.linalg.solve(information, g))
     q = restrictions.q
     statistics = {"LR": max(lr, 0.0)}
     if score is not None:
@@ -142,8 +144,13 @@ def likelihood_limit(fit: Fit) -> float:
     if fit.solution.status is not Status.NO_MAXIMUM:
         return fit.log_likelihood
     theta, _ = Surface(fit.model, fit.solution).top
-    beta, aux = _to_raw(fit.model, theta)
-    return float(fit.model.log_lik(beta, **aux))
+    return _log_likelihood(fit.model, theta)
+
+
+def _log_likelihood(model: Model, theta: Array) -> float:
+    """The log-likelihood at (vec gamma, log aux)."""
+    gamma, aux = split_parameters(model, theta)
+    return float(model.log_lik(model.design.frame.to_raw(gamma), **aux))
 
 
 def _least_squares_statistics(
@@ -162,17 +169,11 @@ def _least_squares_statistics(
     return n * float(np.log1p(growth)), n * growth / (1.0 + growth)
 
 
-@dataclass(frozen=True, eq=False)
-class Restricted:
-    """The maximum under L beta = r."""
+def restricted_mode(fit: Fit, restrictions: Restrictions) -> tuple[Array, LocalModel]:
+    """Return the argmax theta of the log posterior under L beta = r, with the log posterior there.
 
-    beta: Array
-    aux: dict[str, float]
-
-
-def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
-    """Return the argmax of the log posterior under L beta = r by Newton steps along the directions that keep the
-    restrictions, from the point that meets them nearest to the estimate in standard errors.
+    By Newton steps along the directions that keep the restrictions, from the point that meets them nearest to the estimate in
+    standard errors.
 
     NotConverged if the restricted model has no maximum or none was found.
     """
@@ -189,9 +190,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
     else:
         nearest = beta - np.nan_to_num(s.scale.change(restrictions.L, gap))
     local_surface = Surface(model, s)
-    held = np.vstack(
-        [over_T.T @ restrictions.L.T, np.zeros((len(model.unknown), restrictions.q))]
-    )
+    held = held_directions(model, restrictions)
     top = local_surface.maximise(
         local_surface.start(nearest.reshape(p, m)), local_surface.across(held)
     )
@@ -200,43 +199,33 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
             "Give a prior and ask the posterior"
         )
-    return Restricted(*_to_raw(model, top[0]))
+    return top
 
 
-def _to_raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
-    """Return the coefficients (p, m) of the raw columns, and the nuisance parameters."""
-    gamma, aux = split_parameters(model, theta)
-    return model.design.frame.to_raw(gamma), aux
+def held_directions(model: Model, restrictions: Restrictions) -> Array:
+    """Return the restrictions as columns over (vec gamma, log aux), (d, q)."""
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    over_aux = np.zeros((len(model.unknown), restrictions.q))
+    return np.vstack([T.T @ restrictions.L.T, over_aux])
 
 
 def _score_statistic(
-    model: Model, mode: Restricted, restrictions: Restrictions, *, singular: bool
+    g: Array, information: Array, held: Array, n: float
 ) -> float | None:
-    """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
+    """g' I^-1 g at the restricted maximum on standardised columns, where the information may be singular or not positive.
 
-    The information is `singular` where columns are combinations of others, and in a limit, where rows with a certain response have
-    none: I^-1 is a pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the
-    directions that keep the restrictions.
+    It is singular where columns are combinations of others, and in a limit, where rows with a certain response have none: I^-1 is a
+    pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the directions that keep
+    the restrictions.
     """
-    frame = model.design.frame
-    T = map_of_columns(frame.T, model.shape[1])
-    information = model.information_of_rows(
-        mode.beta, mode.aux, model.design.frame.rows
-    )
-    gamma = frame.from_raw(mode.beta)
-    g = model.in_frame(gamma, frame, mode.aux, curved=False).gradient[: mode.beta.size]
-    if not singular:
-        return float(g @ np.linalg.solve(information, g))
+    q = held.shape[1]
     value, vector = np.linalg.eigh(information)
     least_information = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit
     is_identified = value > least_information * value[-1]
-    free = np.linalg.qr(T.T @ restrictions.L.T, mode="complete")[0][:, restrictions.q :]
+    free = np.linalg.qr(held, mode="complete")[0][:, q:]
     is_free = (
         np.linalg.eigvalsh(free.T @ information @ free) > least_information * value[-1]
     )
-    if (
-        value[-1] <= least_information * model.design.total
-        or is_identified.sum() - is_free.sum() != restrictions.q
-    ):
+    if value[-1] <= least_information * n or is_identified.sum() - is_free.sum() != q:
         return None
     return float(((vector[:, is_identified].T @ g) ** 2 / value[is_identified]).sum())

@@ -2,9 +2,9 @@
 
 With other parameters at their maximum given psi (sigma among them, on its log scale):
 profile: sqrt(2 (l(max) - l(psi))) <= z; score (Rao 1948): |l'(psi)| sqrt(c' I^-1 c) <= z at the constrained maximum, I the
-expected information of the coefficients. l is the log posterior, which equals the
-log-likelihood for flat priors. A coefficient is c'theta, theta = (vec gamma, log aux) on standardised columns; Newton steps with it
-fixed start from the nearest known maximum, moved along the path of the maximum.
+information of `score_information`. l is the log posterior, which equals the log-likelihood for flat priors. A coefficient is
+c'theta, theta = (vec gamma, log aux) on standardised columns; Newton steps with it fixed start from the nearest known maximum,
+moved along the path of the maximum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -258,22 +258,35 @@ def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> 
     return float(np.sqrt(2.0 * max(path.at.top[1].value - local.value, 0.0)))
 
 
+def score_information(model: Model, theta: Array, local: LocalModel) -> Array:
+    """Return the information in a score test of coefficients: the expected one over vec gamma, plus the curvature of the prior.
+
+    Where that is unknown, or the scores of nuisance parameters are correlated with those of coefficients, it is the observed one over
+    theta, the curvature of `local`.
+    """
+    likelihood = model.likelihood
+    uncorrelated = likelihood.is_orthogonal or not model.unknown
+    if not (likelihood.exact_information and uncorrelated):
+        return local.curvature
+    gamma, aux = split_parameters(model, theta)
+    beta = model.design.frame.to_raw(gamma)
+    with np.errstate(all="ignore"):
+        rows = model.information_of_rows(beta, aux, model.design.frame.rows)
+        return rows + prior_curvature(model, beta, aux)
+
+
 def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
     """Return |l'(psi)| sqrt(c' I^-1 c), inf without information."""
     model = path.at.model
     B = path.at.B
-    H = local.curvature
     c = path.c
     g = local.gradient
-    k = model.n_coefficients
-    if not c[k:].any():
-        # for coefficients their expected information I + P over gamma
-        gamma, aux = split_parameters(model, theta)
-        beta = model.design.frame.to_raw(gamma)
-        with np.errstate(all="ignore"):
-            H = model.information_of_rows(beta, aux, model.design.frame.rows)
-            H = H + prior_curvature(model, beta, aux)
-        B = B[:k, : B.shape[1] - len(aux)]
+    if c[model.n_coefficients :].any():
+        H = local.curvature
+    else:
+        H = score_information(model, theta, local)
+        k = len(H)
+        B = B[:k, : B.shape[1] - len(c) + k]
         c = c[:k]
         g = g[:k]
     # directions of unit curvature, so that a narrow prior does not hide the rows
