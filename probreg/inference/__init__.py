@@ -1,8 +1,8 @@
 """Methods: each turns a model into a solution of plain arrays.
 
 `probreg.inference` imports the methods that every fit needs; `methods` imports the
-others on first use. To add a method, add one
-file, one line in `methods` and its name in `MethodName`, which editors complete.
+others on first use. To add a method, add one file, one line in `methods` and its name
+in `MethodName`, which editors complete.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,7 @@
 """Import every module with a method.
 
 `auto` tries three methods first; the others are imported on first use. To add a method,
-add one file, one line here and
-its name in `MethodName`, which editors complete.
+add one file, one line here and its name in `MethodName`, which editors complete.
 """
 
 from probreg.inference.exact.conjugate import Conjugate as Conjugate

@@ -36,14 +36,11 @@ class Posterior(Method):
     """The cheapest reliable posterior: exact, else by importance sampling, else nuts.
 
     `integrate` fits models with unknown prior scales. `importance` is used if its k-hat
-    is at most `max_k` and its
-    effective sample size is at least 100 per chain. With more than 1,000 coefficients
-    and effects by group, `integrate`
-    is used without importance weights, and the status reports it. The fit equals the
-    fit of the chosen method with the
-    same draws. Its notes explain why the other methods were not used. Above a k-hat of
-    one half the variance of the
-    weights is infinite.
+    is at most `max_k` and its effective sample size is at least 100 per chain. With
+    more than 1,000 coefficients and effects by group, `integrate` is used without
+    importance weights, and the status reports it. The fit equals the fit of the chosen
+    method with the same draws. Its notes explain why the other methods were not used.
+    Above a k-hat of one half the variance of the weights is infinite.
 
     Parameters
     ----------

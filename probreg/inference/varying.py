@@ -2,8 +2,8 @@
 deviations and correlations.
 
 The search over theta uses unconstrained coordinates: log sd, and atanh of partial
-correlations. Reported are sd(x | g)
-and cor(x, z | g) of the covariance S = Lambda Lambda' of the effects of one group.
+correlations. Reported are sd(x | g) and cor(x, z | g) of the covariance S = Lambda
+Lambda' of the effects of one group.
 """
 
 from collections.abc import Callable
@@ -78,10 +78,9 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     they do.
 
     Gaussian noise of precisions w: the covariance of the rows of group g is Z_g S Z_g'
-    + sigma^2 diag(w_g)^-1. If one symmetric S0
-    has Z_g S0 Z_g' = diag(w_g)^-1 in every group, S + t S0 and sigma^2 - t give the
-    same density. With one trial in each group, the
-    standard deviations change only the scale and the shape of the link.
+    + sigma^2 diag(w_g)^-1. If one symmetric S0 has Z_g S0 Z_g' = diag(w_g)^-1 in every
+    group, S + t S0 and sigma^2 - t give the same density. With one trial in each group,
+    the standard deviations change only the scale and the shape of the link.
     """
     G, K = term.shape
     n = model.design.n

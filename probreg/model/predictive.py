@@ -1,8 +1,9 @@
 """The predictive distribution of new observations: a finite mixture of the likelihood.
 
-One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where the linear predictor of a single atom is normal
-itself. Mean, quantiles, log density and samples come from the
-mixture, so maximum likelihood and Bayes answer through the same lines of code.
+One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where
+the linear predictor of a single atom is normal itself. Mean, quantiles, log density and
+samples come from the mixture, so maximum likelihood and Bayes answer through the same
+lines of code.
 """
 
 from collections.abc import Mapping

@@ -55,10 +55,11 @@ DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the informati
 class RegularisationPath(PrintsLines):
     """The modes of a model along a grid of scales; `data` is a Dataset over (scale, coef[, outcome]).
 
-    `data` contains beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
-    auxiliary parameters; log_evidence if it has a closed form; penalty, the weight in -log p = weight R(w) of each column,
-    and lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary parameters (the `scale` of a likelihood as
-    noise_scale); kkt and status. nan where
+    `data` contains beta; df, the effective degrees of freedom; log_likelihood at the
+    mode; AIC and BIC, with k = df + unknown auxiliary parameters; log_evidence if it
+    has a closed form; penalty, the weight in -log p = weight R(w) of each column, and
+    lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary
+    parameters (the `scale` of a likelihood as noise_scale); kkt and status. nan where
     no mode was found.
     """
 

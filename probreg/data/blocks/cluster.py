@@ -31,9 +31,9 @@ class Partitions:
     ) -> Any:
         """Return add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)), computed where the partitions are.
 
-        Results that are None are left out; None if all are.
-        A ProbregError from fn is raised unchanged; lost or failed workers raise
-        ProbregError. An interrupt cancels the tasks.
+        Results that are None are left out; None if all are. A ProbregError from fn is
+        raised unchanged; lost or failed workers raise ProbregError. An interrupt
+        cancels the tasks.
         """
         fan_in = 8  # results that one task of the tree combines
         delayed = dask().delayed

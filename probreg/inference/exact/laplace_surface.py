@@ -6,8 +6,7 @@ With M the roots of the priors, u ~ N(0, I) the latent coordinates, x = (u, othe
     f = log p(y | mode) + log p(others) - |u|^2 / 2 - log |H| / 2 + (others / 2) log 2 pi
 
 With s_i the score of row i over its predictors z_i, h_i the diagonal block of X M H^-1
-M'X', t_i = h_i dW_i / dz_i / 2,
-q = H^-1 M'X't and v = s - t + W X M q,
+M'X', t_i = h_i dW_i / dz_i / 2, q = H^-1 M'X't and v = s - t + W X M q,
 
     d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
 

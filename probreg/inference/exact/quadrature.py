@@ -243,11 +243,11 @@ class _Density:
     """u -> log p(y | sigma) + log p(sigma) + u at sigma = exp(u): the density of log sigma up to the evidence.
 
     The same reduction serves every sigma. With F'F the moments and the prior in units
-    of sigma, A the raw prior's rows and s0
-    a typical sigma, [F; s0 A] = Q R; the halves of Q share right singular vectors, Q1 = U1 C V' and Q2 = U2 S V' (the CS
+    of sigma, A the raw prior's rows and s0 a typical sigma, [F; s0 A] = Q R; the halves
+    of Q share right singular vectors, Q1 = U1 C V' and Q2 = U2 S V' (the CS
     decomposition), so in gamma = V'R beta the penalised sum of squares is diagonal at
-    every sigma:
-    |C gamma - c|^2 + t |S gamma - d|^2 + least, with t = (sigma / s0)^2. Source: Golub & Van Loan 2013, section 6.1.6.
+    every sigma: |C gamma - c|^2 + t |S gamma - d|^2 + least, with t = (sigma / s0)^2.
+    Source: Golub & Van Loan 2013, section 6.1.6.
     """
 
     def __init__(self, model: Model) -> None:

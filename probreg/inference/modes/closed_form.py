@@ -1,10 +1,9 @@
 """Least squares and ridge in one triangular solve, from the moments of the rows only.
 
 A normal prior is a set of further rows: with P = L L' its precision in units of
-1/sigma^2 and b its mean,
-||y - X beta||^2 + (beta - b)' P (beta - b) is the sum of squares of [X; L'] beta
-against [y; L'b]. One more
-triangular reduction gives the posterior from the moments, without forming X'X.
+1/sigma^2 and b its mean, ||y - X beta||^2 + (beta - b)' P (beta - b) is the sum of
+squares of [X; L'] beta against [y; L'b]. One more triangular reduction gives the
+posterior from the moments, without forming X'X.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The rows of a model on standardised columns, one pass of stochastic gradients over them, and sigma at a point.
 
 A pass uses the log posterior as a sum over rows: a row of weight w counts as w rows,
-and each row has an equal share of
-the prior. The caller decides the number of passes and the stopping rule.
+and each row has an equal share of the prior. The caller decides the number of passes
+and the stopping rule.
 """
 
 from collections.abc import Mapping
@@ -70,10 +70,10 @@ class PassData:
         """Return a bound on the curvature in a step of `batch` rows: (R^2 + (batch - 1)
         lambda) / batch + prior.
 
-        R^2 is the largest weight ||u||^2 tr W of a row, W its information, and lambda the largest eigenvalue of the mean of
-        weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least
-        squares); W is evaluated at the likelihood's
-        rough fit of y and at gamma, and the larger bound is used.
+        R^2 is the largest weight ||u||^2 tr W of a row, W its information, and lambda
+        the largest eigenvalue of the mean of weight W u u' (Jain, Kakade, Kidambi,
+        Netrapalli & Sidford 2018, for least squares); W is evaluated at the
+        likelihood's rough fit of y and at gamma, and the larger bound is used.
         """
         pull = self.prior(aux)
         rough = self.likelihood.initial_eta(self.rows.y)[0]

@@ -4,11 +4,9 @@
 lines from the end of the search, and at a maximum it decreases along every line.
 
 The linear programme of separation needs all rows in memory. If rows come in blocks, it
-uses an evenly spaced sample, and a
-direction that separates the sample is checked on all rows. Rows that contradict it join
-the sample, until a direction
-holds for all rows or the sample has none, which proves that all rows have none
-(constraint generation).
+uses an evenly spaced sample, and a direction that separates the sample is checked on
+all rows. Rows that contradict it join the sample, until a direction holds for all rows
+or the sample has none, which proves that all rows have none (constraint generation).
 """
 
 from collections.abc import Callable, Mapping
@@ -257,13 +255,12 @@ def find_divergence(
     the end of a search, or None.
 
     The lines run over the coefficients unless the likelihood defines `may_diverge` (an
-    exact method then decides), and over the
-    log of every nuisance parameter except a noise scale.
+    exact method then decides), and over the log of every nuisance parameter except a
+    noise scale.
 
     At a maximum with curvature H the log posterior decreases by t^2 d'Hd / 2 along d to
-    second order, by 8 at four standard errors
-    t = 4 / sqrt(d'Hd). Towards infinity the log-likelihood is flat: d'Hd is nearly
-    zero, and at four of these very large
+    second order, by 8 at four standard errors t = 4 / sqrt(d'Hd). Towards infinity the
+    log-likelihood is flat: d'Hd is nearly zero, and at four of these very large
     standard errors the log posterior has not decreased at all.
     """
     names, free = may_diverge_along(model)

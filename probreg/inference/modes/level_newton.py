@@ -6,9 +6,8 @@ Over (a, c, log aux), a the coefficients of the leading levels and c those of th
     H = [[diag(d), E], [E', F]],   d_g = sum over the rows of level g of w_i h_i,
 
 with h_i the negative second derivative of log p over eta_i. The nuisance parameters
-belong to the border. The stopping rule is
-the Newton decrement sqrt(g' H^-1 g), the distance to the maximum in standard errors, as
-in `newton`.
+belong to the border. The stopping rule is the Newton decrement sqrt(g' H^-1 g), the
+distance to the maximum in standard errors, as in `newton`.
 """
 
 from dataclasses import dataclass

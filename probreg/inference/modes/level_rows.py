@@ -2,10 +2,9 @@
 all other columns form the border. Least squares and ridge of such designs.
 
 For treatment coding Z'WZ of the leading indicators is diagonal, so a fit costs n r^2 +
-G r^2 with r columns in the border, and
-no G x G matrix is formed. Dense border columns are standardised: u_j = (x_j - shift_j)
-/ scale_j. With
-c the coefficients on u, the raw ones are S c, and the intercept absorbs the shifts.
+G r^2 with r columns in the border, and no G x G matrix is formed. Dense border columns
+are standardised: u_j = (x_j - shift_j) / scale_j. With c the coefficients on u, the raw
+ones are S c, and the intercept absorbs the shifts.
 
 With D the leading indicators, d_g = sum over the rows of level g of w_i, and a prior precision l_g of its coefficient about b_g (0 where
 flat), the coefficients of the levels at border coefficients c are
@@ -13,9 +12,9 @@ flat), the coefficients of the levels at border coefficients c are
     a_g = m_g^y - m_g c,   m_g = sum_i w_i u_i / (d_g + l_g),   m_g^y = (sum_i w_i y_i + l_g b_g) / (d_g + l_g),
 
 and c is least squares of the rows minus the means of their level, and of prior rows
-sqrt(l_g) (-m_g, b_g - m_g^y)
-(Frisch & Waugh 1933, Lovell 1963). With (R'R)^-1 the covariance of c at sigma = 1, a_g
-has the covariance 1 / (d_g + l_g) + m_g (R'R)^-1 m_g'.
+sqrt(l_g) (-m_g, b_g - m_g^y) (Frisch & Waugh 1933, Lovell 1963). With (R'R)^-1 the
+covariance of c at sigma = 1, a_g has the covariance 1 / (d_g + l_g) + m_g (R'R)^-1
+m_g'.
 """
 
 from collections.abc import Callable

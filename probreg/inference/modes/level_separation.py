@@ -2,19 +2,16 @@
 linear programme in the other columns.
 
 A constraint s_r (a_g + x_r b) >= 0 bounds the coefficient a_g of its level from one
-side, an equality from both. If all rows
-of a level bound it from the same side, it diverges to infinity and all its rows gain:
-one pass finds these. For the others
+side, an equality from both. If all rows of a level bound it from the same side, it
+diverges to infinity and all its rows gain: one pass finds these. For the others
 
     max over rows from above of x_r b  <=  -a_g  <=  min over rows from below of x_r b,
 
 so b belongs to the cone with (x_i - x_j) b >= 0 for every pair of a row i from below
-and j from above in one level. Violated
-pairs join the programme, at most one of each level per round. Rows that gain along a
-direction do not restrict further
-directions, because any multiple of it may be added. A level without its own coefficient
-(the reference, if no intercept is
-free) has -a_g = 0, which is a row of zeros with equality.
+and j from above in one level. Violated pairs join the programme, at most one of each
+level per round. Rows that gain along a direction do not restrict further directions,
+because any multiple of it may be added. A level without its own coefficient (the
+reference, if no intercept is free) has -a_g = 0, which is a row of zeros with equality.
 """
 
 from collections.abc import Callable

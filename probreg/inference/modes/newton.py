@@ -239,9 +239,8 @@ def bfgs_passes(
     gradient, `slope`.
 
     With many rows the curvature hardly changes near the mode, and it is most of the
-    cost of a pass. BFGS updates it from the steps
-    (Nocedal & Wright 2006, section 6.1). Returns the point itself
-    if the first step does not help.
+    cost of a pass. BFGS updates it from the steps (Nocedal & Wright 2006, section 6.1).
+    Returns the point itself if the first step does not help.
     """
     before = np.inf
     rate = 0.0
@@ -304,8 +303,8 @@ def sample_of_rows(model: Model) -> Design | None:
     not save time.
 
     With one row in eight the sample mode is 3 standard errors from the mode, and its
-    curvature is accurate enough that three
-    gradient passes follow at (1e6, 20); one row in sixteen needs four.
+    curvature is accurate enough that three gradient passes follow at (1e6, 20); one row
+    in sixteen needs four.
     """
     design = model.design
     needed = 20 * len(design.columns) * model.likelihood.width
@@ -515,11 +514,10 @@ def fixed_coefficients(
     without curvature.
 
     These are directions along which the limit of the likelihood is constant, and
-    directions that do not change X beta. The
-    other coefficients keep their curvature, so estimable ones have their limiting
-    variance: if the reference level of a
-    factor diverges, its other levels do too, but their differences have estimates
-    (Geyer 2009).
+    directions that do not change X beta. The other coefficients keep their curvature,
+    so estimable ones have their limiting variance: if the reference level of a factor
+    diverges, its other levels do too, but their differences have estimates (Geyer
+    2009).
     """
     p, m = model.shape
     if cause.span is None:

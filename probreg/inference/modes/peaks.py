@@ -38,8 +38,8 @@ class Peak(NamedTuple):
     the curvature is the identity.
 
     `root` is the inverse of the upper Cholesky factor of the curvature on the raw
-    columns, so the same z gives the
-    same draw for any units and any origin of the columns.
+    columns, so the same z gives the same draw for any units and any origin of the
+    columns.
     """
 
     found: Solution  # the mode with its covariance, which is dense
@@ -207,9 +207,8 @@ def _starting_points(model: Model, first: Peak) -> Array:
     """Return points (k, p m + a) from which Newton's method may find another mode.
 
     These are the centre of the prior (all coefficients, and one at a time), the maximum
-    of the likelihood by one Newton step, and,
-    with a noise scale, exact fits of as many rows as columns, also with a smaller noise
-    scale.
+    of the likelihood by one Newton step, and, with a noise scale, exact fits of as many
+    rows as columns, also with a smaller noise scale.
     """
     max_columns = 10  # with more columns an exact fit has rows of several clusters
     # exact fits: if each cluster has half of the rows, about four subsets of three rows

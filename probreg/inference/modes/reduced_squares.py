@@ -2,10 +2,9 @@
 are optimal given these.
 
 Flat columns are projected out of the others and of y, which leaves least squares in
-fewer columns of unit norm:
-RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat coefficients follow from
-delta. G comes from the triangular factor of the moments, or for many columns and fewer
-rows column by column on first use from the rows.
+fewer columns of unit norm: RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat
+coefficients follow from delta. G comes from the triangular factor of the moments, or
+for many columns and fewer rows column by column on first use from the rows.
 """
 
 from dataclasses import dataclass, replace

@@ -4,11 +4,9 @@ The check is exact, precedes any fit, and uses only the recession cone of the
 likelihood, so it is the same for all families.
 
 The cone contains the directions D (p, m) of the coefficients with c_r'(x_r D) >= 0 for
-every constraint r of the
-likelihood, with equality for some. Linear programmes find it in coordinates delta = R
-gamma of orthonormal
-columns, so units, shifts and near-collinearity of the columns do not affect the
-tolerance for zero. One programme per
+every constraint r of the likelihood, with equality for some. Linear programmes find it
+in coordinates delta = R gamma of orthonormal columns, so units, shifts and
+near-collinearity of the columns do not affect the tolerance for zero. One programme per
 coefficient and side finds where each diverges.
 """
 
@@ -115,8 +113,7 @@ class Cone:
         attained).
 
         The cone is convex, so directions add up: maximise the sum of the margins that
-        are still zero, until
-        none increases.
+        are still zero, until none increases.
         """
         inside = self.inside
         equal = self.recession.equal
@@ -168,14 +165,12 @@ class Separation:
     """Whether the log-likelihood has a finite maximiser over the coefficients with a flat prior.
 
     `complete`: along `direction` the log-likelihood of every row increases; `quasi`: of
-    some rows, and the others
-    are constant; `none`: a maximiser exists; `unknown`: the likelihood does not define
-    its recession directions.
-    `not_estimable` (p, D) marks the reported coefficients, D per column, without a
-    finite estimate; `columns` lists their columns and `labels` each of them;
-    `direction` (p, m) is one along which the likelihood never decreases, None without
-    separation and for levels stored as codes; `rows` counts the rows with an increasing
-    log-likelihood.
+    some rows, and the others are constant; `none`: a maximiser exists; `unknown`: the
+    likelihood does not define its recession directions. `not_estimable` (p, D) marks
+    the reported coefficients, D per column, without a finite estimate; `columns` lists
+    their columns and `labels` each of them; `direction` (p, m) is one along which the
+    likelihood never decreases, None without separation and for levels stored as codes;
+    `rows` counts the rows with an increasing log-likelihood.
     """
 
     kind: Literal["none", "quasi", "complete", "unknown"]
@@ -215,14 +210,11 @@ def separation(model: Model) -> Separation:
     inequality, by linear programming.
 
     Such a D exists exactly when no finite D maximises the likelihood (Albert & Anderson
-    1984, Haberman 1974).
-    With the maximal set of strict inequalities, the limit of the likelihood depends on
-    the other rows
-    only. A coefficient then has no finite estimate exactly when it is not zero on the
-    null space of those
-    rows (Geyer 2009). Columns with an informative prior cannot diverge, rows of weight
-    zero do not count,
-    and later collinear columns are omitted. NotConverged if the linear programme fails.
+    1984, Haberman 1974). With the maximal set of strict inequalities, the limit of the
+    likelihood depends on the other rows only. A coefficient then has no finite estimate
+    exactly when it is not zero on the null space of those rows (Geyer 2009). Columns
+    with an informative prior cannot diverge, rows of weight zero do not count, and
+    later collinear columns are omitted. NotConverged if the linear programme fails.
 
     >>> dose, y = np.array([1.0, 2.0, 3.0, 4.0]), [0, 0, 1, 1]
     >>> model = Model.from_arrays(dose, y, columns=["dose"], likelihood="bernoulli")

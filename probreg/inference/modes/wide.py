@@ -6,10 +6,9 @@ Columns G with independent normal priors N(b_j, (s_j unit)^2), q of them, and n 
     X_G V = R'Q',  Q (q, n) with Q'Q = I  (QR of its transpose),      beta_G = b + V (Q u + Q_perp w),
 
 the rows depend on X_F beta_F + X_G b + R'u, the prior of u and w is N(0, unit^2 I), and
-the data do not depend on w: its posterior
-is its prior. So any method solves for (beta_F, u), and w adds unit^2 (V V - V Q Q' V)
-to the covariance (Hastie & Tibshirani 2004;
-Golub & Van Loan, section 5.3). Columns F, with flat priors, are unchanged.
+the data do not depend on w: its posterior is its prior. So any method solves for
+(beta_F, u), and w adds unit^2 (V V - V Q Q' V) to the covariance (Hastie & Tibshirani
+2004; Golub & Van Loan, section 5.3). Columns F, with flat priors, are unchanged.
 """
 
 from dataclasses import dataclass, replace

@@ -1,8 +1,7 @@
 """Gaussian models with normal priors at every scale from one decomposition.
 
 Columns G have the prior N(b, s^2 V), V = (L L')^-1, in units of sigma if sigma is
-unknown; columns F are flat. With W the
-weights of the rows,
+unknown; columns F are flat. With W the weights of the rows,
 
     A = W^(1/2) X_G L'^-1,    B = W^(1/2) X_F,    v = W^(1/2) (y - offset - X_G b),    beta_G = b + L'^-1 w,
 

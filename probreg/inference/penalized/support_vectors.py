@@ -2,9 +2,9 @@
 residuals the scales of a model.
 
 min over f, b of |f|^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) is the mode
-under N(0, tau^2) and a tube likelihood of scale c
-with tau^2 / c = C. The mode depends only on this ratio; c is its maximum likelihood
-estimate given the residuals, and tau = (C c)^(1/2).
+under N(0, tau^2) and a tube likelihood of scale c with tau^2 / c = C. The mode depends
+only on this ratio; c is its maximum likelihood estimate given the residuals, and tau =
+(C c)^(1/2).
 """
 
 from collections.abc import Mapping

@@ -162,11 +162,10 @@ class Importance(Method):
     modes, Newton's method searches for them from a few starts, and q has a component
     about each.
 
-    A Pareto tail of shape k-hat smooths the largest weights. Reported means and standard
-    deviations use the weighted points, and the evidence (with its Monte Carlo error) uses
-    the last half of them.
-    The draws of each chain are resampled from its own points, with copies adjacent, so
-    that they have equal weights.
+    A Pareto tail of shape k-hat smooths the largest weights. Reported means and
+    standard deviations use the weighted points, and the evidence (with its Monte Carlo
+    error) uses the last half of them. The draws of each chain are resampled from its
+    own points, with copies adjacent, so that they have equal weights.
 
     Parameters
     ----------

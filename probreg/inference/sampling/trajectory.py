@@ -7,8 +7,8 @@ A point z has the momentum p ~ N(0, M), M diagonal, and the energy H(z, p) = p' 
 2 - log p(z). From it the trajectory of H is followed, forward or backward in time at
 random, twice as far at each doubling, until its ends begin to approach each other; a
 point of it is drawn with weights exp(-H). Sources: Hoffman & Gelman 2014 for the
-trajectory and the
-step size; Betancourt 2017 for the weights; Phan, Pradhan & Jankowiak 2019 for the tree without recursion.
+trajectory and the step size; Betancourt 2017 for the weights; Phan, Pradhan & Jankowiak
+2019 for the tree without recursion.
 
 All vectors are rows of one array w (ROWS, d), and functions take row numbers from
 `Places`, because slices of many arrays take longer to compile. The numbers are an

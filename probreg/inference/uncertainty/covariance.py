@@ -216,9 +216,9 @@ def covariance_of_kind(
     """Return the covariance of this kind at a mode.
 
     DataError for an unknown kind or wrong settings; Incompatible if the kind is
-    undefined for this model;
-    NotConverged without an estimate. Sources: Huber 1967; White 1980; MacKinnon & White 1985; Liang & Zeger 1986;
-    Cameron, Gelbach & Miller 2011; Newey & West 1987.
+    undefined for this model; NotConverged without an estimate. Sources: Huber 1967;
+    White 1980; MacKinnon & White 1985; Liang & Zeger 1986; Cameron, Gelbach & Miller
+    2011; Newey & West 1987.
     """
     if kind not in _KINDS:
         raise DataError(unknown_name("covariance", str(kind), _KINDS))
