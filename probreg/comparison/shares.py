@@ -76,7 +76,7 @@ def path_obstacle(a: Fit, b: Fit) -> str:
             if applies:
                 return reason
     if not isinstance(likelihood, SmoothLikelihood) or likelihood.expected_curvature:
-        return f"the {likelihood.name} likelihood is not twice differentiable"
+        return f"{likelihood.named} likelihood is not twice differentiable"
     reachable = design.has_rows or b.model.design.has_rows
     if not (likelihood.least_squares or reachable):
         return design.rows_absent

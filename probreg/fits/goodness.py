@@ -87,7 +87,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         or not (link in _OF_LINK or (link == "log" and likelihood.is_count))
     ):
         raise Incompatible(
-            f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
+            f"the variance of y about eta has no scale of eta for {likelihood.named} likelihood with {link} link"
         )
     saved = [statistic_saved_without_rows(fit, part) for part in VarianceShares._fields]
     if None not in saved:

@@ -208,7 +208,7 @@ def standardised_scores(fit: Fitted) -> StandardisedScores:
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
         raise Incompatible(
-            f"these residuals are those of a smooth likelihood, and the {likelihood.name} likelihood has kinks: "
+            f"these residuals are those of a smooth likelihood, and {likelihood.named} likelihood has kinks: "
             "take 'response' or 'quantile' ones"
         )
     if not likelihood.exact_information:

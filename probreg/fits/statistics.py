@@ -308,7 +308,7 @@ class FitStatistics(Fitted):
         """
         likelihood = self.model.likelihood
         if likelihood.noise_scale is None:
-            raise Incompatible(f"the {likelihood.name} likelihood has no noise scale")
+            raise Incompatible(f"{likelihood.named} likelihood has no noise scale")
         unbiased = (
             likelihood.least_squares
             and is_maximum_likelihood(self)

@@ -400,7 +400,7 @@ def check_design(design: Design, likelihood: Likelihood) -> None:
     if shared:
         name = shared.pop()
         raise DataError(
-            f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
+            f"a column is called {name!r}, which is a parameter of {likelihood.named} likelihood: rename the column"
         )
     if design.weight_kind == "precision" and likelihood.noise_scale is None:
         remedy = "For successes of trials use Binomial, for exposure an offset"
@@ -409,7 +409,7 @@ def check_design(design: Design, likelihood: Likelihood) -> None:
         elif "log sigma" in likelihood.parameters:
             remedy = "For rows with noise sigma / root w add offset(-log(w) / 2) to the formula of 'log sigma'"
         raise Incompatible(
-            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. {remedy}"
+            f"precision weights divide a noise variance, and {likelihood.named} likelihood has no noise scale. {remedy}"
         )
 
     if design.offset is None:

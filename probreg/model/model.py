@@ -386,7 +386,7 @@ class Model(FromData, NamesPeers):
         d = self.design
         if not self.likelihood.least_squares:
             raise Incompatible(
-                f"moments say all of the rows where the noise is Gaussian only; a {self.likelihood.name} likelihood needs the rows"
+                f"moments say all of the rows where the noise is Gaussian only; {self.likelihood.named} likelihood needs the rows"
             )
         if d.weight_kind == "sampling":
             raise Incompatible(
@@ -1070,6 +1070,6 @@ def prior_derivatives(model: Model, beta: Array, T: Array, aux: Aux) -> LocalMod
 def _require_differentiable(likelihood: Likelihood) -> DifferentiableLikelihood:
     if not isinstance(likelihood, DifferentiableLikelihood):
         raise Incompatible(
-            f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step"
+            f"{likelihood.named} likelihood is not twice differentiable, so it has no Newton step"
         )
     return likelihood

@@ -405,7 +405,7 @@ def test_paths_and_tuning_refuse_kinks_in_words() -> None:
     for verb in (pr.path, pr.tune):
         with pytest.raises(
             pr.Incompatible,
-            match="smooth likelihood, and the quantile",
+            match="smooth likelihood, and a quantile",
         ):
             verb(model)
 
@@ -478,7 +478,7 @@ def test_sentences_on_kinks_are_true() -> None:
     )
     with pytest.raises(
         pr.Incompatible,
-        match="the quantile likelihood has kinks: take 'response' or 'quantile' ones",
+        match="a quantile likelihood has kinks: take 'response' or 'quantile' ones",
     ):
         pr.residuals(fit, kind="pearson")
     with pytest.raises(

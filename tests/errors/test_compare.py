@@ -121,7 +121,7 @@ def test_settings_that_do_not_exist():
 def test_a_column_called_like_sigma_is_refused():
     with pytest.raises(
         pr.DataError,
-        match="a column is called 'sigma', which is the gaussian likelihood's own parameter",
+        match="a column is called 'sigma', which is a parameter of a gaussian likelihood",
     ):
         compare([ols(X, Y, columns=["sigma"])])
 

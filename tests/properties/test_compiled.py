@@ -924,7 +924,7 @@ def test_a_compiled_density_that_is_another_density_is_refused_before_it_is_samp
     ):
         with pytest.raises(
             Incompatible,
-            match=r"density of the poisson likelihood differs .* slopes that differ",
+            match=r"density of a poisson likelihood differs .* slopes that differ",
         ):
             SampledDensity.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more))
         SampledDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more))

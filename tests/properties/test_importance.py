@@ -577,6 +577,8 @@ def test_a_concave_posterior_needs_no_caution():
         H = likelihood.value_grad_hessian(y, eta[::-1], **aux).curvature
         H = H[:, : likelihood.width, : likelihood.width]
         assert likelihood.concave == (np.linalg.eigvalsh(H).min() > -1e-10)
+    counts = model_for(pr.likelihoods.NegativeBinomial("nb1"), Normal(1.0))
+    assert (multimodality_cause(counts) or "").startswith("a negative binomial")
     assert "the cauchy prior" in (
         multimodality_cause(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or ""
     )

@@ -120,7 +120,7 @@ def dispersion(fit: Fit) -> Dispersion:
 def _refuse_dependent_trials(likelihood: Likelihood) -> None:
     if isinstance(likelihood, OfTrials) and likelihood.dependent_trials:
         raise NotApplicable(
-            f"the trials of a row of a {likelihood.name} likelihood depend on each other, and phi fits their variance; see distribution"
+            f"the trials of a row of {likelihood.named} likelihood depend on each other, and phi fits their variance; see distribution"
         )
 
 

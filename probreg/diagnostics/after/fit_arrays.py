@@ -139,7 +139,7 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
     likelihood = model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
         raise NotApplicable(
-            f"the {likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps without a formula"
+            f"{likelihood.named} likelihood has kinks, where a row left out moves the estimate in steps without a formula"
         )
     if not model.joint.gaussian:
         names = set()

@@ -301,7 +301,7 @@ class PredictiveDiagnostic(Diagnostic):
             raise NotApplicable(str(error)) from None
         if not checks:
             raise NotApplicable(
-                f"no test statistics for the {fit.model.likelihood.name} likelihood"
+                f"no test statistics for {fit.model.likelihood.named} likelihood"
             )
         findings: list[Finding] = []
         for c in checks:

@@ -429,7 +429,7 @@ def multimodality_cause(model: Model) -> str | None:
         isinstance(model.likelihood, DifferentiableLikelihood)
         and model.likelihood.concave
     ):
-        causes.insert(0, f"the {model.likelihood.name} likelihood")
+        causes.insert(0, f"{model.likelihood.named} likelihood")
     if not causes:
         return None
     return f"{' and '.join(causes)} can give a posterior with several modes"

@@ -221,7 +221,7 @@ def _check_scales(model: Model, scales: Any) -> Array:
         )
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
-            f"a path needs a smooth likelihood, and the {model.likelihood.name} likelihood has kinks: fit each scale separately"
+            f"a path needs a smooth likelihood, and {model.likelihood.named} likelihood has kinks: fit each scale separately"
         )
     if model.joint.hierarchical:
         _, prior = model.joint.hierarchical[0]

@@ -53,10 +53,10 @@ def compiled_obstacle(model: Model) -> str | None:
             not isinstance(likelihood, DifferentiableLikelihood)
             or likelihood.compiled_density is None
         ):
-            return f"the {likelihood.name} likelihood has no compiled density"
+            return f"{likelihood.named} likelihood has no compiled density"
         reason = likelihood.compiled_density.unfit
         if reason:
-            return f"the density of the {likelihood.name} likelihood cannot be compiled: {reason}"
+            return f"the density of {likelihood.named} likelihood cannot be compiled: {reason}"
         if not model.design.n:
             return model.design.rows_absent
     bounded = [a for a in model.unknown if model.aux_prior(a).has_bounded_support]

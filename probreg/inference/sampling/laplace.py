@@ -148,7 +148,7 @@ class LaplaceApproximation(Method):
     def obstacle(self, model: Model) -> str | None:
         if isinstance(model.likelihood, ProximalLikelihood):
             return (
-                f"laplace needs second derivatives at the mode, and the {model.likelihood.name} likelihood has kinks without them: "
+                f"laplace needs second derivatives at the mode, and {model.likelihood.named} likelihood has kinks without them: "
                 "use importance or nuts"
             )
         return search_obstacle(self, model)

@@ -157,6 +157,6 @@ def check_compiled_density(model: Model, theta: Array) -> None:
         else:
             difference = f"log p {value:g} and {exact[0]:g}"
         raise Incompatible(
-            f"the compiled density of the {likelihood.name} likelihood differs from its log_prob and value_grad_hessian: over "
+            f"the compiled density of {likelihood.named} likelihood differs from its log_prob and value_grad_hessian: over "
             f"{d.n} rows they have {difference}. Correct compiled_density, settings and base_measure, or set compiled_density = None"
         )

@@ -33,7 +33,7 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         *solution.notes,
         important_note(
             Topic.LIKELIHOOD,
-            f"the {likelihood.name} likelihood is a working density, so the posterior is not calibrated for the response",
+            f"{likelihood.named} likelihood is a working density, so the posterior is not calibrated for the response",
         ),
         important_note(
             Topic.STANDARD_ERRORS,

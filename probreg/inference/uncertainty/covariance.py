@@ -304,7 +304,7 @@ def _observed_information(
 ) -> Spread:
     if isinstance(model.likelihood, ProximalLikelihood):
         raise Incompatible(
-            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks. Use 'expected', "
+            f"{model.likelihood.named} likelihood has no second derivatives at its mode, which lies on kinks. Use 'expected', "
             "or 'HC0', which includes the density of the residuals there"
         )
     estimate = estimate_of(model, solution, "observed information")
