@@ -740,7 +740,7 @@ class MayDiverge(Likelihood):
 class OfClasses(Likelihood):
     """The outcome is one of several classes, once in a row or in each of its trials."""
 
-    def _stated_levels(self) -> Levels:
+    def stated_levels(self) -> Levels:
         """Return the levels that the user passed to the constructor; empty for the default ones."""
         if self.levels == type(self)().levels:
             return ()

@@ -91,9 +91,8 @@ class Bernoulli(BinaryLikelihood):
     densities_of_links = densities_of_links(_row_of_link)
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
-        found_levels = response_levels(
-            values, levels, stated=self._stated_levels(), other=chosen
-        )
+        known = self.stated_levels() or levels
+        found_levels = response_levels(values, known, chosen)
         if levels is not None or any(
             isinstance(v, float) for v in found_levels
         ):  # whole numbers come as int

@@ -45,7 +45,7 @@ class Categorical(OneOfClasses, SoftmaxLikelihood):
     Parameters
     ----------
     levels : tuple
-        The classes, in order.
+        The classes, in order; classes that no row has are left out. Without them the declared or sorted levels of the response.
     reference : level, optional
         The base class of the log odds; without it the first.
     symmetric : bool
@@ -69,9 +69,7 @@ class Categorical(OneOfClasses, SoftmaxLikelihood):
             "a categorical response holds class labels; ",
             "For real numbers use Gaussian.",
         )
-        present = response_levels(
-            values, levels, stated=self._stated_levels(), other=chosen
-        )
+        present = response_levels(values, self.stated_levels() or levels, chosen)
         if len(present) < 2:
             raise DataError(
                 f"a categorical response has two or more classes; this one is constant ({present[0]!r}), and its other classes are not "

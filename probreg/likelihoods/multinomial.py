@@ -49,7 +49,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     Parameters
     ----------
     levels : tuple
-        The classes, in order.
+        The classes, in the order of the columns of counts; without them the names of the columns.
     reference : level, optional
         The base class of the log odds; without it the first.
     symmetric : bool
@@ -72,10 +72,15 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
             raise DataError(
                 "a Multinomial response counts two or more classes; this one has a single column"
             )
-        names = tuple(range(y.shape[1])) if levels is None else levels
+        stated = self.stated_levels()
+        if stated and levels and stated != tuple(levels):
+            raise DataError(
+                f"levels={stated!r} of Multinomial are not the columns of counts, {', '.join(map(str, levels))}, in their order"
+            )
+        names = stated or levels or tuple(range(y.shape[1]))
         if len(set(names)) != y.shape[1]:
             raise DataError(
-                f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, names))}"
+                f"a Multinomial response of {y.shape[1]} columns has as many classes with different names; got {', '.join(map(str, names))}"
             )
         return self._of_levels(names, chosen)
 

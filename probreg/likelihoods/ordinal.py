@@ -173,7 +173,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
             "an ordinal response holds class labels; ",
             "For real numbers use Gaussian.",
         )
-        order = self._stated_levels() or levels
+        order = self.stated_levels() or levels
         present = response_levels(values, order)
         # categories that are sorted by name may have been sorted by pandas
         is_known = order is not None and (

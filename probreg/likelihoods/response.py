@@ -113,14 +113,12 @@ def check_variation(y: np.ndarray) -> None:
 def response_levels(
     values: np.ndarray,
     known: Sequence[Level] | None,
-    *,
-    stated: tuple[Level, ...] = (),
     other: Level | None = None,
 ) -> tuple[Level, ...]:
-    """Return the levels that occur, in their declared order, or sorted when none was declared.
+    """Return the levels that occur, in the order of `known` (stated by the user or declared in the data), else sorted.
 
-    A response of one level gets its other levels from the first of these that contains it: the declared levels, `stated`, the
-    pair with `other`, 0 and 1, False and True. DataError for a missing value.
+    A response of one level gets its other levels from the first of these that contains it: `known`, the pair with `other`, 0 and 1,
+    False and True. DataError for a missing value, and for one that is not known.
     """
     if np.ndim(values) != 1:
         raise DataError(
@@ -128,12 +126,14 @@ def response_levels(
         )
     _check_missing_levels(values)
     present = set(_distinct_levels(values))
+    if known and not present <= set(known):
+        codes(values, known)  # names the row
     if len(present) == 1:
         (only,) = present
         pair: Any = (
             sorted((only, other)) if type(other) is type(only) and other != only else ()
         )
-        for levels in (known or (), stated, pair, (0, 1), (False, True)):
+        for levels in (known or (), pair, (0, 1), (False, True)):
             if len(levels) > 1 and any(
                 v == only and type(v) is type(only) for v in levels
             ):

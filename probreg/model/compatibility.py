@@ -24,6 +24,7 @@ from probreg.likelihoods import (
     Likelihood,
     MayDiverge,
     Multinomial,
+    OfClasses,
     SoftmaxLikelihood,
     Truncated,
 )
@@ -119,6 +120,20 @@ class Choices:
                 f"likelihood is a Likelihood or the name of one, got {shown}"
             )
         object.__setattr__(self, "likelihood", resolved)
+
+
+def notes_on_empty_classes(
+    likelihood: Likelihood, bound: Likelihood, declared: Sequence[Level] | None
+) -> tuple[str, ...]:
+    """Return a note on the classes of the likelihood that no row has, so that they are left out of the `bound` one; levels declared in
+    the data have their own note."""
+    if not isinstance(likelihood, OfClasses):
+        return ()
+    used = {*bound.levels, *(declared or ())}
+    empty = [str(level) for level in likelihood.stated_levels() if level not in used]
+    if not empty:
+        return ()
+    return (f"the response has levels without rows, left out: {', '.join(empty)}",)
 
 
 def of_rows(

@@ -40,6 +40,7 @@ from probreg.likelihoods import Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import (
     Choices,
+    notes_on_empty_classes,
     of_rows,
     response_of_counts,
     with_formulas,
@@ -613,5 +614,7 @@ def in_memory(
             values, levels=levels, event=choices.event, reference=choices.reference
         )
         y = bound.encode(values)
+    notes = notes_on_empty_classes(likelihood, bound, levels)
+    design = replace(design, notes=(*design.notes, *notes))
     bound = with_formulas(bound, design, design.X)
     return replace(design, y=y), bound

@@ -33,6 +33,7 @@ from probreg.formula.terms import Counted
 from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import (
     Choices,
+    notes_on_empty_classes,
     response_of_counts,
     with_formulas,
 )
@@ -127,14 +128,9 @@ def from_parts(
             "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
         )
         likelihood, notes = response_of_counts(likelihood, kind)
-    bound = _prepare(
-        choices,
-        likelihood,
-        survey,
-        declared(tally.orders, survey.response),
-        blocks,
-        parts,
-    )
+    levels = declared(tally.orders, survey.response)
+    bound = _prepare(choices, likelihood, survey, levels, blocks, parts)
+    notes += notes_on_empty_classes(likelihood, bound, levels)
     final: Any = replace(blocks, encode=partial(encode_values, bound.encode), unit=unit)
     if (
         isinstance(parts, LocalPart)

@@ -353,7 +353,7 @@ def test_renaming_classes_renames_outcomes(prior):
         pr.Model.from_arrays(
             X,
             np.array([new[v] for v in y]),
-            likelihood=likelihood,
+            likelihood=pr.Categorical(symmetric=True),
             prior=prior or pr.Flat(),
         )
     )

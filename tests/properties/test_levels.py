@@ -168,3 +168,56 @@ def test_intervals_of_pandas_are_levels():
     ]
     new = fit.predict({"g": pd.cut([20.0], [-1.0, 4.0, 9.0, 30.0])})
     assert float(new["mean"][0]) == pytest.approx(Y[10:].mean())
+
+
+def response_of_levels(response, likelihood, where, tmp_path):
+    table = pd.DataFrame({"c": response, "x": Y})
+    if where == "files":
+        table.to_csv(tmp_path / "rows.csv", index=False)
+        return pr.Model.from_files(
+            "c ~ x", tmp_path / "rows.csv", likelihood=likelihood
+        )
+    if where == "arrays":
+        return pr.Model.from_arrays(Y, response, likelihood=likelihood)
+    return pr.Model.from_formula("c ~ x", table, likelihood=likelihood)
+
+
+@pytest.mark.parametrize("where", ["table", "arrays", "files"])
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        pr.Categorical(levels=("mid", "low", "high", "never")),
+        pr.Ordinal(levels=("mid", "low", "high", "never")),
+        pr.Bernoulli(levels=("mid", "low")),
+    ],
+)
+def test_levels_of_the_likelihood_are_in_its_order_and_include_those_of_the_rows(
+    likelihood, where, tmp_path
+):
+    """The second level of Bernoulli is the event, the first of Categorical the reference."""
+    met = [v for v in likelihood.levels if v != "never"]
+    response = [v if v in met else met[0] for v in VALUES]
+    model = response_of_levels(response, likelihood, where, tmp_path)
+    assert model.likelihood.levels == tuple(met)
+    empty = any("levels without rows, left out: never" in v for v in model.design.notes)
+    assert empty == ("never" in likelihood.levels)
+    other = [*response[:-1], "none"]
+    with pytest.raises(
+        pr.DataError, match="row 23 of the response holds 'none', which is not a level"
+    ):
+        response_of_levels(other, likelihood, where, tmp_path)
+
+
+def test_levels_of_a_multinomial_are_names_of_its_columns():
+    counts = np.array([[1, 2, 3], [2, 0, 1], [4, 1, 1], [0, 2, 2]])
+    x = [0.0, 1.0, 2.0, 4.0]
+    named = pr.likelihoods.Multinomial(levels=("u", "v", "w"))
+    fit = pr.fit(pr.Model.from_arrays(x, counts, likelihood=named))
+    assert fit.coef["outcome"].values.tolist() == ["v", "w"]
+    with pytest.raises(pr.DataError, match="of 2 columns has as many classes"):
+        pr.Model.from_arrays(x, counts[:, :2], likelihood=named)
+    table = {"x": x, **dict(zip("vuw", counts.T))}
+    with pytest.raises(
+        pr.DataError, match="are not the columns of counts, v, u, w, in their order"
+    ):
+        pr.Model.from_formula("counts(v, u, w) ~ x", table, likelihood=named)
