@@ -465,10 +465,14 @@ def with_found_scales(
     detail = solution.detail
     if status is Status.EXACT and scales.stated.design.recipe.grouped:
         status = Status.CONVERGED
-    if status.good and (zero := scales.at_limit):
-        limits = model.likelihood.at_zero
-        status = Status.AT_ZERO
-        detail = "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
+    likelihood = model.likelihood
+    for at_limit, end, limits, names in (
+        (Status.AT_ZERO, "0", likelihood.at_zero, scales.at_limit),
+        (Status.AT_INFINITY, "infinity", likelihood.at_infinity, scales.at_infinity),
+    ):
+        if status.good and names:
+            status = at_limit
+            detail = "; ".join(f"{v} runs to {end}: {limits[v]}" for v in names)
     is_conditional = (
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )

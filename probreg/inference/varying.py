@@ -462,12 +462,22 @@ class FoundScales:
     @property
     def at_limit(self) -> tuple[str, ...]:
         """Nuisance parameters that go to 0, where the likelihood has a limit."""
+        return self._nuisance_of(self.vanished)
+
+    @property
+    def at_infinity(self) -> tuple[str, ...]:
+        """Nuisance parameters that go to infinity, where the likelihood has a limit: the criterion is flat there."""
+        limits = self.stated.likelihood.at_infinity
+        if not limits:
+            return ()
+        flat = self._nuisance_of(self.not_free & ~self.vanished)
+        return tuple(name for name in flat if name in limits)
+
+    def _nuisance_of(self, marked: Array) -> tuple[str, ...]:
+        """Return the nuisance parameters with a marked coordinate of theta, (d,) bool."""
         k = self.count - len(self.stated.unknown)
-        return tuple(
-            name
-            for name, zero in zip(self.stated.unknown, self.vanished[k : self.count])
-            if zero
-        )
+        marks = zip(self.stated.unknown, marked[k : self.count])
+        return tuple(name for name, is_marked in marks if is_marked)
 
     def coordinate_of(self, name: str) -> int | None:
         """Return the only coordinate of theta that a reported value depends on; None if
