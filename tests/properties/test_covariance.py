@@ -284,6 +284,7 @@ def test_every_method_takes_a_known_covariance_as_the_dense_normal(method):
     np.testing.assert_allclose(one.scale.matrix(), two.scale.matrix(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_compiled_engine_has_the_density_of_a_known_covariance():
     held = {"x | g": Covariance({"Intercept": 0.8, "x": 0.5}, 0.3)}
     for formula, likelihood in (

@@ -79,6 +79,7 @@ def test_a_pass_of_stochastic_gradients_holds_one_copy_of_the_columns():
     assert peak < 2.0 * data
 
 
+@pytest.mark.slow
 def test_a_pass_of_least_mean_squares_holds_one_copy_of_the_columns():
     made = model("gaussian")
     run = pr.LMS(epochs=1, tol=100.0)

@@ -405,13 +405,12 @@ def test_unknown_scales_and_moments_have_the_plain_density(
         np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "likelihood"),
     [
         ("y ~ x + (x | g) + (1 | h)", "bernoulli"),
-        pytest.param(
-            "size ~ x + (x | g) + (1 | h)", "gaussian", marks=pytest.mark.slow
-        ),
+        ("size ~ x + (x | g) + (1 | h)", "gaussian"),
     ],
 )
 def test_scales_of_groups_are_compiled(formula: str, likelihood: str) -> None:
