@@ -11,6 +11,7 @@ from probreg.likelihoods.base import (
     Likelihood as Likelihood,
     LikelihoodName as LikelihoodName,
     MayDiverge as MayDiverge,
+    MeanByLink as MeanByLink,
     OfClasses as OfClasses,
     OfTrials as OfTrials,
     ProximalLikelihood as ProximalLikelihood,

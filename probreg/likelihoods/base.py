@@ -416,15 +416,10 @@ class UnivariateLikelihood(Likelihood):
     has_cdf = has_scalar_mean = True
 
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
-        return eta, np.ones((*eta.shape, 1)), self.no_aux_slopes(eta)
+        def line(eta: Array, **aux: Any) -> Array:
+            return self.link_function.forward(self.mean(eta, **aux))
 
-    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        with np.errstate(
-            all="ignore"
-        ):  # the link of a mean at the edge of its range is infinite
-            return np.nan_to_num(
-                self.link.forward(self.response(y)), posinf=FAR, neginf=-FAR
-            )[..., None]
+        return line_and_slopes(line, eta, aux, self.nuisance)
 
     @abstractmethod
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -447,6 +442,22 @@ class UnivariateLikelihood(Likelihood):
 
         parameters = {"mu": eta[:, 0], **{a: aux[a] for a in self.nuisance}}
         return CustomDensity(self.symbolic_log_prob, draw, signature), parameters
+
+
+class MeanByLink(UnivariateLikelihood):
+    """The mean is the inverse link of eta, and the density of y is largest at a mean of y."""
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.link_function.inverse(eta[..., 0])
+
+    def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
+        return eta, np.ones((*eta.shape, 1)), self.no_aux_slopes(eta)
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        # the link of a mean at the edge of its range is infinite
+        with np.errstate(all="ignore"):
+            eta = self.link.forward(self.response(y))
+        return np.nan_to_num(eta, posinf=FAR, neginf=-FAR)[..., None]
 
 
 class DifferentiableLikelihood(Likelihood):
@@ -824,7 +835,7 @@ class OfTrials(OfClasses):
         return np.asarray(trials)
 
 
-class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
+class ExponentialFamily(MeanByLink, SmoothLikelihood):
     """A link mu(eta) and a variance V(mu): the generalised linear models (McCullagh & Nelder 1989, section 2.2).
 
     d log p / d eta = (y - n mu) theta', theta' = mu' / V the slope of the natural parameter, so that the expected information is
@@ -915,7 +926,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
             h = h - residual * second
         g = np.multiply(residual, first, out=residual)
         log_p = self.log_prob(y, eta, **aux)
-        if not self.dispersion_power:
+        if not self.nuisance:
             return ValueGradHessian(log_p, g[:, None], h[:, None, None])
         scale = aux[self.nuisance[0]]
         slope, second = self.slopes_over_log_scale(y, self.mean(eta), scale)
@@ -927,7 +938,9 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         self, y: Array, mu: Array, scale: Any
     ) -> tuple[Array, Array]:
         """Return d log p / d log s and the negative second derivative; a family with a dispersion s^k defines it."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has the nuisance parameter {self.nuisance[0]}: define value_grad_hessian over eta and its log"
+        )
 
     def _natural(self, eta: Array, aux: AuxValues) -> tuple[Any, Any]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta; 1 and 0 for the canonical link."""

@@ -13,10 +13,10 @@ from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
     AuxValues,
+    MeanByLink,
     PymcVariable,
     SmoothLikelihood,
     Start,
-    UnivariateLikelihood,
     ValueGradHessian,
     symmetric_pairs,
 )
@@ -90,7 +90,7 @@ def expand_shapes(
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Beta(UnivariateLikelihood, BetaShapes):
+class Beta(MeanByLink, BetaShapes):
     """A proportion y in (0, 1) with mean mu, 1 / (1 + exp(-eta)) by the logit link, precision phi and variance mu (1 - mu) / (1 + phi).
 
     y ~ Beta(a, b) with a = mu phi and b = (1 - mu) phi: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b).
@@ -145,9 +145,6 @@ class Beta(UnivariateLikelihood, BetaShapes):
 
     def base_measure(self, y: Array) -> Array:
         return -np.log(y) - np.log1p(-y)
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return self.link_function.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         e = eta[..., 0]

@@ -15,10 +15,10 @@ from probreg.likelihoods.base import (
     AuxValues,
     IntervalLikelihood,
     LineAndSlopes,
+    MeanByLink,
     PymcVariable,
     Shape,
     Start,
-    UnivariateLikelihood,
     ValueGradHessian,
     symmetric_pairs,
 )
@@ -74,11 +74,10 @@ def density_of_noise(
     return CompiledDensity(with_functions(_evaluate_row, parts), settings=settings)
 
 
-class AdditiveNoise(UnivariateLikelihood):
+class AdditiveNoise(MeanByLink):
     """A number y = eta + noise. The density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
 
     may_diverge = False
-    is_orthogonal = True  # of noise that is symmetric, and of quantiles
     support = "real"
     link = IDENTITY
     # PyMC's distribution with its name of the scale, where it has one
@@ -89,9 +88,6 @@ class AdditiveNoise(UnivariateLikelihood):
 
     def encode(self, values: Array) -> Array:
         return finite_response(values, type(self).__name__)
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return eta[..., 0]
 
     def initial_eta(self, y: Array) -> Start:
         return y[:, None], dict.fromkeys(
@@ -264,6 +260,7 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
 
     nuisance = ("sigma",)
     noise_scale = "sigma"
+    is_orthogonal = True  # f is symmetric
     # 2 sigma^2 (log f(0) - log f(r / sigma)) = r^2 for normal noise: squared units of y
     dispersion_power: float = 2.0
 
@@ -288,7 +285,7 @@ class LogLocationScaleLikelihood(StandardDensity):
     """log y = eta + s e, y > 0 and e of a standard density f: a model of accelerated failure times.
 
     exp(coefficient) multiplies every quantile of y. A family also defines `log_moment`, for its mean, and its PyMC
-    distribution; f need not be symmetric, but E[h] = E[g^2] and the mean of g is 0.
+    distribution; f need not be symmetric, but is largest at 0, E[h] = E[g^2] and the mean of g is 0.
 
     References
     ----------
@@ -324,6 +321,9 @@ class LogLocationScaleLikelihood(StandardDensity):
     def initial_eta(self, y: Array) -> Start:
         logs = np.log(y)
         return logs[:, None], dict.fromkeys(self.nuisance, float(np.std(logs)) or 1.0)
+
+    def saturated_predictor(self, y: Array, **aux: Any) -> Array:
+        return self.transform(y)[..., None]
 
     def log_moment(self, s: Any) -> tuple[Any, Any]:
         """log E exp(s e) and its slope over log s; 0 and 0 of a family with predictions of its median."""

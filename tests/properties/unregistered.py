@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import probreg as pr
-from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
+from probreg.likelihoods import MeanByLink, SmoothLikelihood
 from probreg.likelihoods.base import ValueGradHessian
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import finite_response
@@ -15,7 +15,7 @@ from .cases import Array
 
 
 @dataclass(frozen=True)
-class Geometric(UnivariateLikelihood, SmoothLikelihood):
+class Geometric(MeanByLink, SmoothLikelihood):
     """y in {0, 1, 2, ...} with mean exp(eta), log p = y eta - (y + 1) log(1 + exp(eta)); it does not say `may_diverge`."""
 
     name = "geometric"
@@ -39,9 +39,6 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
         return np.where(
             y < 0, 0.0, 1 - (1 + np.exp(-eta[..., 0])) ** -(np.floor(y) + 1)
         )
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return np.exp(eta[..., 0])
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return rng.geometric(1 / (1 + np.exp(eta[..., 0]))) - 1.0
@@ -78,6 +75,5 @@ class GaussianOfLog(pr.likelihoods.Gaussian):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return np.exp(eta[..., 0] + 0.5 * np.square(aux["sigma"]))
 
-    def link_mean_and_slope(self, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
-        half = np.broadcast_to(0.5 * np.square(aux["sigma"]), eta.shape[:-1])[..., None]
-        return eta + half, np.ones((*eta.shape, 1)), 2.0 * half[..., None]
+    # by differences of `mean`
+    link_mean_and_slope = pr.likelihoods.UnivariateLikelihood.link_mean_and_slope
