@@ -149,10 +149,15 @@ def improper_aux(method: Method, model: Model) -> str | None:
         ("infinity", 1.0, likelihood.at_infinity, "HalfNormal(20.0)"),
     ):
         for name in model.unknown:
-            is_reference = isinstance(model.aux_prior(name), Reference)
-            if name in limits and is_reference and not _falls(model, name, sign):
+            # the density of a noise scale falls on both sides
+            is_reference = (
+                isinstance(model.aux_prior(name), Reference)
+                and name != likelihood.noise_scale
+            )
+            if is_reference and not _falls(model, name, sign):
+                limit = limits.get(name, "where the likelihood does not fall to 0")
                 return (
-                    f"{improper} p({name}) ∝ 1/{name} has no finite mass at {end} ({limits[name]}): give it a proper prior, such as "
+                    f"{improper} p({name}) ∝ 1/{name} has no finite mass at {end} ({limit}): give it a proper prior, such as "
                     f"aux={{{name!r}: {prior}}}"
                 )
     for column, end in _directions_without_fall(model):
@@ -261,7 +266,8 @@ def _is_falling(
             rows.y, eta, **likelihood.at_rows(values, rows.precision)
         )
 
-    return log_density(150.0) - log_density(300.0) > 1.0
+    with np.errstate(all="ignore"):  # the logarithm of a density of 0
+        return ~(log_density(150.0) - log_density(300.0) <= 1.0)
 
 
 def improper_noise(method: Method, model: Model) -> str | None:

@@ -1,6 +1,8 @@
 """Posteriors without a finite mass are refused by every method, and the remedies of the errors serve."""
 
 import re
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -68,6 +70,20 @@ def test_student_noise_that_vanishes_has_no_maximum(nu):
     model = pr.Model.from_arrays(np.arange(6.0), y, likelihood=pr.StudentT(nu=nu))
     with pytest.raises(pr.NotConverged):
         pr.fit(model)
+
+
+def test_a_limit_that_a_likelihood_does_not_declare_is_found():
+    @dataclass(frozen=True)
+    class Undeclared(pr.NegativeBinomial):
+        name = "undeclared"
+        at_zero = MappingProxyType({})
+
+    counts = {"x": X, "y": np.array([0.0, 2.0, 1.0, 3.0, 2.0, 4.0])}
+    for likelihood in (Undeclared(), pr.NegativeBinomial()):
+        made = pr.Model.from_formula("y ~ x", counts, likelihood=likelihood)
+        with pytest.raises(pr.Incompatible, match="no finite mass at 0"):
+            pr.fit(made, "importance")
+        pr.fit(made.with_aux(alpha=pr.HalfNormal(1.0)), "importance")
 
 
 def test_a_hurdle_with_zeros_has_a_posterior_without_a_prior_of_their_odds():
