@@ -237,8 +237,8 @@ def coverage(
     truth : Fit, array (p,) or (p, m), or Truth
         A Fit (its estimate), or coefficients, with nuisance parameters as in `Truth([0.0, 1.0], {"sigma": 0.5})`.
     kinds : iterable of str, optional
-        As in `interval_panel`; by default t (or wald), HC3, profile and score. Fits for eti and hdi use the
-        method `posterior`.
+        As in `interval_panel`; by default t (or wald), HC3, profile and score. HC3 is left out for censored or truncated responses
+        and for formulas of several parameters, which have no leverages. Fits for eti and hdi use the method `posterior`.
     reps : int
         Number of data sets.
     n : int, optional
@@ -275,7 +275,9 @@ def coverage(
     model.design.refuse_sampling("coverage")
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
-        kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]
+        kinds = ["t" if is_least_squares else "wald", "profile", "score"]
+        if model.likelihood.exact_information:
+            kinds.insert(1, "HC3")
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
         reason = METHODS.resolve(_method_for_interval(kind)).obstacle(model)
