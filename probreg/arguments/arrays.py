@@ -95,8 +95,7 @@ def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> A
         or "it"
     )
     value = array.ravel()[place]
-    shown = brief(value.item() if isinstance(value, np.str_ | np.bytes_) else value)
-    raise DataError(f"{label} must be numeric; {where} holds {shown}{advice}")
+    raise DataError(f"{label} must be numeric; {where} holds {brief(value)}{advice}")
 
 
 def missing_objects(values: Array) -> Array:
@@ -149,8 +148,11 @@ def same_rows(**given: Any) -> None:
 
 
 def brief(value: Any) -> str:
-    """Shorten a value for a message."""
-    text = " ".join(repr(value).split())
+    """Shorten a value for a message; a NumPy scalar is shown as a Python value, and a time as in ISO 8601."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return str(value)
+    plain = value.item() if isinstance(value, np.generic) else value
+    text = " ".join(repr(plain).split())
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 

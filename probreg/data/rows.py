@@ -108,7 +108,7 @@ def complete(
     table: DataTable, action: Missing, ends: frozenset[str] = frozenset()
 ) -> tuple[DataTable, tuple[str, ...]]:
     """Return the rows without missing values, and a sentence about the other rows. Columns of `ends` may be missing."""
-    missing = missing_by_column(table.without(ends))
+    missing = missing_by_column(table.without_ends(ends))
     if not missing:
         return table, ()
     is_missing = np.logical_or.reduce(list(missing.values()))
@@ -208,7 +208,7 @@ def row_weights(
     if np.asarray(weights).dtype.kind not in "iufb":
         i = first_text(weights)
         raise DataError(
-            f"the weights {name!r} are not numbers (row {table.rows[i]} holds {weights[i]!r})"
+            f"the weights {name!r} are not numbers (row {table.rows[i]} holds {brief(weights[i])})"
         )
     values = np.asarray(weights, dtype=np.float64)
     column = None if name.endswith("=") else name

@@ -195,9 +195,9 @@ def test_a_masked_text_is_missing():
         (["1", "2"], "an offset must be numeric; row 0 holds '1'"),
         ([1.0, "2"], "row 0 holds '1.0'"),  # numpy has made text of both
         (np.array([1.0, "2"], dtype=object), "row 1 holds '2'"),
-        (np.array(["2020-01-01"], dtype="datetime64[D]"), "np.datetime64"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), "row 0 holds 2020-01-01"),
         ([datetime.date(2020, 1, 1)], "row 0 holds datetime.date"),
-        (np.array([1], dtype="timedelta64[D]"), "np.timedelta64"),
+        (np.array([1], dtype="timedelta64[D]"), "row 0 holds 1 days"),
         ([[1.0, 2.0], [3.0]], "rows differ in length"),
         ([{}, 1], "row 0 holds {}"),
         (np.array([1, 1j], dtype=object), r"row 1 holds 1j"),

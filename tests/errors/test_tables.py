@@ -87,3 +87,52 @@ def test_more_columns_than_a_method_takes_are_refused_before_memory_is_asked_for
     )
     with pytest.raises(pr.DataError, match="100,001 columns"):
         pr.fit(model, method)
+
+
+MIXED = np.array([1, "a", 2, "b"] * 3, dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("formula", "column", "message"),
+    [
+        ("y ~ C(x)", MIXED, r"the levels of 'C\(x\)' are of different kinds, such as '\w' and \d"),
+        ("y ~ C(x)", [{"a": 1}] * 12, r"the levels of 'C\(x\)' are texts.* got {'a': 1}"),
+        ("y ~ 1 + (1 | x)", MIXED, "'x' holds values of kind int, str"),
+        ("y ~ log(x)", np.arange(12).astype("M8[D]"), "holds times .row 0: 1970-01-01."),
+        ("y ~ log(x)", pd.Categorical([1, 2] * 6), "holds categories .row 0: 1.,"),
+        ("y ~ poly(x, 2)", [0.0, 1.0] * 6, "expected 3 different values or more, got 0, 1"),
+        ("y ~ poly(x, 1)", [5.0] * 12, "expected 2 different values or more, got 5"),
+        ("y ~ bs(x, df=4)", [5.0] * 12, "expected 2 different values or more, got 5"),
+    ],
+)  # fmt: skip
+def test_values_that_a_term_cannot_use(formula, column, message):
+    with pytest.raises(pr.DataError, match=message):
+        pr.Model.from_formula(formula, {"y": np.arange(12.0), "x": column})
+
+
+@pytest.mark.parametrize("kind", ["boolean", object])
+def test_missing_truth_values(kind):
+    """pandas marks them NA, which is neither equal nor unequal to a number."""
+    data = pd.DataFrame({"t": np.arange(1.0, 13.0), "y": 1.0 + np.arange(12.0) % 5})
+    data["event"] = pd.Series([True, None, False, True] * 3, dtype=kind)
+    counts = "values are missing in 3 of 12 rows, by column: .event. 3 .rows 1, 5, 9|missing in 3 of 9"
+    for formula, weights in [("cens(t, event) ~ 1", None), ("p(event, 2) ~ 1", None), ("y ~ 1", "event")]:  # fmt: skip
+        with pytest.raises(pr.DataError, match=counts):
+            pr.Model.from_formula(formula, data, weights=weights)
+        dropped = pr.Model.from_formula(formula, data, weights=weights, missing="drop")
+        assert dropped.design.n == (6 if weights else 9)
+
+
+def test_missing_truth_values_of_files(tmp_path):
+    """A missing indicator of an event counted as an event."""
+    data = pd.DataFrame({"t": np.arange(1.0, 13.0), "event": [True, None, False, True] * 3})  # fmt: skip
+    data.to_parquet(tmp_path / "t.parquet")
+    data.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        with pytest.raises(pr.DataError, match=r"'event' 3 \(rows 1, 5, 9\)"):
+            pr.fit(pr.Model.from_files("cens(t, event) ~ 1", tmp_path / name, likelihood="weibull"))  # fmt: skip
+    fit = pr.fit(pr.Model.from_formula("cens(t, event) ~ 1", data.dropna(), likelihood="weibull"))  # fmt: skip
+    with pytest.raises(
+        pr.DataError, match="'event' is missing a value in rows 1, 5, 9"
+    ):
+        fit.model.at(data)

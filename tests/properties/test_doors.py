@@ -226,9 +226,7 @@ NEVER = {
         "no columns": "one value per row",
     },
     "from_formula x": {"a frame": "a table of 2 columns; give one", "dates": "times"},
-    "from_formula g": {
-        "lists of different lengths": "levels are texts|a column is 1-D"
-    },
+    "from_formula g": {"lists of different lengths": "are texts|a column is 1-D"},
     "from_blocks block": {"none": "a block is", "a mapping": "a block is"},
     "from_blocks y of two": {"infinite": "inf"},
     "predict X": {"numbers as text": "numeric", "one number": "shape"},

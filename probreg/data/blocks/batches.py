@@ -67,14 +67,14 @@ class Selection:
         if not len(table.rows):
             return table
         self._require_same_kinds(table)
-        missing = missing_by_column(table.without(self.layout.end_columns))
+        missing = missing_by_column(table.without_ends(self.layout.end_columns))
         if missing and self.missing == "drop":
             dropped = np.logical_or.reduce(list(missing.values()))
             tally.dropped += int(dropped.sum())
             tally.missing.update({name: int(m.sum()) for name, m in missing.items()})
             table = table.part(~dropped)
         table = complete(table, "raise", self.layout.end_columns)[0]
-        refuse_infinite(table.without(self.layout.end_columns))
+        refuse_infinite(table.without_ends(self.layout.end_columns))
         return _select_rows(table, rows_with_trials(self.layout, table), tally)
 
     def _require_same_kinds(self, table: DataTable) -> None:

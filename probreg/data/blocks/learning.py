@@ -465,7 +465,7 @@ class Scan:
             column = self.levels[name].in_order(ordered[name])
             if len(column) == self.rows and any(isinstance(v, float) for v in column):
                 raise different_in_every_row(name, column[0], 0, self.rows)
-            levels.append(tuple(map(str, factor_levels(column))))
+            levels.append(tuple(map(str, factor_levels(name, column))))
         return in_order(set(self.groups[group]), levels)
 
 

@@ -58,9 +58,15 @@ class DataTable:
             columns, self.rows[keep], None if self.counts is None else self.counts[keep]
         )
 
-    def without(self, names: frozenset[str]) -> "DataTable":
-        """Return the table without the named columns."""
-        return self.only(tuple(name for name in self.columns if name not in names))
+    def without_ends(self, ends: frozenset[str]) -> "DataTable":
+        """Return the table without columns of a censored response that may be missing: ends are, an indicator of truth values is not."""
+        return self.only(
+            tuple(
+                name
+                for name, values in self.columns.items()
+                if name not in ends or kind_of(values) == "truth"
+            )
+        )
 
     def only(self, names: tuple[str, ...]) -> "DataTable":
         """Return the table with only the named columns."""
@@ -158,7 +164,7 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
             return np.where(is_missing, np.array(None), values)
         case "boolean" if not is_missing.any():
             return values.astype(bool)
-        case "string" if is_missing.any():
+        case "string" | "boolean" if is_missing.any():
             return np.where(is_missing, np.array(None), values)
     return values
 

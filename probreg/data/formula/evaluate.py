@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.arrays import brief
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
@@ -153,12 +154,12 @@ class _Evaluation:
         column = self.table.columns[name]
         kind = kind_of(column)
         if kind not in ("number", "truth"):
-            content = {"text": "text", "levels": "categories"}.get(
-                kind, f"{getattr(column, 'dtype', kind)} values"
+            content = {"text": "text", "levels": "categories", "time": "times"}.get(
+                kind, f"{type(column[0]).__name__} values"
             )
             i = first_text(column)
             raise DataError(
-                f"column {name!r} holds {content} (row {self.table.rows[i]}: {column[i]!r}), but the term "
+                f"column {name!r} holds {content} (row {self.table.rows[i]}: {brief(column[i])}), but the term "
                 f"{self.of.text!r} computes with it and needs numbers; convert it first"
             )
         return np.asarray(column, dtype=np.float64)

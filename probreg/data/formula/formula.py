@@ -112,7 +112,7 @@ def read_formula(
     counted |= not counted.any()
     table = all_rows if counted.all() else all_rows.part(counted)
     table = complete(table, missing, parts.end_columns)[0]
-    refuse_infinite(table.without(parts.end_columns))
+    refuse_infinite(table.without_ends(parts.end_columns))
     has_trials = rows_with_trials(parts, table)
     if has_trials.any() and not has_trials.all():
         counted[counted] = has_trials
@@ -333,7 +333,9 @@ def _reading_notes(table: DataTable, formulas: ParsedFormulas) -> tuple[str, ...
         column = table.columns[name]
         if kind_of(column) == "text":
             notes.append(
-                numbers_as_text(name, factor_levels(column), declared=name not in plain)
+                numbers_as_text(
+                    name, factor_levels(name, column), declared=name not in plain
+                )
             )
     variables = chain(*(layout.variables for layout in formulas.layouts))
     outcome = formulas.first.parts.outcome_variables

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import reads_as_number
+from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.censoring import response_ends
 from probreg.data.checked_arrays import INTERCEPT, check_trials
 from probreg.data.formula.coded import coded_factors, level_columns
@@ -279,7 +279,7 @@ def level_column(expression: Expression, table: DataTable, memory: Memory) -> An
     return values
 
 
-def factor_levels(column: Any) -> list[Level]:
+def factor_levels(name: str, column: Any) -> list[Level]:
     """Return the levels that occur, in declared order if the column declares one, else sorted."""
     import pandas as pd
 
@@ -294,7 +294,7 @@ def factor_levels(column: Any) -> list[Level]:
         raise
     except TypeError:
         raise DataError(
-            f"levels are texts, numbers or truth values, met {type(column[0]).__name__}"
+            f"the levels of {name!r} are texts, numbers or truth values, got {brief(column[0])}"
         ) from None
     declared = None
     if isinstance(column, pd.Categorical):
@@ -304,8 +304,10 @@ def factor_levels(column: Any) -> list[Level]:
             return sorted(present)
         return [level for level in declared if level in present]
     except TypeError:
+        kinds = {type(level): level for level in sorted(present, key=repr)}
         raise DataError(
-            f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}"
+            f"the levels of {name!r} are of different kinds, such as {' and '.join(map(brief, kinds.values()))}: "
+            "make all of them text, or all numbers"
         ) from None
 
 
@@ -358,7 +360,7 @@ def training_levels(
             f"levels={listed!r} of {text!r} is a list of levels, such as ['a', 'b']"
         )
     if listed is None:
-        levels = factor_levels(column)
+        levels = factor_levels(text, column)
     else:
         levels = [plain_level(level) for level in listed]
     odd = [level for level in levels if not isinstance(level, Level)]

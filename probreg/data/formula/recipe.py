@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.arguments.arrays import brief
 from probreg.data.checked_arrays import is_array
 from probreg.data.design import ColumnRecipe
 from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
@@ -65,7 +66,9 @@ def levels_of_groups(group: tuple[str, ...], table: DataTable) -> tuple[str, ...
     """Return the groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
     for name in group:
         _refuse_measurements(name, table)
-    levels = [tuple(map(str, factor_levels(table.columns[name]))) for name in group]
+    levels = [
+        tuple(map(str, factor_levels(name, table.columns[name]))) for name in group
+    ]
     return in_order(observed_combinations(group, table), levels)
 
 
@@ -119,8 +122,9 @@ def level_codes(name: str, table: DataTable) -> tuple[Array, list[str]]:
 
     column: Any = table.columns[name]
     if kind_of(column) == "other":
+        kinds = sorted({type(value).__name__ for value in column})
         raise DataError(
-            f"column {name!r} holds {type(column[0]).__name__} values and stands for groups; make them text or numbers"
+            f"column {name!r} holds values of kind {', '.join(kinds)} and stands for groups; make all of them text, or all numbers"
         )
     codes, values = pd.factorize(column)
     texts = [str(plain_level(value)) for value in values]
@@ -411,7 +415,8 @@ def require_response(parts: FormulaLayout, table: DataTable) -> None:
         return
     content = "times"
     if kind == "other":
-        content = f"values such as {table.columns[name][0]!r} (row {table.rows[0]})"
+        value = table.columns[name][0]
+        content = f"{type(value).__name__} values such as {brief(value)} (row {table.rows[0]})"
     raise DataError(
         f"the response {name!r} holds {content}; a response holds numbers, truth values or categories"
     )
@@ -423,7 +428,7 @@ def _new_rows(
     table = read_table(data)
     require(table, variables)
     table = table.only(variables)
-    required = table.without(ends)
+    required = table.without_ends(ends)
     refuse_missing(required)
     refuse_infinite(required)
     return table

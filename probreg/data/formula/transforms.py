@@ -92,6 +92,7 @@ def poly(
         )
     training = not state
     if training:
+        _require_different(x[counts > 0.0], degree + 1)
         state.update(alpha=[], norms=[float(counts.sum())])
     alpha = state["alpha"]
     norms = state["norms"]
@@ -105,6 +106,14 @@ def poly(
         if training:
             norms.append(float(counts @ P[-1] ** 2))
     return FactorColumns.number_columns(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
+
+
+def _require_different(x: Array, least: int) -> None:
+    """Raise DataError for fewer than `least` different values."""
+    values = np.unique(x)
+    if len(values) < least:
+        shown = ", ".join(f"{value:g}" for value in values)
+        raise DataError(f"expected {least} different values or more, got {shown}")
 
 
 def bs(
@@ -134,6 +143,8 @@ def _choose_knots(
     bounds: tuple[float | None, float | None],
 ) -> list[float]:  # fmt: skip
     """Return the bounds, by default the ends of the rows, with the inner knots between them: as given, or quantiles of the rows within."""
+    if bounds == (None, None):
+        _require_different(x, 2)
     low = float(x.min() if bounds[0] is None else bounds[0])
     high = float(x.max() if bounds[1] is None else bounds[1])
     if n_inner is not None and knots is not None:
