@@ -289,8 +289,7 @@ class ArrowLayout:
     # ---- the roots --------------------------------------------------------------------------------------------------
 
     def roots(self, theta: Array, sigma: Array | None = None) -> ArrowRoots:
-        """Return the roots at nodes theta (S, d), those in units of sigma times sigma
-        (S,)."""
+        """Return the roots at nodes theta (S, d), those in units of sigma times sigma (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
         roots = [self._root(b, theta[:, b.hyper], unit) for b in self.blocks]
         return ArrowRoots(roots, self.shape, len(self.groups.priors), len(theta))
@@ -316,8 +315,7 @@ class ArrowLayout:
         return BlockRoots(b, relative, value, slopes)
 
     def log_scale_derivatives(self, theta: Array) -> tuple[Array, Array]:
-        """Return the slopes (q, d) and second derivatives (q, d, d) over theta of the
-        log scales of diagonal roots."""
+        """Return the slopes (q, d) and second derivatives (q, d, d) over theta of the log scales of diagonal roots."""
         q, d = self.shape[2], len(self.groups.priors)
         slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
         for b in self.blocks:
@@ -402,8 +400,7 @@ class ArrowLayout:
 
 
 def require_memory(layout: ArrowLayout, method: str) -> None:
-    """Raise Incompatible, before any allocation, if the matrices of the arrow need more
-    memory than the machine has."""
+    """Raise Incompatible, before any allocation, if the matrices of the arrow need more memory than the machine has."""
     by_row = 16  # numbers per row while its columns are summed
     G, K, _ = layout.shape
     r = layout.border
@@ -420,8 +417,7 @@ def require_memory(layout: ArrowLayout, method: str) -> None:
 
 
 def require_flat_rank(layout: ArrowLayout, method: str) -> None:
-    """Raise Incompatible if flat columns depend on others, or effects of groups nearly
-    do."""
+    """Raise Incompatible if flat columns depend on others, or effects of groups nearly do."""
     _require_near_intercept(layout.model, method)
     design = layout.model.design
     flat = list(layout.flat)
@@ -485,8 +481,7 @@ def _require_near_intercept(model: Model, method: str) -> None:
 
 
 def _repeating_term(model: Model, g: LatentGroup) -> GroupedTerm | None:
-    """Return the term of these columns, if their prior is one root (K, K) for every
-    group."""
+    """Return the term of these columns, if their prior is one root (K, K) for every group."""
     term = model.design.grouped_of(g.columns)
     if term is None:
         return None

@@ -141,8 +141,7 @@ class ArrowRoots:
         return np.hstack([root.value.reshape(S, -1) for root in self.roots])
 
     def axes(self, H: Arrow) -> tuple[Array, Array, Array]:
-        """M (H^-1)^(1/2) of the border as columns (G, K, r S) and (r, r S), and of the
-        leading blocks (S, G, K, K)."""
+        """M (H^-1)^(1/2) of the border as columns (G, K, r S) and (r, r S), and of the leading blocks (S, G, K, K)."""
         G, K, r = H.shape
         # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
         in_columns = self.forth(

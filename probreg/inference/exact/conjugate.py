@@ -202,8 +202,7 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:
 
 
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
-    """Mean and sd of sigma if sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd
-    a > 1."""
+    """Mean and sd of sigma if sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
     # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
     mean = sd = np.inf
     if a > 0.5:
@@ -230,8 +229,7 @@ class PosteriorAsPrior(NamedTuple):
     note: str
 
     def updated_model(self, before: Model, larger: Model) -> Model:
-        """Return a model of new rows with these priors. DataError if its columns or its
-        likelihood differ."""
+        """Return a model of new rows with these priors. DataError if its columns or its likelihood differ."""
         if (larger.design.columns, larger.likelihood) != (
             before.design.columns,
             before.likelihood,

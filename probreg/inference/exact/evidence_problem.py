@@ -164,8 +164,7 @@ class EvidenceProblem:
         if self.exact:
             left = variance_left_at_rows(model)
         else:
-            # with the other priors of columns with unknown hyperparameters in one
-            # linear predictor
+            # with the other priors of columns with unknown hyperparameters in one linear predictor
             columns = {b.columns for b in blocks if isinstance(b.prior, LatentPrior)}
             blocks = [
                 b if b.columns in columns else replace(b, prior=Flat()) for b in blocks
@@ -324,8 +323,7 @@ class EvidenceProblem:
         return [labels[g.block][name] for g in self.unknown for name in g.hyper]
 
     def _search(self, max_steps: int, **options: Any) -> Callable[..., EvidenceMaximum]:
-        """Return a search over theta from a start, with the `options` of
-        `maximise_log_scales`."""
+        """Return a search over theta from a start, with the `options` of `maximise_log_scales`."""
         widths = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])
         sizes = self.groups.sizes * widths[self.groups.group_of]
         # a correlation, or the length of a vanished part, may be unidentified; a small
@@ -355,8 +353,7 @@ class EvidenceProblem:
     def maximise_given(
         self, k: int, value: float, starts: Sequence[Array]
     ) -> tuple[Array, float]:
-        """Return the best theta with coordinate k fixed at a value from these starts,
-        and the surface there."""
+        """Return the best theta with coordinate k fixed at a value from these starts, and the surface there."""
         max_steps = 100  # of a search with one fixed coordinate
         search = self._search(max_steps, fixed=k)
         points = np.array(starts)
@@ -503,8 +500,7 @@ class EvidenceProblem:
         their function separates the classes."""
         # increase of the evidence between this scale and the end of the search
         rise = 0.5
-        # at the limit of double precision an increasing scale may look like a vanished
-        # one
+        # at the limit of double precision an increasing scale may look like a vanished one
         distant = np.flatnonzero(self.groups.scaling)
         distant = distant[top.theta[distant] > start[distant] + _FAR_UP]
 
@@ -532,8 +528,7 @@ class EvidenceProblem:
         return tuple(int(j) for j in distant if rises(int(j)))
 
     def found(self, top: EvidenceMaximum) -> FoundScales | None:
-        """Return the estimates at a maximum for reports; None if each column has its
-        own scale."""
+        """Return the estimates at a maximum for reports; None if each column has its own scale."""
         if self.per_column or len(self.groups.priors) + len(
             self.outer
         ) != number_of_scales(self.model):
@@ -561,8 +556,7 @@ class EvidenceProblem:
         )
 
     def model_at(self, theta: Array, chosen: Array | None = None) -> Model:
-        """Return the model at theta; the anchors of its processes are selected at
-        `chosen`, by default theta."""
+        """Return the model at theta; the anchors of its processes are selected at `chosen`, by default theta."""
         d = len(self.groups.priors)
         outer_values = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(np.exp(theta[:d])), self.model.design)
@@ -592,8 +586,7 @@ class EvidenceProblem:
         return model
 
     def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
-        """Return the plain priors at these hyperparameters (d,), by block if the model
-        has them by block."""
+        """Return the plain priors at these hyperparameters (d,), by block if the model has them by block."""
         blocks = list[BlockPrior]()
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, Flat) and not b.stated:
@@ -636,8 +629,7 @@ class EvidenceProblem:
             value += f", which has a maximum of {top.at.value:.6g} together with the log density of the logs of {' and '.join(priors)}"
         else:
             value += ", its maximum over the scales"
-        # for grouped effects the search started from several points, and from each
-        # boundary
+        # for grouped effects the search started from several points, and from each boundary
         if len(self.groups.priors) > 1 and not self.model.design.recipe.grouped:
             value += " (a local maximum)"
         if self.criterion == "REML" and not self.model.joint.informative.all():
@@ -727,8 +719,7 @@ class EvidenceProblem:
         values: Mapping[str, float],
         zero: Sequence[str],
     ) -> list[str]:
-        """Return why the covariance of effects by group is singular, with these scales
-        of zero."""
+        """Return why the covariance of effects by group is singular, with these scales of zero."""
         reasons = [
             f"the variance of {name[3:-1]} | {prior.group} is 0" for name in zero
         ]
@@ -740,8 +731,7 @@ class EvidenceProblem:
         return [f"{reason} {outcome}".rstrip() for reason in reasons]
 
     def _informative_priors(self, top: EvidenceMaximum) -> list[str]:
-        """Return the parameters with a prior that is not flat in its coordinate, which
-        changes the maximum."""
+        """Return the parameters with a prior that is not flat in its coordinate, which changes the maximum."""
         names = [*self.names, *self.outer]
         return [
             name
@@ -806,8 +796,7 @@ def _hessian_from_rows(
     theta: Array,
     hessian_near: Array,
 ) -> Array:
-    """Return the Hessian at theta from the rows, so that a fit needs no moments of
-    them."""
+    """Return the Hessian at theta from the rows, so that a fit needs no moments of them."""
     problem = EvidenceProblem(model, criterion=criterion, points=points)
     problem.surface.choose_at(theta)
     return problem.surface.hessian(theta, hessian_near)

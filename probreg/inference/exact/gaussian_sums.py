@@ -134,8 +134,7 @@ class DenseGaussianSums:
         return H, half, penalised + noise * self._rest
 
     def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
-        """Return H of the columns with a prior alone, which enters the profiled
-        likelihood (ML)."""
+        """Return H of the columns with a prior alone, which enters the profiled likelihood (ML)."""
         scale = np.sqrt(noise)[:, None] * roots.diagonal()
         return self.reduce(self.before, scale, np.zeros_like(scale))[0]
 
@@ -195,8 +194,7 @@ class DenseGaussianSums:
         return gradient, hessian, trace[groups.group_of]
 
     def balance(self, roots: ArrowRoots) -> float:
-        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from
-        roots at scales of 1."""
+        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from roots at scales of 1."""
         # the mean of the diagonal of D W'W D
         return float(np.square(self.W * roots.diagonal()[0]).sum()) / len(self.z) or 1.0
 
@@ -222,8 +220,7 @@ class DenseGaussianSums:
 
 
 class DiagonalSums(DenseGaussianSums):
-    """One scale multiplies all columns: in the singular vectors of W they are blocks of
-    one coordinate."""
+    """One scale multiplies all columns: in the singular vectors of W they are blocks of one coordinate."""
 
     def __init__(self, layout: ArrowLayout) -> None:
         super().__init__(layout)
@@ -416,8 +413,7 @@ def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
 
 
 def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
-    """The same from moments by group: columns and y are combinations A of [X Z y], with
-    sums A'[X Z y]'W[X Z y] A."""
+    """The same from moments by group: columns and y are combinations A of [X Z y], with sums A'[X Z y]'W[X Z y] A."""
     from scipy.sparse import csr_array, hstack
 
     moments = layout.model.design.moments_by_group

@@ -166,8 +166,7 @@ class Integrate(Method):
     def _place_nodes(
         self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator
     ) -> Nodes:
-        """Return nodes of a proposal with their weights; if each needs a mode, in
-        increasing numbers."""
+        """Return nodes of a proposal with their weights; if each needs a mode, in increasing numbers."""
         enough_ess = 90.0  # required number of effective nodes
         first_size = 16  # first nodes of each chain if each one needs a mode
         d = len(proposal.centre)

@@ -90,8 +90,7 @@ class LaplaceSurface(EvidenceSurface):
             model, groups, tuple(int(j) for j in with_other_prior), by_group
         )
         m = model.shape[1]
-        # the numbers of border coordinates: with a root, all, and the integrated ones,
-        # which come first
+        # the numbers of border coordinates: with a root, all, and the integrated ones, which come first
         self._latent = self.layout.shape[2]
         self._size = self.layout.border + len(model.unknown)
         self._inner = self._size - len(self.outer)
@@ -112,8 +111,7 @@ class LaplaceSurface(EvidenceSurface):
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
-        """Flat coefficients at the start under ML, and a root of their covariance
-        there: the mode at a common scale."""
+        """Flat coefficients at the start under ML, and a root of their covariance there: the mode at a common scale."""
         reml = self._restricted_surface
         mode = reml.mode(reml.starts()[0])
         flat = slice(self._inner, reml._inner)
@@ -142,8 +140,7 @@ class LaplaceSurface(EvidenceSurface):
         )
 
     def given(self, theta: Array) -> Array:
-        """Flat coefficients on standardised columns and log aux at theta, if they are
-        not integrated."""
+        """Flat coefficients on standardised columns and log aux at theta, if they are not integrated."""
         outer = theta[len(self.groups.priors) :]
         if self.criterion == "REML":
             return outer
@@ -156,8 +153,7 @@ class LaplaceSurface(EvidenceSurface):
         """The mode by Newton's method with step halving from the last mode; if this
         fails, from a start by the response alone. A rough one is for weights only."""
         max_numbers = 10**7  # numbers, 80 MB, of modes in memory
-        # in standard errors, before the last step squares it: log |H| is of first order
-        # in the error
+        # in standard errors, before the last step squares it: log |H| is of first order in the error
         tol = 1e-4 if rough else 1e-6
         before = self._kept.get(theta.tobytes(), self._last)
         is_same = before is not None and np.array_equal(before.theta, theta)
@@ -325,8 +321,7 @@ class LaplaceSurface(EvidenceSurface):
         return LaplaceMode(theta, roots, x, rows, value, gradient, None, tol)  # type: ignore[arg-type]
 
     def _curvature(self, mode: LaplaceMode) -> tuple[Arrow, bool]:
-        """The factor of H and True; if rows are not concave, of H with the concave part
-        of each, and False."""
+        """The factor of H and True; if rows are not concave, of H with the concave part of each, and False."""
         for gram, exact in ((mode.rows.gram, True), (mode.rows.concave_gram, False)):
             inner = self._with_prior(gram(), mode).cut(self._inner)
             with suppress(np.linalg.LinAlgError):
@@ -343,8 +338,7 @@ class LaplaceSurface(EvidenceSurface):
     # ---- priors of other coordinates --------------------------------------------------------------------------------
 
     def log_prior(self, c: Array) -> float:
-        """The log priors of the other coordinates, for integrated log aux as densities
-        of the logs."""
+        """The log priors of the other coordinates, for integrated log aux as densities of the logs."""
         log_p = 0.0
         for b, entries in self._known_blocks:
             log_p += float(b.prior.log_prob(c[entries, 0].reshape(len(b.columns), -1)))
@@ -356,8 +350,7 @@ class LaplaceSurface(EvidenceSurface):
         return c[len(c) - len(self.model.unknown) :, 0]
 
     def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
-        """Gradient (r m + a,) and negative second derivative of the log priors of the
-        other coordinates."""
+        """Gradient (r m + a,) and negative second derivative of the log priors of the other coordinates."""
         g = np.zeros(len(c))
         h = np.zeros((len(c), len(c)))
         for b, entries in self._known_blocks:

@@ -49,8 +49,7 @@ DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 @dataclass(frozen=True)
 class LatentGroup:
-    """Columns of one block, or one of them: their normal prior at D = I, and the prior
-    with D; None if D = I."""
+    """Columns of one block, or one of them: their normal prior at D = I, and the prior with D; None if D = I."""
 
     columns: tuple[int, ...]
     base: GaussianPrior
@@ -148,8 +147,7 @@ class LatentGroups:
         )
 
     def starts(self) -> list[Array]:
-        """Return starts of a search as logs (d,), with scales at 1: every combination
-        of the groups' starts."""
+        """Return starts of a search as logs (d,), with scales at 1: every combination of the groups' starts."""
         starts_of_groups = [g.prior.starts() for g in self.groups if g.prior]
         points = []
         for chosen in product(*starts_of_groups):
@@ -299,18 +297,15 @@ class EvidenceSurface(ABC):
 
     @property
     def response_scale(self) -> float:
-        """The standard deviation of the response, the reference for a noise scale among
-        the coordinates."""
+        """The standard deviation of the response, the reference for a noise scale among the coordinates."""
         return 1.0
 
     def inner_at(self, theta: Array) -> tuple["EvidenceSurface", Array]:
-        """The surface of the columns at theta, and theta without coordinates that
-        change the columns."""
+        """The surface of the columns at theta, and theta without coordinates that change the columns."""
         return self, theta
 
     def choose_at(self, theta: Array) -> bool:
-        """Reselect at theta the anchors that are fixed during a search; False if there
-        are none."""
+        """Reselect at theta the anchors that are fixed during a search; False if there are none."""
         return False
 
     def coefficients(self, theta: Array) -> Array:
@@ -396,8 +391,7 @@ class NodeMixture(NamedTuple):
 
 
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
-    """Return the sum of log densities of positive numbers, as densities of their logs:
-    (S,) from theta (S, d)."""
+    """Return the sum of log densities of positive numbers, as densities of their logs: (S,) from theta (S, d)."""
     # p(log v) = p(v) v
     log_p = np.zeros(len(theta))
     for log, prior in zip(theta.T, priors):
@@ -408,8 +402,7 @@ def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
 def with_priors(
     point: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]
 ) -> EvidencePoint:
-    """Multiply by the density of each positive parameter, the first coordinates of
-    theta, as a density of its log."""
+    """Multiply by the density of each positive parameter, the first coordinates of theta, as a density of its log."""
     slopes = np.zeros((len(point.gradient), 2))
     for i, prior in enumerate(priors):
         slopes[i] = prior.slopes(float(np.exp(theta[i])))

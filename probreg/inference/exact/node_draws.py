@@ -54,8 +54,7 @@ def solution_at_nodes(
     chains: int,
     rng: np.random.Generator,
 ) -> Solution:
-    """Return the posterior by weighted nodes of the hyperparameters, with `draws` draws
-    in each of `chains` chains."""
+    """Return the posterior by weighted nodes of the hyperparameters, with `draws` draws in each of `chains` chains."""
     model = problem.model
     total = draws * chains
     names = problem.names
@@ -155,8 +154,7 @@ def scales_given_coefficients(
 
 
 def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
-    """Return log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d)
-    of its hyperparameters."""
+    """Return log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d) of its hyperparameters."""
     prior = g.prior
     values = dict(zip(g.hyper, np.exp(logs).T))
     assert prior is not None  # a group of unknown scale
@@ -189,8 +187,7 @@ def _draw_exactly(
     draws: int,
     rng: np.random.Generator,
 ) -> _NodeResult:
-    """beta given theta is normal; its moments are those of the mixture over the
-    nodes."""
+    """beta given theta is normal; its moments are those of the mixture over the nodes."""
     theta = nodes.all_theta
     chosen = nodes.draw(draws, rng)
     mixture = problem.surface.mixture(theta, nodes.weight, chosen, rng)
@@ -229,8 +226,7 @@ def _draw_approximately(
     draws: int,
     rng: np.random.Generator,
 ) -> _NodeResult:
-    """Return points (beta, log aux) about the mode at every node, weighted with their
-    node by the posterior of both."""
+    """Return points (beta, log aux) about the mode at every node, weighted with their node by the posterior of both."""
     normals = _normals(problem, nodes.all_theta)
     width = max(normal.width for normal in normals)
     stats = dict[str, float]()

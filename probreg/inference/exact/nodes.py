@@ -95,8 +95,7 @@ class NodeNormal:
 
 
 class Nodes(NamedTuple):
-    """Points theta with their weights, by chain: independent scramblings of one
-    sequence."""
+    """Points theta with their weights, by chain: independent scramblings of one sequence."""
 
     theta: Array  # (C, N, d)
     log_q: Array  # (C, N), log density of the proposal
@@ -124,8 +123,7 @@ class Nodes(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A Student-t about `centre`, stretched along each axis by a separate factor on
-    either side (Geweke 1989)."""
+    """A Student-t about `centre`, stretched along each axis by a separate factor on either side (Geweke 1989)."""
 
     centre: Array  # (d,)
     root: Array  # (d, d), one axis a column
@@ -160,8 +158,7 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     fall = np.maximum(values[0] - values[1:], 1e-300).reshape(
         2, len(theta), len(distances)
     )
-    # A normal of standard deviation r decreases by (h / r)^2 / 2 at h: use the widest r
-    # over all distances.
+    # A normal of standard deviation r decreases by (h / r)^2 / 2 at h: use the widest r over all distances.
     r = np.nanmax(np.array(distances) / np.sqrt(2.0 * fall), axis=-1)
     return Proposal(theta, root, np.clip(r, *stretch))
 

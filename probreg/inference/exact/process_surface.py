@@ -104,8 +104,7 @@ class RebasedSurface(EvidenceSurface):
         return self._made(tuple(theta[self.inside].tolist())), theta[~self.inside]
 
     def _point(self, theta: Array) -> EvidencePoint:
-        """The point of the inner surface, with gradient and Hessian over the other
-        coordinates."""
+        """The point of the inner surface, with gradient and Hessian over the other coordinates."""
         surface, others = self.inner_at(theta)
         return surface(others)
 
@@ -136,8 +135,7 @@ class RebasedSurface(EvidenceSurface):
         return with_priors(point, theta, self._priors_inside)
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
-        """Differences of `__call__`, with the Hessian of the inner surface and mixed
-        derivatives over the lengths."""
+        """Differences of `__call__`, with the Hessian of the inner surface and mixed derivatives over the lengths."""
         H = self(theta).hessian
         other_entries = np.ix_(~self.inside, ~self.inside)
         moving = np.flatnonzero(self.inside)
@@ -212,8 +210,7 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _precision(self) -> Array:
-        """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows with
-        the same mean."""
+        """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows with the same mean."""
         d = self.model.design
         return full_weights(d.square_weights, d.n)
 

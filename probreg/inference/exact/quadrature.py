@@ -166,8 +166,7 @@ class Quadrature(Method):
     def _draw(
         self, density: "_Density", rng: np.random.Generator, u: Array, scale: str
     ) -> dict[str, Array]:
-        """Draw sigma by inverting its distribution function on a fine grid, and beta
-        from its normal given sigma."""
+        """Draw sigma by inverting its distribution function on a fine grid, and beta from its normal given sigma."""
         from scipy.interpolate import CubicSpline
 
         value = density(u)
@@ -213,8 +212,7 @@ class NormalsGivenSigma(NamedTuple):
 def predictors_given_sigma(
     model: Model, X: Array, sigma: Array
 ) -> NormalsGivenSigma | None:
-    """Return x'beta at rows X (n, p) given each sigma (K,); None for a model that
-    `Quadrature` does not fit."""
+    """Return x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does not fit."""
     if Quadrature().obstacle(model) is not None:
         return None
     density = _Density(model)
@@ -225,8 +223,7 @@ def predictors_given_sigma(
 
 
 def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
-    """Return log E[exp(log_value(log sigma))] under a proper prior of sigma; None if it
-    is not finite."""
+    """Return log E[exp(log_value(log sigma))] under a proper prior of sigma; None if it is not finite."""
 
     def log_density(u: Array) -> Array:
         return prior.log_prob(np.exp(u)) + u + log_value(u)
@@ -315,8 +312,7 @@ class _Density:
         return (np.abs(unit[self.S == 0.0]) > 1e-12 * np.abs(unit).max(0)).any(0)
 
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
-        """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, with
-        independent components."""
+        """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, with independent components."""
         t = np.square(sigma[:, None] / self.s0)
         # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
         w = self.C**2 + t * self.S**2
@@ -351,8 +347,7 @@ def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Arra
 
 
 def _noise(moments: Moments) -> float:
-    """Return a sigma near the posterior's for the reduction: the residual standard
-    deviation, if there is one."""
+    """Return a sigma near the posterior's for the reduction: the residual standard deviation, if there is one."""
     residual = float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight)
     typical = _typical(moments)
     return float(residual if residual > 1e-8 * typical else typical)
@@ -402,8 +397,7 @@ def _with_infinite_moments(
 def _nodes_between(
     log_density: LogDensity, ends: Array, min_count: int
 ) -> tuple[Array, Array]:
-    """Return at least `min_count` nodes u between two ends, and log(weight * density)
-    at each."""
+    """Return at least `min_count` nodes u between two ends, and log(weight * density) at each."""
     low, high = ends
     spacing = 0.2  # largest spacing of nodes in log sigma: exact to rounding for densities that decrease as powers of sigma
     # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.

@@ -88,8 +88,7 @@ def maximise_log_scales(
         # This close to the maximum each step squares the error: a decrement that no
         # longer decreases is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < rounding):
-            # A pruned scale returns if the evidence increases with it: d f / d log
-            # tau_k > 0.
+            # A pruned scale returns if the evidence increases with it: d f / d log tau_k > 0.
             up = theta + np.log(HELD) * vanished
             ended = not vanished.any()
             if not ended:
@@ -101,8 +100,7 @@ def maximise_log_scales(
             theta = np.where(returning, up, theta)
             point = surface(theta)
             continue
-        # No log changes by more than 2 at once, because the expansion is not valid
-        # farther away.
+        # No log changes by more than 2 at once, because the expansion is not valid farther away.
         before_step = theta, point
         step = step / max(1.0, float(np.abs(step).max()) / 2.0)
         theta, point = _rise(surface, theta, step, point)
@@ -128,8 +126,7 @@ def maximise_log_scales(
 
 
 def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, bool]:
-    """Return H^-1 f' over the coordinates that do not stay, and whether H is positive
-    definite there."""
+    """Return H^-1 f' over the coordinates that do not stay, and whether H is positive definite there."""
     # a coordinate without slope and curvature, such as a correlation beside a scale near
     # 0, has no step
     curvature = np.abs(point.hessian).max(1, initial=0.0)
@@ -141,8 +138,7 @@ def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, boo
 
 
 def _find_vanishing(point: EvidencePoint, sizes: Array, fell: Array) -> Array:
-    """Return which coordinates go to zero, among those of positive size that the last
-    step decreased if they `fell`."""
+    """Return which coordinates go to zero, among those of positive size that the last step decreased if they `fell`."""
     # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum is at
     # tau_k = 0; if f is flat to rounding, steps downwards would not end
     no_effect = 1e-6  # relative to the parameters of a group

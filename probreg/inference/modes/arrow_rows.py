@@ -33,8 +33,7 @@ class Inverse(NamedTuple):
 
 
 class RowSlopes(NamedTuple):
-    """sum_i w_i log p_i, and for each row its gradient (n, m + a) and W (n, m + a, m +
-    a), with weights."""
+    """sum_i w_i log p_i, and for each row its gradient (n, m + a) and W (n, m + a, m + a), with weights."""
 
     value: float
     score: Array
@@ -89,8 +88,7 @@ class ArrowRows:
         return plus_offset(from_centre, self.block.offset)
 
     def at(self, a: Array, c: Array) -> Array:
-        """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1), including the
-        offset."""
+        """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1), including the offset."""
         eta = self.columns.times(*self._split_coefficients(a, c)) + self._offset
         log_aux = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
         return np.hstack([eta, log_aux])
@@ -190,8 +188,7 @@ class ArrowRows:
         )
 
     def spread(self, S: Inverse) -> Array:
-        """V_i (n, m + a, m + a), the covariance of z_i if the covariance of all
-        coefficients has these parts."""
+        """V_i (n, m + a, m + a), the covariance of z_i if the covariance of all coefficients has these parts."""
         m = self.m
         a = self.a
         n = len(self.columns.dense)
@@ -235,8 +232,7 @@ class ArrowRows:
         return Inverse(own, cross, corner)
 
     def log_det_slopes(self, z: Array, V: Array) -> Array:
-        """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), with weights: log |H|^(1/2)
-        changes by sum_i t_i'dz_i."""
+        """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), with weights: log |H|^(1/2) changes by sum_i t_i'dz_i."""
         step = 1e-4  # step of differences of a row's curvature, in eta and log aux
         t = np.empty(z.shape)
         for k in range(z.shape[1]):

@@ -100,8 +100,7 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class PriorRows:
-    """The normal prior as rows [L' | L'b]; rows not in units of sigma are later
-    multiplied by sigma."""
+    """The normal prior as rows [L' | L'b]; rows not in units of sigma are later multiplied by sigma."""
 
     relative: Array  # (k1, p + 1)
     absolute: Array  # (k2, p + 1)
@@ -160,8 +159,7 @@ def refine_solution(
 ) -> Conditional:
     """Return the posterior with iteratively refined mean and rss, if collinear columns
     cost digits and rows are in memory."""
-    # condition number of the columns, scaled to unit length, above which coefficients
-    # are refined
+    # condition number of the columns, scaled to unit length, above which coefficients are refined
     max_condition = 1e3
     # relative error of standard errors, cond(R) eps, above which they are refined too, up
     # to a number of rows times squared columns that takes about 0.2 seconds
@@ -256,8 +254,7 @@ def null_space(rank: ColumnRank, p: int) -> Array:
 
 
 def not_identified(N: Array) -> Array:
-    """(p,) bool: coefficients that are not identified, because a direction N (p, k)
-    changes them."""
+    """(p,) bool: coefficients that are not identified, because a direction N (p, k) changes them."""
     return np.abs(N).max(1, initial=0.0) > 1e-8
 
 
@@ -267,8 +264,7 @@ def least_norm(beta: Array, N: Array | None) -> Array:
 
 
 def open_directions(model: Model) -> FreeDirections | None:
-    """Return the directions of flat columns that do not change X beta; None if all
-    columns are identified."""
+    """Return the directions of flat columns that do not change X beta; None if all columns are identified."""
     flat = np.flatnonzero(~model.joint.informative)
     if len(flat) < 2:
         return None
@@ -290,8 +286,7 @@ def open_directions(model: Model) -> FreeDirections | None:
 
 
 def jeffreys_obstacle(model: Model, name: str) -> str | None:
-    """Return why Jeffreys' prior does not exist: dependent columns make the information
-    singular."""
+    """Return why Jeffreys' prior does not exist: dependent columns make the information singular."""
     if not any(isinstance(b.prior, FisherPrior) for b in model.joint.blocks):
         return None
     rank = model.design.moments.rank
@@ -505,8 +500,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
 def _with_log_sigma(
     model: Model, unscaled: DenseCovariance, noise: NoiseFound
 ) -> DenseCovariance:
-    """The covariance over (beta, log sigma), which are independent, from the one of beta
-    at sigma = 1."""
+    """The covariance over (beta, log sigma), which are independent, from the one of beta at sigma = 1."""
     scaled = unscaled.scale_by(noise.error**2)
     log_errors = np.full((len(noise.aux),) * 2, noise.log_error)
     joint = block_diag(scaled.root, log_errors)

@@ -23,8 +23,7 @@ from probreg.model.model import LocalModel, Model, prior_derivatives
 
 @dataclass(frozen=True, eq=False)
 class PassData:
-    """The rows that a pass needs, on standardised columns; weights are divided by their
-    mean."""
+    """The rows that a pass needs, on standardised columns; weights are divided by their mean."""
 
     model: Model
     rows: Block
@@ -130,8 +129,7 @@ class Pass(NamedTuple):
 
 
 class PassLosses(NamedTuple):
-    """The squared loss of a pass of least mean squares, its step, and the largest w
-    ||u||^2 of its rows."""
+    """The squared loss of a pass of least mean squares, its step, and the largest w ||u||^2 of its rows."""
 
     loss: float
     step: float
@@ -146,8 +144,7 @@ def gradient_pass(
     step: float,
     batch: int,
 ) -> Pass:
-    """Make one pass in steps of `batch` rows, in this order; a step over all rows needs
-    no order."""
+    """Make one pass in steps of `batch` rows, in this order; a step over all rows needs no order."""
     pull = data.prior(aux)
     total = np.zeros_like(gamma)
     starts = range(0, len(order), batch)
@@ -165,8 +162,7 @@ def gradient_pass(
 
 
 def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
-    """argmax of the log posterior over log aux at fixed coefficients, by Newton steps
-    of at most 1 from `log_aux`."""
+    """argmax of the log posterior over log aux at fixed coefficients, by Newton steps of at most 1 from `log_aux`."""
     if not model.unknown:
         return log_aux
     beta = model.design.basis.T @ gamma

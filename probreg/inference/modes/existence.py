@@ -52,8 +52,7 @@ from probreg.priors import Flat, GaussianPrior, ProximalPrior
 
 
 def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
-    """Return the separation of the data, and notes on the decision if only a sample of
-    the rows was used."""
+    """Return the separation of the data, and notes on the decision if only a sample of the rows was used."""
     max_rounds = 20
     # relative to the largest movement: the linear programme's error in an equality
     zero = 1e-7
@@ -161,8 +160,7 @@ FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: 
 
 
 class Divergence(NamedTuple):
-    """Parameters along which the log posterior does not decrease at any distance, so
-    that they have no estimate."""
+    """Parameters along which the log posterior does not decrease at any distance, so that they have no estimate."""
 
     not_estimable: (
         Array  # (p, D) bool, reported coefficients that have no finite estimate
@@ -239,8 +237,7 @@ def find_separation(
 
 
 def may_diverge_along(model: Model) -> tuple[list[str], bool]:
-    """Return nuisance parameters that may go to a limit, and whether the coefficients
-    may diverge for all we know."""
+    """Return nuisance parameters that may go to a limit, and whether the coefficients may diverge for all we know."""
     names = [name for name in model.unknown if name != model.likelihood.noise_scale]
     return (
         names,
@@ -390,8 +387,7 @@ def _flat_directions(
     weak = [s * v for v in vectors.T[:n_weakest] for s in (1.0, -1.0)]
     for d in (*(Q @ (Q.T @ v) for v in guesses), *weak):
         if rises(d):
-            # directions of similar curvature diverge too; all others have much more,
-            # unless everything diverges
+            # directions of similar curvature diverge too; all others have much more, unless everything diverges
             flatness = max(float(d @ H @ d) / float(d @ d), 0.0)
             largest = max(
                 min(1e4 * flatness, np.sqrt(flatness * values[-1])), 1e-13 * values[-1]
@@ -401,8 +397,7 @@ def _flat_directions(
 
 
 def _identified_basis(model: Model) -> Array:
-    """Return an orthonormal basis (p m, r) of the identified coefficients of
-    standardised columns without a prior."""
+    """Return an orthonormal basis (p m, r) of the identified coefficients of standardised columns without a prior."""
     basis = model.design.frame
     rank = model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]

@@ -94,8 +94,7 @@ class LevelProblem:
             return self._with_prior(ArrowLocal(value, g, gram), point)
 
     def _with_prior(self, local: ArrowLocal, point: Array) -> ArrowLocal:
-        """Add log p(beta | aux) + log p(log aux) and their derivatives, for independent
-        normal priors."""
+        """Add log p(beta | aux) + log p(log aux) and their derivatives, for independent normal priors."""
         model, rows, (G, r) = self.model, self.rows, self.sizes
         value, g, (D, E, F) = local
         aux = dict(zip(model.unknown, np.exp(point[G + r :])))
@@ -133,8 +132,7 @@ class LevelProblem:
         return block_diag(self.rows.S, np.eye(len(self.model.unknown)))
 
     def start(self) -> Array:
-        """Return the weighted regression of the likelihood's rough eta on the
-        columns."""
+        """Return the weighted regression of the likelihood's rough eta on the columns."""
         model, (G, r) = self.model, self.sizes
         target, weight, log_aux = rough_start(model)
         point = np.zeros(G + r)
@@ -146,10 +144,8 @@ class LevelProblem:
 
 
 def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
-    """Return H^-1 g, and whether H is positive definite; if not, the diagonal is
-    increased until it is."""
-    # relative to the diagonal: the first damping of a curvature that is not positive
-    # definite
+    """Return H^-1 g, and whether H is positive definite; if not, the diagonal is increased until it is."""
+    # relative to the diagonal: the first damping of a curvature that is not positive definite
     first_damping = 1e-8
     tiny = np.finfo(float).tiny
     lead = np.maximum(np.abs(gram.lead), tiny)

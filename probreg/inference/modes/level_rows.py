@@ -252,8 +252,7 @@ def _within(
 
 
 def require_independent_columns(rows: LevelRows, model: Model) -> None:
-    """Raise DataError with the names of dependent columns, if columns are too many for
-    dense algebra to name them."""
+    """Raise DataError with the names of dependent columns, if columns are too many for dense algebra to name them."""
     design = model.design
     if 8 * design.X.size <= MAX_DENSE_BYTES and len(design.columns) <= MAX_COLUMNS:
         return

@@ -128,8 +128,7 @@ class LevelDirections:
 
 
 def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
-    """Return the constraints that some direction makes strict, and the span left by the
-    others."""
+    """Return the constraints that some direction makes strict, and the span left by the others."""
     strict = np.zeros(len(cone.codes), dtype=bool)
     while not strict.all():
         open_rows = np.flatnonzero(~strict)
@@ -161,8 +160,7 @@ def _rows_of_one_sided_levels(part: LevelCone) -> Array:
 
 
 def _rows_that_gain(part: LevelCone) -> Array:
-    """Mark the rows that some b makes strict; here every level is bounded from both
-    sides."""
+    """Mark the rows that some b makes strict; here every level is bounded from both sides."""
     none = np.zeros(len(part.codes), dtype=bool)
     U = _within(part)
     if not U.size:
@@ -186,8 +184,7 @@ def _rows_that_gain(part: LevelCone) -> Array:
 
 
 def _sum_of_distances(part: LevelCone) -> tuple[Array, float]:
-    """Return g with g'b the sum of distances of rows from the other side of their
-    level, and the sum of its sizes."""
+    """Return g with g'b the sum of distances of rows from the other side of their level, and the sum of its sizes."""
     gains = np.zeros_like(part.X)
     for these, opposite in ((part.below, part.above), (part.above, part.below)):
         count = part.sums(opposite.astype(float))
@@ -201,8 +198,7 @@ def _sum_of_distances(part: LevelCone) -> tuple[Array, float]:
 
 
 def _violated_pairs(part: LevelCone, b: Array) -> Array:
-    """Return the pairs of rows of one level, as unit vectors, that b violates most: at
-    most one of each level."""
+    """Return the pairs of rows of one level, as unit vectors, that b violates most: at most one of each level."""
     max_pairs = 500  # pairs that join the linear programme in a round
     value = part.X @ b
     starts = part.starts

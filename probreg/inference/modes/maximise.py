@@ -53,8 +53,7 @@ def maximise(
     evaluates_last : bool
         Whether to evaluate the function after the last step.
     """
-    # of a decrement, in standard errors: below it, the remainder after a Newton step is
-    # rounding
+    # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
     rounding = 1e-5
     decrement = np.inf
     for steps in range(1, max_steps + 1):
@@ -90,10 +89,8 @@ def _halve_step(
     point: Point,
     step: Array,
 ) -> tuple[Array, Point] | None:
-    """Halve the step until the value increases by Armijo's rule, up to rounding; None if
-    it never does."""
-    # of g'H^-1 g: below it the gradient, not the value, decides whether a step is
-    # accepted
+    """Halve the step until the value increases by Armijo's rule, up to rounding; None if it never does."""
+    # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
     flat_slope = 1e-4
     slope = float(point.gradient @ step)
     noise = 1e-13 * abs(point.value)
@@ -112,22 +109,19 @@ def _halve_step(
 
 
 def newton_step(local: Point) -> tuple[Array, bool]:
-    """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
-    its eigenvalues are replaced."""
+    """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite, its eigenvalues are replaced."""
     g = local.gradient
     if not g.size:  # every scale is at its limit
         return g, True
     scaled, d = unit_diagonal(local.curvature)
-    # LAPACK directly: for few parameters SciPy's argument checks take ten times as long
-    # as the solve
+    # LAPACK directly: for few parameters SciPy's argument checks take ten times as long as the solve
     _, unit, info = lapack.dposv(np.asarray_chkfinite(scaled), g / d)
     if info == 0:
         # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), invariant to the
         # units of the columns.
         return unit / d, True
     value, vector = np.linalg.eigh(scaled)
-    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent
-    # direction.
+    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent direction.
     floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
     is_definite = bool((value >= -floor).all())
     # no step along directions that do not change the value

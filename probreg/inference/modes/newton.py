@@ -64,8 +64,7 @@ _SMALL = 20_000
 
 
 class Mode(NamedTuple):
-    """The end of the search, in the coordinates (vec gamma on standardised columns, log
-    aux)."""
+    """The end of the search, in the coordinates (vec gamma on standardised columns, log aux)."""
 
     gamma: Array  # (p, m)
     log_aux: Array  # (a,)
@@ -85,8 +84,7 @@ def find_mode(
 
     `start` and `log_aux` give the start of the search.
     """
-    # of sqrt(n) standard errors: closer to the mode the curvature changes by some
-    # tenths at most
+    # of sqrt(n) standard errors: closer to the mode the curvature changes by some tenths at most
     near = 0.2
     refuse_too_wide(model.shape[0])
     if not (model.design.has_rows or model.of_moments):
@@ -278,8 +276,7 @@ def _slope(model: Model, point: Array) -> Array:
 
 
 def evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
-    """Return the log posterior at (vec gamma, log aux) on standardised columns; nan
-    where it overflows."""
+    """Return the log posterior at (vec gamma, log aux) on standardised columns; nan where it overflows."""
     with np.errstate(all="ignore"):  # too long a step gives inf or nan, and is halved
         gamma, aux = split_parameters(model, point)
         local = model.in_frame(gamma, model.design.frame, aux, curved=curved)
@@ -321,8 +318,7 @@ def sample_of_rows(model: Model) -> Design | None:
 
 
 def _rough_point(model: Model) -> Array:
-    """Return the weighted regression of the likelihood's rough eta on the standardised
-    columns, and rough log aux."""
+    """Return the weighted regression of the likelihood's rough eta on the standardised columns, and rough log aux."""
     design = model.design.sample
     frame = model.design.frame
     gamma = np.zeros(model.shape)
@@ -400,8 +396,7 @@ def rough_start(model: Model) -> RoughStart:
 
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
-    """Return the mode on the raw columns with its covariance, after checks that it
-    exists and is identified."""
+    """Return the mode on the raw columns with its covariance, after checks that it exists and is identified."""
     beta = model.design.frame.to_raw(mode.gamma)
     cause: Separation | Divergence | None
     cause, notes = find_separation(model, beta, mode.status, mode.steps)
@@ -469,8 +464,7 @@ def solution_of(
 
 
 def unbounded_density_message(model: Model) -> str | None:
-    """Return why beta and sigma have no joint mode, or None if the columns leave
-    residuals."""
+    """Return why beta and sigma have no joint mode, or None if the columns leave residuals."""
     if (
         not model.noise_unknown
         or model.noise_prior.powers[0] == np.inf
@@ -527,8 +521,7 @@ def fixed_coefficients(
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
     fixed = np.zeros(p * m, dtype=bool)
     if span.shape[1]:
-        # in units of the standardised columns; the pivots are coefficients that every
-        # direction changes
+        # in units of the standardised columns; the pivots are coefficients that every direction changes
         unit = np.repeat(np.linalg.norm(model.design.frame.T, axis=1), m)
         fixed[
             qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]
@@ -550,13 +543,11 @@ def _covariance_given_fixed(
     cause: Separation | Divergence,
     opened: FreeDirections | None,
 ) -> DenseCovariance:
-    """Return the covariance with some coefficients and nuisance parameters fixed;
-    diverging ones are missing."""
+    """Return the covariance with some coefficients and nuisance parameters fixed; diverging ones are missing."""
     m = mode.gamma.shape[1]
     held = fixed_coefficients(model, cause, opened)
     aux = np.array([name in cause.limits for name in model.unknown], dtype=bool)
-    # phi with (gamma, log aux) = Z phi spans the directions that do not change a fixed
-    # parameter
+    # phi with (gamma, log aux) = Z phi spans the directions that do not change a fixed parameter
     S = with_aux(map_of_columns(model.design.frame.T, m), len(aux))
     fixed = S[np.concatenate([held.ravel(), aux])]
     Z = np.linalg.qr(

@@ -133,13 +133,11 @@ def probability_shares(peaks: Sequence[Peak]) -> Array:
 def add_peaks(model: Model, first: Peak, **options: Any) -> list[Peak]:
     """Return a mode and further ones found by Newton's method with these `options`, if
     the log posterior can have several."""
-    # with more rows the search uses a sample, in which a cluster of 5 % of the rows has
-    # 25
+    # with more rows the search uses a sample, in which a cluster of 5 % of the rows has 25
     max_rows = 500
     # tol of a mode of a sample, in standard errors: it is a start only
     rough = {**options, "tol": 1e-3}
-    # largest difference of the log posterior between the first mode and a start of
-    # Newton's method
+    # largest difference of the log posterior between the first mode and a start of Newton's method
     max_start_drop = 30.0
     mode_distance = 1.0  # standard deviations between two modes
     max_peaks = 5
@@ -211,8 +209,7 @@ def _starting_points(model: Model, first: Peak) -> Array:
     rows as columns, also with a smaller noise scale.
     """
     max_columns = 10  # with more columns an exact fit has rows of several clusters
-    # exact fits: if each cluster has half of the rows, about four subsets of three rows
-    # lie in one
+    # exact fits: if each cluster has half of the rows, about four subsets of three rows lie in one
     n_subsets = 30
     k = first.found.beta.size
     mode = first.centre

@@ -1,5 +1,4 @@
-"""The perceptron: a classifier that finds a separating direction of two classes,
-without a probability model."""
+"""The perceptron: a classifier that finds a separating direction of two classes, without a probability model."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -18,8 +17,7 @@ from probreg.model.model import Model
 
 
 class PerceptronSearch(NamedTuple):
-    """Weights of the standardised columns after the last pass, their mean over it, and
-    counts by pass."""
+    """Weights of the standardised columns after the last pass, their mean over it, and counts by pass."""
 
     last: Array  # (p,)
     mean: Array
@@ -80,8 +78,7 @@ class Perceptron(Method):
         return None
 
     def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
-        """Novikoff's bound on the mistakes of all passes, on standardised columns; it
-        needs the rows."""
+        """Novikoff's bound on the mistakes of all passes, on standardised columns; it needs the rows."""
         model.design.need_rows("the perceptron's bound")
         rows = _steps(model)
         side = _sides(model)

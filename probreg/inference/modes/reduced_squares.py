@@ -98,8 +98,7 @@ class ReducedSquares:
     shift: tuple[Array, int] | None = None
 
     def beta(self, coefficients: Array) -> Array:
-        """Return all p coefficients from those of `columns`; zero for dependent flat
-        columns."""
+        """Return all p coefficients from those of `columns`; zero for dependent flat columns."""
         beta = np.zeros(len(self.columns) + len(self.flat) + self.n_dependent)
         beta[self.columns] = coefficients
         beta[self.flat] = solve_triangular(self.R, self.z - self.share @ coefficients)

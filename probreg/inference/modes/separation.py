@@ -63,8 +63,7 @@ class Cone:
         return self.Q.shape[1], self.recession.directions.shape[1]
 
     def normals(self, constraints: Array) -> Array:
-        """Return the constraints as unit vectors over vec delta, (number of
-        constraints, k m)."""
+        """Return the constraints as unit vectors over vec delta, (number of constraints, k m)."""
         rec = self.recession
         # c_r'(q_r delta) = vec(q_r' c_r')'vec delta, over |q_r| |c_r|.
         products = (
@@ -89,8 +88,7 @@ class Cone:
         return ((self.Q @ delta)[rec.rows] * rec.directions).sum(1) * self._unit
 
     def span(self, flat: Array) -> Array:
-        """Orthonormal directions (k m, r) along which all constraints marked in `flat`
-        stay at equality."""
+        """Orthonormal directions (k m, r) along which all constraints marked in `flat` stay at equality."""
         places = np.flatnonzero(flat)
         width = int(np.prod(self.shape))
         F = np.zeros((0, width))
@@ -180,8 +178,7 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
-    # (p, m, r), span of the directions along which the limit of the likelihood is
-    # constant
+    # (p, m, r), span of the directions along which the limit of the likelihood is constant
     span: Array | None = None
     # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
@@ -270,8 +267,7 @@ def weighted_rows(model: Model) -> Design:
 
 
 def _cone_of(model: Model, X: Array, recession: Recession) -> tuple[Cone, Array]:
-    """Return the cone of the coefficients without a prior, and T (p, k) with beta = T
-    delta."""
+    """Return the cone of the coefficients without a prior, and T (p, k) with beta = T delta."""
     i = model.design.intercept
     free = ~model.joint.informative
     # a flat intercept absorbs the shifts of the columns
@@ -298,8 +294,7 @@ def _separation_of_cone(
     not_estimable: Array,
     direction: Array | None,
 ) -> Separation:
-    """Return the separation of a cone with strict constraints along a direction (p,
-    m), if it is known."""
+    """Return the separation of a cone with strict constraints along a direction (p, m), if it is known."""
     names = model.design.columns
     labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
@@ -375,8 +370,7 @@ def _separation_of_levels(
 
 
 def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
-    """Whether no column is a combination of the other columns and of the indicators of
-    the levels."""
+    """Whether no column is a combination of the other columns and of the indicators of the levels."""
     if intercept:  # the reference is a level too
         group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
         lead = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
@@ -416,8 +410,7 @@ def _raw_coefficients(
     missing = fixed | (np.linalg.norm(V, axis=1) > 1e-8 * size)
     if i is not None and fixed[i]:
         missing[lead] = True
-        # minus the direction of the reference, (1, -1, ..., -1), which does not change
-        # the intercept
+        # minus the direction of the reference, (1, -1, ..., -1), which does not change the intercept
         V[lead] += V[i]
     V[fixed] = 0.0
     if V.size:
@@ -491,8 +484,7 @@ def labels_of(model: Model, marked: Array) -> tuple[str, ...]:
 
 
 def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
-    """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k,
-    m, r)."""
+    """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k, m, r)."""
     # Reported coefficients of a direction: (T delta) D'.
     value = np.einsum("pk,dm,kmr->pdr", T, contrast_matrix, span)
     # span is orthonormal

@@ -75,8 +75,7 @@ class Stochastic(Method):
     def rows_per_step(self, n: int) -> int: ...
 
     def averages(self, n: int) -> bool:
-        """Whether the answer is an average: steps over all rows at once have no noise
-        to average."""
+        """Whether the answer is an average: steps over all rows at once have no noise to average."""
         return self.average and self.rows_per_step(n) < n
 
     def one_pass(
@@ -158,8 +157,7 @@ class SGD(Stochastic):
     prior = GaussianPrior
 
     def rows_per_step(self, n: int) -> int:
-        # steps of a pass by default: larger batches reduce bias, smaller ones make
-        # faster progress
+        # steps of a pass by default: larger batches reduce bias, smaller ones make faster progress
         n_steps = 64
         return min(self.batch or -(-n // n_steps), n)
 
@@ -216,8 +214,7 @@ class LMS(Stochastic):
         return 1
 
     def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
-        """Widrow-Hoff's bound, summed over passes from their starts, with the answer as
-        comparator."""
+        """Widrow-Hoff's bound, summed over passes from their starts, with the answer as comparator."""
         s = solution.stats
         if "online_loss" not in s:
             raise Incompatible(
@@ -319,8 +316,7 @@ def _descend_in_stages(
 def _loss_bounds(
     data: PassData, gamma: Array, passed: list[tuple[Array, PassLosses | None]]
 ) -> dict[str, float]:
-    """Return loss and bound against the answer as comparator, summed over passes with
-    their own start and step."""
+    """Return loss and bound against the answer as comparator, summed over passes with their own start and step."""
     if any(s is None for _, s in passed):
         return {}
     square = (data.rows.y - data.rows.eta(gamma)[:, 0]) ** 2
@@ -328,8 +324,7 @@ def _loss_bounds(
     passes = [
         (s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None
     ]
-    # Each pass starts from its own w_1, ||u - w_1||^2 = distance; bounds and losses of
-    # passes add up.
+    # Each pass starts from its own w_1, ||u - w_1||^2 = distance; bounds and losses of passes add up.
     bound = sum(
         online.widrow_hoff_pass(comparator_loss, distance, s.step, s.largest)
         for s, distance in passes
@@ -400,8 +395,7 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
 
 
 def _start(data: PassData) -> tuple[Array, Array]:
-    """Return zeros, with the intercept at the mean of the likelihood's rough eta, and
-    log aux at its maximum there."""
+    """Return zeros, with the intercept at the mean of the likelihood's rough eta, and log aux at its maximum there."""
     model = data.model
     rows = data.rows
     gamma = np.zeros(model.shape)
@@ -434,8 +428,7 @@ def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -
 
 
 def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
-    """Return the solution at the point, with the standard errors of the maximum and the
-    status."""
+    """Return the solution at the point, with the standard errors of the maximum and the status."""
     mode = descent.mode
     total = len(descent.trace["step"])
     try:
@@ -495,8 +488,7 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
 def _least_squares(model: Model, mode: Mode) -> Solution:
     """Return the solution of a least-squares model at these coefficients, with
     classical errors from their residuals."""
-    # sigma of an exact fit, in standard deviations of the response, at which the search
-    # stops
+    # sigma of an exact fit, in standard deviations of the response, at which the search stops
     exact_fit = 1e-6
     exact = ClosedForm().solve(model, np.random.default_rng(0))
     beta = model.design.basis.T @ mode.gamma
@@ -508,8 +500,7 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
             np.std(model.design.observed)
         )
         status = Status.CONVERGED if reached else Status.SHORT
-    # s^2 and sigma^2 are proportional to the residual sum of squares, here at least the
-    # exact solution's.
+    # s^2 and sigma^2 are proportional to the residual sum of squares, here at least the exact solution's.
     growth = max(
         (v / exact.aux[a] for a, v in aux.items() if exact.aux[a] > 0), default=1.0
     )

@@ -31,8 +31,7 @@ FEW = 200  # columns up to which p x p matrices are equally fast
 
 
 def refuse_written_out(solution: Solution, purpose: str) -> None:
-    """Raise DataError if `purpose` needs dense covariance matrices of more than 2,000
-    coefficients."""
+    """Raise DataError if `purpose` needs dense covariance matrices of more than 2,000 coefficients."""
     k = solution.beta.size
     if k > SOON and solution.given_scales.compact:
         part = ""
@@ -46,8 +45,7 @@ def refuse_written_out(solution: Solution, purpose: str) -> None:
 
 @dataclass(frozen=True)
 class Tilted(AuxPrior):
-    """p(v) v^-power: the factor that unseen coefficients add to the joint mode, if
-    their prior is in units of v."""
+    """p(v) v^-power: the factor that unseen coefficients add to the joint mode, if their prior is in units of v."""
 
     base: AuxPrior
     power: float
@@ -74,8 +72,7 @@ class Tilted(AuxPrior):
 
 @dataclass(frozen=True, eq=False)
 class Rotated:
-    """A model in the coordinates (beta_F, u), and the map back; the same for all m
-    predictors."""
+    """A model in the coordinates (beta_F, u), and the map back; the same for all m predictors."""
 
     original: Model
     model: Model
@@ -87,8 +84,7 @@ class Rotated:
 
     @property
     def unseen(self) -> int:
-        """The number of coordinates w, outside the span of the rows, over all
-        predictors."""
+        """The number of coordinates w, outside the span of the rows, over all predictors."""
         return (len(self.columns) - self.Q.shape[1]) * self.original.shape[1]
 
     @property
@@ -134,8 +130,7 @@ class Rotated:
         return full
 
     def back(self, solution: Solution, unit: float = 1.0) -> Solution:
-        """Return the solution over all coefficients, with the standard deviation `unit`
-        of w; without draws."""
+        """Return the solution over all coefficients, with the standard deviation `unit` of w; without draws."""
         not_estimable = null = None
         scale = self._covariance(solution.scale, unit)
         f = len(self.flat)
@@ -214,8 +209,7 @@ class Rotated:
 
 
 def is_wide(model: Model) -> bool:
-    """Whether there are more columns than rows in memory, and enough that p x p
-    matrices cost more than the rows."""
+    """Whether there are more columns than rows in memory, and enough that p x p matrices cost more than the rows."""
     return 0 < model.design.n < model.shape[0] and model.shape[0] > FEW
 
 

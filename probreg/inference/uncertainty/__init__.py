@@ -1,2 +1,1 @@
-"""Uncertainty of an estimate: covariances, profiles, bootstrap replicates, kinds of
-intervals."""
+"""Uncertainty of an estimate: covariances, profiles, bootstrap replicates, kinds of intervals."""

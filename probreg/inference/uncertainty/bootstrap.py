@@ -95,8 +95,7 @@ def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
 
 
 def resample_groups(source: Source, rng: np.random.Generator) -> Model:
-    """Draw whole groups with replacement; a group drawn twice becomes two groups with
-    separate effects."""
+    """Draw whole groups with replacement; a group drawn twice becomes two groups with separate effects."""
     d = source.apart
     terms = d.recipe.grouped
     codes = np.asarray(d.inputs[next(iter(terms))])[:, 0].astype(int)
@@ -118,8 +117,7 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
 
 
 def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
-    """y* = fitted + e*, e* drawn with replacement from the centred residuals over
-    sqrt(1 - leverage)."""
+    """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
     # Centred, because residuals of a fit without an intercept, or over (1 - h)^(1/2),
     # need not sum to 0.
     e = source.residuals - source.residuals.mean()
@@ -129,8 +127,7 @@ def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
 
 
 def draw_responses(source: Source, rng: np.random.Generator) -> Model:
-    """Draw y* from the likelihood at the estimate; effects that vary by a group are
-    drawn from their prior."""
+    """Draw y* from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
     likelihood = source.model.likelihood
     design = source.apart
     values = likelihood.at_rows(
@@ -143,8 +140,7 @@ def draw_responses(source: Source, rng: np.random.Generator) -> Model:
 
 
 def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
-    """Return the change in eta (total, m) from new draws of effects that vary by a
-    group."""
+    """Return the change in eta (total, m) from new draws of effects that vary by a group."""
     model = source.model
     estimate = source.solution
     noise = model.noise(estimate.aux)
@@ -411,8 +407,7 @@ def _gather_replicates(
     estimate: Solution,
     runs: list[Replicate],
 ) -> Solution:
-    """Return the estimate with its replicates, their covariance, and the number of
-    replicates without an estimate."""
+    """Return the estimate with its replicates, their covariance, and the number of replicates without an estimate."""
     estimated = [r for r in runs if r.beta is not None]
     betas = [r.beta for r in runs if r.beta is not None]
     failures = Counter(r.failure for r in runs if r.failure)
@@ -485,8 +480,7 @@ def _gather_replicates(
 
 
 def _acceleration(model: Model, solution: Solution) -> dict[str, Array]:
-    """Return sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations
-    (Efron 1987)."""
+    """Return sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations (Efron 1987)."""
     try:
         estimate = estimate_of(model, solution, "influence", in_memory=True)
         square, cube = estimate.influence_sums()

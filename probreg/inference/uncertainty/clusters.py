@@ -1,5 +1,4 @@
-"""Dependent observations: the group of each row, and sums of squares of dependent
-scores."""
+"""Dependent observations: the group of each row, and sums of squares of dependent scores."""
 
 from typing import Any, Literal
 
@@ -118,8 +117,7 @@ def _column(name: str, data: Any) -> tuple[Array, Array]:
 
 
 def _align(values: Array, rows: Array | None, design: Design, subject: str) -> Array:
-    """Return one value per row of the design, matched by row labels if both have them,
-    otherwise by position."""
+    """Return one value per row of the design, matched by row labels if both have them, otherwise by position."""
     if (
         rows is not None
         and design.labels is not None
@@ -137,8 +135,7 @@ def _align(values: Array, rows: Array | None, design: Design, subject: str) -> A
 
 
 def _of_design(name: str, design: Design) -> Array:
-    """Return the column of this name, or the levels of the columns `name[...]` of a
-    factor."""
+    """Return the column of this name, or the levels of the columns `name[...]` of a factor."""
     places = [
         j
         for j, c in enumerate(design.columns)

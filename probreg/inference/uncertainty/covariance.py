@@ -111,8 +111,7 @@ def check_estimator(method: Method, kind: str) -> None:
 
 
 class Spread(NamedTuple):
-    """A covariance of vec(beta), the degrees of freedom of its t intervals, and its
-    description."""
+    """A covariance of vec(beta), the degrees of freedom of its t intervals, and its description."""
 
     matrix: ParameterCovariance
     df: float | None = None
@@ -121,8 +120,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of some kinds: groups as codes (one or two ways), lags, and the
-    small-sample factor."""
+    """Settings of some kinds: groups as codes (one or two ways), lags, and the small-sample factor."""
 
     groups: list[Array] = field(default_factory=list)
     lags: int | None = None
@@ -242,8 +240,7 @@ def covariance_of_kind(
 
 
 def _label_penalised(model: Model, words: Words) -> Words:
-    """Label a sandwich with a prior in its bread: the prior makes it smaller than the
-    model's own errors."""
+    """Label a sandwich with a prior in its bread: the prior makes it smaller than the model's own errors."""
     if model.flat or words["kind"] not in _SANDWICHES:
         return words
     return {
@@ -501,8 +498,7 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
 
 
 def check_lags(estimate: Estimate, settings: Settings) -> tuple[int, float]:
-    """Return the lags and the factor of a HAC covariance. Incompatible with weights,
-    DataError for too many lags."""
+    """Return the lags and the factor of a HAC covariance. Incompatible with weights, DataError for too many lags."""
     if (estimate.weights != 1).any():
         raise Incompatible(
             "a HAC covariance needs rows in time order, one observation each, and this model has weights"
@@ -580,8 +576,7 @@ def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
 
 
 def _require_scales(solution: Solution, kind: str) -> FoundScales:
-    """Return the estimated scales of the fit. Incompatible if there are none, or if it
-    has another covariance."""
+    """Return the estimated scales of the fit. Incompatible if there are none, or if it has another covariance."""
     if solution.scales is None or solution.sandwich or solution.replicates is not None:
         present = "a sandwich or replicates"
         if solution.scales is None:

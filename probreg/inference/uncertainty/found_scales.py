@@ -44,8 +44,7 @@ def wald_on_free_scale(
 ) -> tuple[float, float]:
     """Return estimate -+ z standard errors on the log of a standard deviation, or on
     atanh of a correlation; nan without an error, or for a standard deviation below its error."""
-    # of a log sd: the sd is then less than an error from 0, where its log has no normal
-    # distribution
+    # of a log sd: the sd is then less than an error from 0, where its log has no normal distribution
     largest_error = 1.0
     value = scales.values[name]
     error = scales.errors[name]
@@ -154,8 +153,7 @@ class ScaleProfile:
         return place >= 0 and self.problem.outer[place] in infinite
 
     def fall(self, value: float) -> float:
-        """Return top - f, which rounding may make slightly negative. NotConverged if f
-        is above the top."""
+        """Return top - f, which rounding may make slightly negative. NotConverged if f is above the top."""
         tolerance = 1e-7  # of the criterion: more than the rounding of a search
         if value > self.top + tolerance * (1.0 + abs(self.top)):
             raise NotConverged(
@@ -165,8 +163,7 @@ class ScaleProfile:
         return max(self.top - value, 0.0)
 
     def end(self, z: float, side: int, far: float) -> float:
-        """Return the coordinate with sqrt(2 (top - f)) = z on one side; infinite if f
-        does not decrease enough."""
+        """Return the coordinate with sqrt(2 (top - f)) = z on one side; infinite if f does not decrease enough."""
         max_step = 2.0  # largest change of a coordinate in one step
         tolerance = 1e-4  # of z: tolerance for two branches of a profile
         theta = self.found.theta
@@ -290,8 +287,7 @@ class Satterthwaite(NamedTuple):
         return 2.0 * E / (E - len(L)) if len(L) < E else 2.0
 
     def _gradients(self, L: Array) -> Array:
-        """Convert combinations L (n, h) of the head to gradients (n, q) over the
-        coefficients of the frame."""
+        """Convert combinations L (n, h) of the head to gradients (n, q) over the coefficients of the frame."""
         G = np.zeros((len(L), len(self.frame.scale)))
         G[:, self.places] = L
         return self.frame.gradients(G[..., None])[..., 0]
@@ -377,8 +373,7 @@ def df_without_groups(
 
 
 def why_no_profile(scales: FoundScales, kind: str) -> str:
-    """Return why coefficients have no interval that inverts a test here; "" if they
-    have."""
+    """Return why coefficients have no interval that inverts a test here; "" if they have."""
     if kind != "profile":
         return f"a {kind} interval of coefficients ignores the uncertainty of estimated scales; use kind='profile' or 'wald'"
     if scales.criterion != "ML":
@@ -442,8 +437,7 @@ def _end(
         return np.array([beta[place, 0], covariance.diagonal()[place]])
 
     def reach(theta: Array) -> tuple[float, Array]:
-        """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;
-        -inf if r is negative."""
+        """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes; -inf if r is negative."""
         local = surface(theta)
         r = z**2 - 2.0 * (top - local.value)
         if not np.isfinite(r) or r <= 0.0:

@@ -94,8 +94,7 @@ class SampledRows:
 
     @property
     def count(self) -> float:
-        """The number of independent units: groups of the coarsest grouping, or rows and
-        trials."""
+        """The number of independent units: groups of the coarsest grouping, or rows and trials."""
         if self.clusters:
             return float(min(int(c.max()) + 1 for c in self.clusters))
         return float(self.units.sum())
@@ -207,8 +206,7 @@ def _influences(
 
 
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
-    """Return score_rows(scores) @ slopes, (b, R), without forming the scores over all
-    coefficients."""
+    """Return score_rows(scores) @ slopes, (b, R), without forming the scores over all coefficients."""
     p, k = len(rows.at.beta), rows.at.beta.size
     m = rows.at.likelihood.width
     by_row = rows.U @ slopes[:k].reshape(p, -1)
@@ -219,8 +217,7 @@ def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
 
 
 def is_constant(moves: Array, values: Array, units: Array) -> bool:
-    """Whether every row has the same effect as the average, so that the sampling of
-    rows has no effect."""
+    """Whether every row has the same effect as the average, so that the sampling of rows has no effect."""
     # relative to the averages: a row's effect this close to the average equals it
     tolerance = 1e-10
     return bool((np.abs(moves) * units.sum() <= tolerance * np.abs(values)).all())

@@ -37,8 +37,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """
     # rounding errors of the terms of a residual, in its sum and in the coefficients
     n_roundings = 4.0
-    # observations per column that the smaller side needs, from simulated coverage of 95
-    # % intervals
+    # observations per column that the smaller side needs, from simulated coverage of 95 % intervals
     min_rows = 5.0
     likelihood = model.likelihood
     design = model.design
@@ -47,16 +46,14 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     values = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     slopes = likelihood.slopes(**values)
     r = likelihood.residuals(design.observed, eta, **values)
-    # rows that the fit interpolates lie on a kink up to the rounding of the terms of
-    # x'beta
+    # rows that the fit interpolates lie on a kink up to the rounding of the terms of x'beta
     terms = np.abs(design.X) @ np.abs(solution.beta[:, 0]) + np.abs(design.observed)
     rounding = n_roundings * np.finfo(float).eps * terms
     for kink in (slopes.tube, -slopes.tube):
         r = np.where(np.abs(r - kink) <= rounding, kink, r)
     w = design.row_weights
     if np.all(np.asarray(slopes.tube) == 0.0):
-        # without a tube the share of residuals below 0 follows from the slopes, tau for
-        # a quantile
+        # without a tube the share of residuals below 0 follows from the slopes, tau for a quantile
         share = float(np.mean(slopes.up / (slopes.up + slopes.down)))
         # dependent columns, for which a prior decides, do not fit more rows
         thinner_side = float(w.sum()) * min(share, 1.0 - share)
@@ -76,8 +73,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
 
 
 def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
-    """Return K((r_i - kink) / h) / h, K Epanechnikov's kernel, if this share of the
-    residuals is below the kink."""
+    """Return K((r_i - kink) / h) / h, K Epanechnikov's kernel, if this share of the residuals is below the kink."""
     # relative to the largest residual: residuals closer than this are equal
     smallest = 1e-11
     level = 0.975  # level of the interval for which the bandwidth is optimal
@@ -252,8 +248,7 @@ class Estimate:
         ]
 
     def of_root(self, root: Array) -> DenseCovariance:
-        """Return the covariance with the root `root` over phi, or over its coefficients
-        only."""
+        """Return the covariance with the root `root` over phi, or over its coefficients only."""
         theta_root = self.inside[:, : len(root)] @ root
         joint = len(root) == self.inside.shape[1]
         further = log_names(self.model) if joint else ()
@@ -322,8 +317,7 @@ class Estimate:
     def _by_blocks(
         self, values: Callable[["RowDerivatives"], Array], *shape: int
     ) -> Array:
-        """Return an array (n, ...) of values by blocks of rows, without arrays of the
-        size of X."""
+        """Return an array (n, ...) of values by blocks of rows, without arrays of the size of X."""
         block = self.model.design.block
         values_of_rows = np.empty((block.rows, *shape))
         for rows in row_blocks(block.rows, self.size):
@@ -339,8 +333,7 @@ class Estimate:
 
     @cached_property
     def leverage(self) -> Array:
-        """trace(W_i G_i), (n,); its sum is the number of coefficients if the prior is
-        flat."""
+        """trace(W_i G_i), (n,); its sum is the number of coefficients if the prior is flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
         return self._by_blocks(
             lambda rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
@@ -387,8 +380,7 @@ class RowDerivatives:
 
     @cached_property
     def aux_values(self) -> dict[str, Any]:
-        """The nuisance parameters of each row, with its precision in the noise
-        scale."""
+        """The nuisance parameters of each row, with its precision in the noise scale."""
         return self.at.likelihood.at_rows(self.at.aux_values, self.block.precision)
 
     @cached_property
@@ -497,8 +489,7 @@ class RowDerivatives:
 
 
 def identified_basis(model: Model, solution: Solution) -> Array:
-    """Return B (d, r): orthonormal directions of theta that the rows and priors
-    identify."""
+    """Return B (d, r): orthonormal directions of theta that the rows and priors identify."""
     m = model.shape[1]
     a = len(model.unknown)
     Q = np.eye(model.shape[0])
@@ -561,8 +552,7 @@ def estimate_of(
 
 
 def root_of_inverse(H: Array) -> Array:
-    """Return a root of the inverse of a matrix. NotConverged if it is not positive
-    definite."""
+    """Return a root of the inverse of a matrix. NotConverged if it is not positive definite."""
     root = root_of_curvature(H)
     if root is None:
         raise NotConverged(

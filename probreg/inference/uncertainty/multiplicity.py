@@ -120,8 +120,7 @@ def adjust_tests(
             if np.ptp(df) > 0:
                 note = f" at {smallest_df:.4g} degrees of freedom, the smallest"
         M = largest_of_family(covariance, smallest_df)
-        # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to
-        # these bounds
+        # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to these bounds
         p = np.array([np.mean(s <= M) for s in size])
         p = np.clip(p, p_alone, np.minimum(R * p_alone, 1.0))
         critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))

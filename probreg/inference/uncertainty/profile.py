@@ -68,8 +68,7 @@ class Surface:
 
     @cached_property
     def top(self) -> tuple[Array, LocalModel]:
-        """The maximum and the log posterior there, from the solution. NotConverged if
-        there is none."""
+        """The maximum and the log posterior there, from the solution. NotConverged if there is none."""
         start = self.start(self.solution.beta)
         maximum = self.maximum or self.maximise(start, self.B)
         if maximum is None:
@@ -79,8 +78,7 @@ class Surface:
         return maximum
 
     def start(self, beta: Array) -> Array:
-        """Return theta at coefficients beta (p, m) and the nuisance parameters of the
-        solution."""
+        """Return theta at coefficients beta (p, m) and the nuisance parameters of the solution."""
         with np.errstate(
             divide="ignore"
         ):  # an exact fit has sigma = 0: no search starts
@@ -89,16 +87,14 @@ class Surface:
         return np.concatenate([gamma.ravel(), log_aux])
 
     def across(self, C: Array) -> Array:
-        """Orthonormal directions inside B that keep C'theta constant, for independent
-        columns C (d, q)."""
+        """Orthonormal directions inside B that keep C'theta constant, for independent columns C (d, q)."""
         # B v with v orthogonal to B'C, so that C'Bv = 0.
         inner = self.B.T @ C
         return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
 
     @np.errstate(all="ignore")
     def maximise(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
-        """Return the maximum over theta + span(Z), with the log posterior there; None
-        if no steps lead to one."""
+        """Return the maximum over theta + span(Z), with the log posterior there; None if no steps lead to one."""
         n = self.model.design.total
 
         def at(z: Array) -> InnerPoint:
@@ -124,8 +120,7 @@ class Surface:
         # the log posterior then has an error of about the square of the last gain, 1e-12
         tol = max(1e-6, 1e-8 * np.sqrt(n))
         end = maximise(at, step_within_reach, z, start, tol=tol, max_steps=100).point
-        # no direction increases the value, including those without curvature, which
-        # Newton steps ignore
+        # no direction increases the value, including those without curvature, which Newton steps ignore
         slope = float(np.linalg.norm(end.gradient)) * reach(end)
         return (end.theta, end.outer) if slope < 1e-4 * np.sqrt(n) else None
 
@@ -159,8 +154,7 @@ class ConstrainedPath:
         return None
 
     def _starts(self, psi: float) -> Iterator[Array]:
-        """Yield starts from the two nearest known points, along the path or straight,
-        then coefficients near zero."""
+        """Yield starts from the two nearest known points, along the path or straight, then coefficients near zero."""
         shortest = self.c / (self.c @ self.c)
         for psi_known, theta, local in sorted(
             self.known, key=lambda k: abs(k[0] - psi)
@@ -253,8 +247,7 @@ def find_crossing(
 
 def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
     """Return sqrt(2 (l(max) - l(psi)))."""
-    # The root of the likelihood ratio statistic, approximately chi^2 on one degree of
-    # freedom when squared.
+    # The root of the likelihood ratio statistic, approximately chi^2 on one degree of freedom when squared.
     return float(np.sqrt(2.0 * max(path.at.top[1].value - local.value, 0.0)))
 
 
@@ -443,8 +436,7 @@ def _surface_of(model: Model, solution: Solution, kind: str) -> Surface:
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:
-    """(2, p, outcomes) bool: sides on which the likelihood does not decrease:
-    separated, or not identified."""
+    """(2, p, outcomes) bool: sides on which the likelihood does not decrease: separated, or not identified."""
     marks = solution.not_estimable
     if marks is None:
         marks = no_marks(model)

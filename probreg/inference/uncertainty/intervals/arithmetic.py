@@ -1,5 +1,4 @@
-"""The two ends of an interval from a scale, from draws or from replicates of an
-estimate, on plain arrays."""
+"""The two ends of an interval from a scale, from draws or from replicates of an estimate, on plain arrays."""
 
 from collections.abc import Mapping
 from typing import overload
@@ -156,8 +155,7 @@ def order_quantile(values: Array, share: float) -> float:
 
 
 def percentile(replicates: Array, prob: float) -> tuple[float, float]:
-    """Return the (1 -+ prob)/2 quantiles of the replicates (R,) of an estimate (Efron
-    1979)."""
+    """Return the (1 -+ prob)/2 quantiles of the replicates (R,) of an estimate (Efron 1979)."""
     tail = (1 - check_prob(prob)) / 2
     return order_quantile(replicates, tail), order_quantile(replicates, 1 - tail)
 

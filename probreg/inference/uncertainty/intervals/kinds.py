@@ -65,8 +65,7 @@ WALD_KINDS = {"real": "wald", "positive": "log-wald", "unit": "logit-wald"}
 
 
 class GivenCovariance(NamedTuple):
-    """A covariance of the reported coefficients that replaces the fit's own, with its
-    description."""
+    """A covariance of the reported coefficients that replaces the fit's own, with its description."""
 
     scale: Array
     words: Mapping[str, Any]
@@ -96,8 +95,7 @@ class Intervals:
 
     @cached_property
     def df(self) -> Array | float | None:
-        """Degrees of freedom of t, from least squares or Satterthwaite's for each
-        coefficient of REML (h,), or None."""
+        """Degrees of freedom of t, from least squares or Satterthwaite's for each coefficient of REML (h,), or None."""
         s = self.solution
         if s.df is not None or s.effect_scales is None or why_no_satterthwaite(s):
             return s.df
@@ -125,8 +123,7 @@ class Intervals:
     def of_kind(
         self, name: str | None, given: GivenCovariance | None = None
     ) -> "IntervalKind":
-        """Return the kind of this name. Incompatible if the target, or a given
-        covariance, does not have it."""
+        """Return the kind of this name. Incompatible if the target, or a given covariance, does not have it."""
         if name is None and given is not None:
             if uses_t(self.solution, given.words):
                 name = "t"
@@ -149,8 +146,7 @@ class Intervals:
         return kind(self, name, given)
 
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
-        """Return ends for an estimated positive parameter. DataError for another
-        name."""
+        """Return ends for an estimated positive parameter. DataError for another name."""
         s = self.solution
         if (
             kind is None
@@ -325,8 +321,7 @@ class InvertedInterval(IntervalKind):
 
 
 class ReplicatedInterval(IntervalKind):
-    """From replicates of the estimate; "bootstrap" is the kind that the method was
-    configured for."""
+    """From replicates of the estimate; "bootstrap" is the kind that the method was configured for."""
 
     @property
     def words(self) -> dict[str, Any]:
@@ -416,8 +411,7 @@ class PosteriorInterval(IntervalKind):
         return equal_tail(draws, prob)
 
     def _sigma_marginal(self, name: str) -> Marginal | None:
-        """The posterior of sigma, if it is known: by quadrature, or with sigma^2
-        inverse gamma (df / 2, df s^2 / 2)."""
+        """The posterior of sigma, if it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
         s = self.of.solution
         if name != self.of.model.likelihood.noise_scale:
             return None

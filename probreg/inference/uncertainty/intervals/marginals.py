@@ -1,5 +1,4 @@
-"""Ends of intervals from known marginal distributions: quantiles by root finding,
-without draws."""
+"""Ends of intervals from known marginal distributions: quantiles by root finding, without draws."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,8 +19,7 @@ _GRID = 33  # points that bracket a quantile
 
 
 class Marginal(ABC):
-    """The distribution of one number; functions return arrays of the shape of their
-    argument."""
+    """The distribution of one number; functions return arrays of the shape of their argument."""
 
     @property
     @abstractmethod
@@ -50,8 +48,7 @@ class Marginal(ABC):
         return x, np.maximum.accumulate(self.cdf(x))
 
     def quantile(self, share: ArrayLike) -> Array:
-        """Return x with cdf(x) = share, to a few units of the last digit, by Newton's
-        method with bisection."""
+        """Return x with cdf(x) = share, to a few units of the last digit, by Newton's method with bisection."""
         share = np.asarray(share, dtype=float)
         (x, F), unit = self._grid, self._unit
         i = np.clip(np.searchsorted(F, share), 1, len(x) - 1)
@@ -268,8 +265,7 @@ class RootInverseGamma(Marginal):
 def of_coefficients(
     marginals: Mapping[str, Array], prob: float, kind: str
 ) -> tuple[Array, Array]:
-    """Return lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and
-    sd (K, p)."""
+    """Return lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and sd (K, p)."""
     ends = [
         NormalMixture(marginals["weight"], m, s).ends(prob, kind)
         for m, s in zip(marginals["mean"].T, marginals["sd"].T)
