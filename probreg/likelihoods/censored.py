@@ -84,7 +84,7 @@ class Censored(OfBase, MayDiverge):
         super().__post_init__()
         if self.base.is_discrete:
             raise Incompatible(
-                f"cens(...) censors a continuous response, and a {self.base.name} response is a count; use trunc(y, lower=1) for counts without zeros"
+                f"cens(...) censors a continuous response, and {self.base.named} response is a count; use trunc(y, lower=1) for counts without zeros"
             )
 
     @property
@@ -122,7 +122,7 @@ class Censored(OfBase, MayDiverge):
         if self.base.support == "positive":
             require_rows(
                 (high > 0.0) & ((low >= 0.0) | np.isinf(low)),
-                f"a {self.base.name} response is positive; ",
+                f"{self.base.named} response is positive; ",
                 " ends at {:g} and {:g}",
                 low,
                 high,

@@ -34,7 +34,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
         super().__post_init__()
         if not isinstance(self.base, IntervalLikelihood):
             raise Incompatible(
-                f"a {self.name} response needs the distribution function of its family with derivatives, and the {self.base.name} "
+                f"a {self.name} response needs the distribution function of its family with derivatives, and {self.base.named} "
                 "likelihood has none; take one such as Gaussian(), Weibull(), LogLogistic() or Poisson()"
             )
 

@@ -120,11 +120,11 @@ class ZeroMixture(OfBase, MayDiverge):
     without_zeros: ClassVar[str]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not isinstance(self.base, CountLikelihood):
             raise Incompatible(
                 f"base={self.base}: expected a likelihood of counts, Poisson() or NegativeBinomial()"
             )
+        super().__post_init__()
 
     @property
     def part(self) -> IntervalLikelihood | Truncated:
