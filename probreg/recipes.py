@@ -17,6 +17,7 @@ from probreg.arguments.scalars import (
     NonNegative,
     Positive,
     Share,
+    Word,
     check_arguments,
 )
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
@@ -462,7 +463,7 @@ def ard(
 @check_arguments
 def kernel_ridge(
     X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive | None = None, radius: Positive | None = None,
-    intercept: Flag = True, basis: str = "exact", **options: Any,
+    intercept: Flag = True, basis: Word = "exact", **options: Any,
 ) -> Fit:  # fmt: skip
     """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
 
@@ -945,7 +946,7 @@ def quantile_regression(
 @check_arguments
 def svr(
     x: str | ArrayLike, data: RowsLike, *, C: Positive, epsilon: NonNegative, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True,
-    basis: str = "exact", **options: Any,
+    basis: Word = "exact", **options: Any,
 ) -> Fit:  # fmt: skip
     """Support vector regression: argmin_f,b ||f||^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) over the functions of a kernel.
 

@@ -31,6 +31,10 @@ def as_array(values: Any, label: str) -> Array:
             array = _fill_masked(values)
         else:
             array = np.asarray(values)
+    except TypeError:  # such as an xarray Dataset
+        raise DataError(
+            f"{label}: expected an array of numbers, got {type(values).__name__}"
+        ) from None
     except ValueError as error:
         raise DataError(
             f"{label} is no array, its rows differ in length: {error}"

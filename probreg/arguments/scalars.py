@@ -146,7 +146,7 @@ class Name(ArgumentKind):
         names = tuple(value)
         if not all(isinstance(name, str) for name in names):
             raise ValueError
-        return names
+        return tuple(map(str, names))  # of NumPy's texts too
 
 
 @dataclass(frozen=True, repr=False)

@@ -145,12 +145,13 @@ def interval_panel(
 
 def _check_kinds(kinds: Iterable[str]) -> list[str]:
     """Return the names as a list, each once. DataError for an unknown name."""
-    if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+    is_list = isinstance(kinds, Iterable) and getattr(kinds, "ndim", 1) == 1
+    if isinstance(kinds, str) or not is_list:
         raise DataError(
             f"kinds is a list of names, such as ['t'], got {shown_value(kinds)}"
         )
     names = list(kinds)
-    wrong = [name for name in names if name not in INTERVALS]
+    wrong = [n for n in names if not isinstance(n, str) or n not in INTERVALS]
     if wrong or not names:
         problem = f"no interval is called {wrong[0]!r}" if wrong else "kinds is empty"
         raise DataError(f"{problem}; there are: {', '.join(INTERVALS)}")

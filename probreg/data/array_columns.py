@@ -221,7 +221,9 @@ def design_of_kernel(
 
             made, columns_of_rows = exact_by_cholesky(start, x)
         else:
-            made = made_basis(start, x, basis or chosen_basis(x, is_known, {}))
+            made = made_basis(
+                start, x, basis if basis is not None else chosen_basis(x, is_known, {})
+            )
             columns_of_rows = made.columns_at(x)
         term = ProcessTerm(key, key, made, is_known, names)
     phi = np.zeros((plain.n, made.size))

@@ -1,6 +1,6 @@
 """Check arrays from users: names, columns, response, offset, weights and trials. Errors name the row and the value."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
     if columns is None:
         columns = [f"x{j + 1}" for j in range(width)]
-    if not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0:
+    is_ordered = isinstance(columns, Iterable) and not isinstance(columns, Set)
+    if not is_ordered or getattr(columns, "ndim", 1) == 0:
         raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
     labels = list(columns)
     odd = [

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from probreg.arguments.arrays import as_array
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
@@ -198,7 +199,7 @@ def bias_variance(
 
 def parse_scales(scales: Any) -> list[float]:
     """Return the scales as a list; DataError unless they are positive finite numbers."""
-    values = np.asarray(scales)
+    values = as_array(scales, "scales")
     if (
         values.dtype.kind not in "fiu"
         or values.ndim != 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.arrays import same_rows
+from probreg.arguments.arrays import as_array, same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import (
     Flag,
@@ -452,7 +452,12 @@ class Model(FromData, NamesPeers):
             `Reference()` unless it is stated or the likelihood has a default prior of this parameter.
         """
         prior = self.aux.get(name, _UNSTATED)
-        assert isinstance(prior, AuxPrior)
+        if not isinstance(prior, AuxPrior):
+            raise DataError(f"{name} is not unknown: it is held at {prior}")
+        if name not in self.aux and name not in self.likelihood.nuisance:
+            raise DataError(
+                f"{self.likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(self.likelihood.nuisance) or 'none'}"
+            )
         return prior
 
     @property
@@ -608,7 +613,7 @@ class Model(FromData, NamesPeers):
         DataError for another shape, and for several coefficient arrays unless `draws`.
         """
         p, m = self.shape
-        values = np.asarray(beta)
+        values = as_array(beta, "beta")
         if values.dtype.kind not in "biuf":
             raise DataError(
                 f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}"

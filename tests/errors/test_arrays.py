@@ -6,6 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import probreg as pr
 from probreg import online, scores
@@ -236,3 +237,25 @@ def test_a_response_that_has_a_name_keeps_it():
     assert pr.Model.from_arrays(frame, price, response="p").design.response == "p"
     for nameless in (Y, Y.tolist(), pd.Series(Y), pd.DataFrame({"name": Y})):
         assert pr.Model.from_arrays(X, nameless).design.response == "y"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pr.Model.from_arrays(X, Y, columns={"b", "a"}), "columns is a sequence of names, got set"),
+        (lambda: pr.Model.from_arrays(X, Y, weights=xr.Dataset()), "weights: expected an array of numbers, got Dataset"),
+        (lambda: FIT.model.log_lik([[1.0, 2.0], [3.0]], sigma=1.0), "beta is no array"),
+        (lambda: FIT.model.aux_prior("sgma"), "has no parameter 'sgma'; it has: sigma"),
+        (lambda: FIT.model.with_aux(sigma=1.0).aux_prior("sigma"), "sigma is not unknown: it is held at 1.0"),
+        (lambda: pr.kernel_ridge(X, Y, kernel="rbf", lam=1.0, basis=[]), r"basis is text, got \[\]"),
+        (lambda: pr.kernel_ridge(X, Y, kernel="rbf", lam=1.0, basis=""), "kind is one of exact"),
+        (lambda: FIT.covariance("cluster", groups=pd.array([1, None] * (N // 2), dtype="Int64")), "row 1 has no group"),
+        (lambda: _folds_from_labels(pd.array([True, None] * (N // 2), dtype="boolean"), N), "fold of row 1 is missing"),
+        (lambda: pr.gam("y ~ s(x, k=4)", {"y": Y, "x": Y}, df={1: 2.0}), "1 is no smooth function of the model; it has"),
+        (lambda: pr.bias_variance(FIT.model, FIT, scales=[[1.0, 2.0], [3.0]]), "scales is no array"),
+        (lambda: pr.ols("y ~ x", [{"x": 1.0, "y": 2.0}]), "expected a pandas.* got list"),
+    ],
+)  # fmt: skip
+def test_other_arguments(call, message):
+    with pytest.raises(DataError, match=message):
+        call()

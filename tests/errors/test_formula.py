@@ -45,10 +45,10 @@ def changed(**columns):
         ({"y": [[1.0], [2.0]]}, r"column 'y' is an array of shape \(2, 1\)"),
         (
             np.ones((3, 2)),
-            r"shape \(3, 2\), whose columns have no names.*a table is taken as a pandas",
+            r"expected a pandas.* got numpy.ndarray of shape \(3, 2\), whose columns have no names",
         ),
-        ("data.csv", "read the file first"),
-        (pd.Series([1.0]), "met pandas.*Series.*a table is taken"),
+        ("data.csv", "Model.from_files"),
+        (pd.Series([1.0]), "expected a pandas.* got pandas.Series"),
         (pl.LazyFrame({"y": [1]}), r"lazy.*\.collect\(\)"),
         (pd.DataFrame([[1, 2]], columns=["y", "y"]), "more than one column called 'y'"),
         (xr.Dataset({"y": (("a", "b"), np.ones((2, 2)))}), r"shape \(2, 2\)"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array
+from probreg.arguments.arrays import as_array, missing_objects
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
@@ -96,8 +96,8 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
         raise DataError(
             f"folds is a number or one label per row ({n} rows), got shape {values.shape}"
         )
-    bad = [i for i, v in enumerate(values.tolist()) if v is None or v != v]
-    if bad:
+    bad = np.flatnonzero(missing_objects(values))
+    if len(bad):
         raise DataError(
             f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row"
         )

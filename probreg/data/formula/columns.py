@@ -396,9 +396,9 @@ def distinct_names(names: Iterable[Any], table: str = "the table") -> tuple[str,
 def _not_a_table(data: Any) -> DataError:
     hint = ""
     if isinstance(data, str):
-        hint = "; read the file first"
+        hint = "; for a file write Model.from_files(formula, path), or read it first"
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
-    return DataError(
-        f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}"
-    )
+    library = type(data).__module__.partition(".")[0]
+    name = f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
+    return DataError(f"expected {TAKEN}, got {name}{hint}")

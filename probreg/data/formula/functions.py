@@ -174,7 +174,7 @@ def functions_called(design: Design, name: str | None) -> tuple[TermFunction, ..
         )
     if name is None:
         return functions
-    spelling = "".join(name.split())
+    spelling = "".join(str(name).split())
 
     def is_one_of(*names: str) -> bool:
         return spelling in ["".join(label.split()) for label in names]

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array
+from probreg.arguments.arrays import as_array, missing_objects
 from probreg.arguments.scalars import shown_value
 from probreg.data import Design
 from probreg.errors import DataError, such_rows
@@ -150,7 +150,7 @@ def _of_design(name: str, design: Design) -> Array:
 
 
 def _codes(labels: Array) -> Array:
-    missing = np.array([v is None or v != v for v in labels.tolist()])
+    missing = missing_objects(labels)
     if missing.any():
         raise DataError(
             f"row {int(np.argmax(missing))} has no group ({such_rows(int(missing.sum()))})"
