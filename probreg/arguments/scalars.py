@@ -16,7 +16,7 @@ import inspect
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real as RealNumber
 from types import UnionType
 from typing import (
@@ -422,14 +422,16 @@ class NamedSettings:
     __post_init__ = check_fields
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if not is_dataclass(cls):  # a user's class reads its own arguments
+            return super().__new__(cls)
         if settings:
             known = keywords_of(inspect.signature(cls.__init__))
             refuse_unknown(cls.__name__, settings, known)
         if len(args) > 1:
-            init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
+            init = [f for f in fields(cls) if f.init]
             by_name = [f.name for f in init if f.kw_only]
             by_position = [f.name for f in init if not f.kw_only]
-            if len(args) > len(by_position):
+            if by_name and len(args) > len(by_position):
                 raise Incompatible(
                     f"{cls.__name__}: only {' and '.join(by_position) or 'no argument'} may be given by position; "
                     f"give the others by name: {', '.join(by_name)}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import RegistryName, check_fields
+from probreg.arguments.scalars import NamedSettings, RegistryName
 from probreg.errors import Incompatible
 from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
 from probreg.inference.notes import (
@@ -317,7 +317,7 @@ class Resolved(NamedTuple):
         return with_found_scales(self.model, solution, self.found)
 
 
-class Method(ABC):
+class Method(NamedSettings, ABC):
     """A way from a Model to a Solution; its class says which likelihoods and priors it takes.
 
     Attributes
@@ -354,8 +354,6 @@ class Method(ABC):
     # whether to show a progress bar; None: only for long runs, at a terminal or in a
     # notebook
     progress: bool | None = None
-
-    __post_init__ = check_fields
 
     def describe(self, model: Model) -> str:
         """Describe in words the meaning of the linear predictor."""

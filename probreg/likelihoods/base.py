@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import Generator
 
 from probreg.arguments.keywords import with_article
-from probreg.arguments.scalars import RegistryName, check_fields
+from probreg.arguments.scalars import NamedSettings, RegistryName
 from probreg.compiled.custom_density import CustomDensity
 from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
@@ -130,7 +130,7 @@ class Reported(NamedTuple):
         )
 
 
-class Likelihood(ABC):
+class Likelihood(NamedSettings, ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
     name: ClassVar[str]
@@ -200,7 +200,7 @@ class Likelihood(ABC):
     default_aux: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if "link" in vars(self):
             # the field takes a name and holds the link
             object.__setattr__(self, "link", LINKS[vars(self)["link"]])

@@ -8,6 +8,7 @@ import pytest
 import probreg as pr
 from probreg import peers
 from probreg.formula.expression import FUNCTIONS, OPTIONS
+from probreg.inference import Method
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 
 FIT = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 2.0, 4.0, 3.0], columns=["x"])
@@ -96,3 +97,29 @@ def test_an_error_inside_a_property_is_not_hidden(
     monkeypatch.setattr(pr.Fit, "nobs", property(fail))
     with pytest.raises(AttributeError, match="inside"):
         _ = FIT.nobs
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pr.NUTS(samples=100), "NUTS takes no samples=: use draws="),
+        (lambda: pr.SGD(lr=0.1), "SGD takes no lr=: use rate="),
+        (lambda: pr.Newton(max_iter=9), "Newton takes no max_iter=: use max_steps="),
+        (lambda: pr.Bootstrap(rep=9), "Bootstrap takes no rep=: did you mean reps="),
+        (lambda: pr.StudentT(df=4), "StudentT takes no df=: it takes nu"),
+        (lambda: pr.Bernoulli(fun=1), "Bernoulli takes no fun=: it takes levels, link"),
+    ],
+)
+def test_methods_and_likelihoods_name_their_settings(make, message):
+    with pytest.raises(pr.Incompatible, match=message):
+        make()
+
+
+def test_a_method_with_an_initialiser_of_its_own_reads_its_arguments():
+    class Plain(Method):
+        obstacle = solve = None
+
+        def __init__(self, first, second):
+            self.settings = first, second
+
+    assert Plain(1, 2).settings == (1, 2)
