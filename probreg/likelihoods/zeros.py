@@ -120,7 +120,8 @@ class ZeroMixture(OfBase, MayDiverge):
     without_zeros: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, CountLikelihood):
+        is_other = isinstance(self.base, Likelihood)
+        if is_other and not isinstance(self.base, CountLikelihood):
             raise Incompatible(
                 f"base={self.base}: expected a likelihood of counts, Poisson() or NegativeBinomial()"
             )
