@@ -154,11 +154,10 @@ def posterior_given_sigma(
     return Conditional(moments.factor, known=moments.rank)
 
 
-def refine_solution(
-    given: Conditional, design: Design, prior: PriorRows, sigma: float
-) -> Conditional:
-    """Return the posterior with iteratively refined mean and rss, if collinear columns
-    cost digits and rows are in memory."""
+def refined_posterior(model: Model, prior: PriorRows, sigma: float) -> Conditional:
+    """Return `posterior_given_sigma` with iteratively refined mean and rss, if collinear columns cost digits and rows are in memory."""
+    design = model.design
+    given = posterior_given_sigma(design.moments, prior, sigma)
     # condition number of the columns, scaled to unit length, above which coefficients are refined
     max_condition = 1e3
     # relative error of standard errors, cond(R) eps, above which they are refined too, up
@@ -392,9 +391,7 @@ def _least_squares(model: Model, unseen: int) -> LeastSquares:
     moments = model.design.moments
     prior = PriorRows.of(model.joint)
     sigma = model.noise()
-    given = refine_solution(
-        posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma
-    )
+    given = refined_posterior(model, prior, sigma)
     unscaled: Callable[[], DenseCovariance]
     free = None
     if given.rank.dropped:
