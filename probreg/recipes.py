@@ -735,6 +735,10 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         raise DataError(
             "linear_probability: the response is constant; it needs rows of both levels"
         ) from None
+    if not model.likelihood.binary:
+        raise Incompatible(
+            "linear_probability needs one outcome in each row, not successes out of trials=: use pr.logistic"
+        )
     base_level, met = model.likelihood.levels
     response_name = f"{model.design.response} = {met}"
     if (base_level, met) != (0, 1) and isinstance(

@@ -204,7 +204,7 @@ class Fit(FitStatistics, NamesPeers):
         groups: str | ArrayLike | tuple[str, str] | None = None,
         data: TableLike | None = None,
         lags: Natural | None = None,
-        small_sample: SmallSample = "stata",
+        small_sample: SmallSample | None = None,
     ) -> DataArray:
         """Return the covariance of the coefficients, with its conventions in the attributes.
 
@@ -224,8 +224,8 @@ class Fit(FitStatistics, NamesPeers):
             The table with the column that `groups` names.
         lags : int, optional
             For "HAC"; by default floor(4 (n/100)^(2/9)).
-        small_sample : {"stata", "each", "full", "none"}
-            Finite-sample factor of "cluster" and "HAC"; "each" is for two-way clustering.
+        small_sample : {"stata", "each", "full", "none"}, optional
+            Finite-sample factor, "stata" by default, of "cluster" and "HAC"; "each" is for two-way clustering.
 
         Returns
         -------
@@ -252,7 +252,9 @@ class Fit(FitStatistics, NamesPeers):
             reported_words,
         )
 
-        refuse_settings(kind, groups=groups, lags=lags, data=data)
+        refuse_settings(
+            kind, groups=groups, lags=lags, data=data, small_sample=small_sample
+        )
         if kind is None:
             return covariance_array(
                 self.model,
@@ -297,7 +299,7 @@ class Fit(FitStatistics, NamesPeers):
         )
 
         s = self.solution
-        refuse_settings(covariance, groups=groups, lags=lags)
+        refuse_settings(covariance, groups=groups, lags=lags, data=data)
         if covariance is None:
             return Spread(s.scale, s.df, reported_words(self.model, self.method, s))
         if isinstance(covariance, str):
@@ -314,7 +316,7 @@ class Fit(FitStatistics, NamesPeers):
         groups: Any,
         data: Any,
         lags: int | None,
-        factor: SmallSample = "stata",
+        factor: SmallSample | None = None,
     ) -> "Spread":
         from probreg.inference.uncertainty.covariance import (
             Settings,
@@ -1239,7 +1241,7 @@ class Fit(FitStatistics, NamesPeers):
 
     @check_arguments
     def inference_data(
-        self, *, prior: Flag = False, prior_draws: Natural = 1000
+        self, *, prior: Flag = False, prior_draws: Natural | None = None
     ) -> DataTree:
         """Return a copy of `tree`, with the groups of the prior if `prior` is True.
 
@@ -1248,8 +1250,8 @@ class Fit(FitStatistics, NamesPeers):
         prior : bool
             Whether to add the groups `prior` and `prior_predictive`. Coefficients with a flat prior are left out of them, and the
             attribute `left_out_of_prior` lists them.
-        prior_draws : int
-            Number of draws from the priors.
+        prior_draws : int, optional
+            Number of draws from the priors; by default 1000.
 
         Returns
         -------
@@ -1259,7 +1261,7 @@ class Fit(FitStatistics, NamesPeers):
         Raises
         ------
         DataError
-            If `prior` is True and the priors are improper.
+            If `prior` is True and the priors are improper, and for `prior_draws` without `prior`.
 
         Examples
         --------
@@ -1274,7 +1276,9 @@ class Fit(FitStatistics, NamesPeers):
 
         tree = self.tree.copy()
         if prior:
-            add_prior(tree, self.model, prior_draws, self.seed)
+            add_prior(tree, self.model, prior_draws or 1000, self.seed)
+        elif prior_draws is not None:
+            raise DataError("prior_draws= is expected only with prior=True")
         return tree
 
     def _attrs(self) -> dict[str, Any]:

@@ -224,7 +224,17 @@ class Likelihood(NamedSettings, ABC):
                 raise DataError(
                     f"{word}={value!r} was given, but {with_article(type(self).__name__)} response has no {word}; {remedies[word]}"
                 )
-        return self.bind(values, levels, chosen.get(self.chosen_level))
+        word = self.chosen_level
+        value, stated = chosen.get(word), self.stated_choice()
+        if value is not None and stated not in (None, value):
+            raise DataError(
+                f"{word}={value!r} contradicts likelihood={self}, which has the {word} {stated!r}: give one of them"
+            )
+        return self.bind(values, levels, value)
+
+    def stated_choice(self) -> Level | None:
+        """Return the `chosen_level` that the user passed to the constructor; None without one."""
+        return None
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         """Return the likelihood with the levels of this response; by default it has none, and `check_response` checks its values."""

@@ -90,6 +90,9 @@ class Bernoulli(BinaryLikelihood):
     )
     densities_of_links = densities_of_links(_row_of_link)
 
+    def stated_choice(self) -> Level | None:
+        return (self.stated_levels() or (None,))[-1]
+
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         known = self.stated_levels() or levels
         found_levels = response_levels(values, known, chosen)

@@ -120,6 +120,9 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
                 f"a symmetric softmax has no reference class, got reference={self.reference!r}"
             )
 
+    def stated_choice(self) -> Level | None:
+        return self.reference
+
     def _of_levels(self, met: Levels, reference: Level | None) -> Self:
         """Return the same likelihood with these classes."""
         base = reference if reference is not None else self.reference

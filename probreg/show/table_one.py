@@ -11,6 +11,7 @@ from probreg.arguments.scalars import Names, Word, check_arguments
 from probreg.arguments.types import TableLike
 from probreg.data.formula.columns import read_table
 from probreg.data.rows import require
+from probreg.errors import DataError
 from probreg.tables import Column, Table
 from probreg.tables.render import decimals, format_rounded
 
@@ -49,7 +50,7 @@ def table_one(
     Raises
     ------
     DataError
-        For an unknown column.
+        For an unknown column, and for a column of `median` that is not numeric or not in the table.
 
     Examples
     --------
@@ -71,6 +72,11 @@ def table_one(
     medians = list_names(median)
     require(table, chosen + medians + list_names(by))
     frame = pd.DataFrame(dict(table.columns))
+    for name in medians:
+        if name not in chosen:
+            raise DataError(f"median={name!r} is not a variable of the table")
+        if not _is_number(frame[name]):
+            raise DataError(f"median={name!r} is a column of levels, not of numbers")
     parts = {"all": frame}
     if by is not None:
         groups = frame.groupby(by, observed=True)
@@ -91,7 +97,7 @@ def _cells(values: Any, *, use_median: bool) -> dict[str, Callable[[Any], str]]:
     import pandas as pd
 
     cells: dict[str, Callable[[Any], str]] = {}
-    if values.dtype.kind not in "iuf":
+    if not _is_number(values):
         levels = pd.Categorical(values).categories
         cells = {str(level): partial(_count, level) for level in levels}
     else:
@@ -104,6 +110,10 @@ def _cells(values: Any, *, use_median: bool) -> dict[str, Callable[[Any], str]]:
     if values.isna().any():
         cells["missing"] = lambda x: f"{x.isna().sum()}"
     return cells
+
+
+def _is_number(values: Any) -> bool:
+    return values.dtype.kind in "iuf"
 
 
 def _count(level: Any, x: Any) -> str:

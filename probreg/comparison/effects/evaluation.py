@@ -337,9 +337,13 @@ class Evaluation:
     @cached_property
     def _spread(self) -> Spread:
         """The covariance of the coefficients, with its degrees of freedom and its description."""
-        return self.fit.spread(
-            self.covariance, groups=self.clusters, data=self.data, lags=self.lags
-        )
+        return self.fit.spread(self.covariance, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the covariance; the data of the effects are the table of a column of groups too."""
+        data = None if self.clusters is None else self.data
+        return {"groups": self.clusters, "data": data, "lags": self.lags}
 
     def _covariance_of_effects(self, rows: SampledRows | None) -> EffectCovariance:
         """Return the covariance (R, R) of the effects, its degrees of freedom and its description.
@@ -377,14 +381,7 @@ class Evaluation:
         self, rows: SampledRows, kind: str
     ) -> EffectCovariance:
         fit = self.fit
-        settings = Settings.of(
-            fit.method,
-            fit.model.design,
-            kind,
-            groups=self.clusters,
-            data=self.data,
-            lags=self.lags,
-        )
+        settings = Settings.of(fit.method, fit.model.design, kind, **self._settings)
         G = self.linearised[1]
         cov, df, words = influence_covariance(
             fit.model, fit.solution, G, rows, kind, settings

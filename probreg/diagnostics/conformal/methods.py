@@ -457,6 +457,11 @@ class Split(ConformalMethod):
         require_predictive(fit)
         score = score_for(likelihood, self.score)
         if unseen is not None:
+            if self != Split(score=self.score):
+                raise DataError(
+                    f"kind={self}: share= and seed= draw calibration rows from the rows of the fit, and data= gives these rows: leave "
+                    "share= and seed= out"
+                )
             need_one_trial(likelihood, fit.model.given(unseen).get("trials"))
             notes: tuple[str, ...] = ("the fit has not used these rows",)
             return _calibrate_scores(fit, score, unseen, prob, notes)

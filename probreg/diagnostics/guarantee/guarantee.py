@@ -105,7 +105,7 @@ def guarantee(
     *,
     data: RowsLike | None = None,
     y: ArrayLike | None = None,
-    holdout: Fraction = 0.5,
+    holdout: Fraction | None = None,
     loss: LossName | None = None,
     chosen_from: Count | None = 1,
     row_norm: Positive | None = None,
@@ -130,8 +130,8 @@ def guarantee(
         Rows that the fit has not used: the hold-out bound then needs no refit.
     y : array (n,), optional
         Their response; by default the column of that name in `data`.
-    holdout : float
-        The random share of rows that the refit leaves out.
+    holdout : float, optional
+        The random share of rows that the refit leaves out, by default 0.5; not with `data`.
     loss : str, optional
         "squared" (the default of numbers), "absolute", "insensitive" where the likelihood has an epsilon; "zero_one" and
         "brier" of classes, both by default.
@@ -197,9 +197,15 @@ def guarantee(
         seed,
     )
     if data is None:
-        split = partial(split_lines, share=holdout)
+        if y is not None:
+            raise DataError("y= needs data=: pass the rows that the fit has not used")
+        split = partial(split_lines, share=0.5 if holdout is None else holdout)
         lines = inputs.lines_or_reason("hold-out", split)
     else:
+        if holdout is not None:
+            raise DataError(
+                "holdout= is the share of rows that a refit leaves out, and data= has the rows for this bound: leave holdout= out"
+            )
         new = unseen_rows(model, data, y)
         refuse_same_rows(model.design, new)
         read_range(y_range, new, lik)  # of the new rows too

@@ -96,6 +96,14 @@ LAG_FACTORS = {
     "none": "no factor",
 }
 
+# the kinds that use a setting
+KINDS_OF_SETTINGS = {
+    "groups": ("cluster",),
+    "data": ("cluster",),
+    "lags": ("HAC",),
+    "small_sample": ("cluster", "HAC"),
+}
+
 
 def check_estimator(method: Method, kind: str) -> None:
     """Raise Incompatible unless the method gives a point estimate with a likelihood."""
@@ -136,27 +144,32 @@ class Settings:
         groups: Any = None,
         data: Any = None,
         lags: int | None = None,
-        small_sample: SmallSample = "stata",
+        small_sample: SmallSample | None = None,
     ) -> "Settings":
         """Read the settings of a kind for an estimate by this method; DataError for a setting that the kind does not use, or an
         unknown small-sample factor."""
         check_estimator(method, kind)
-        if small_sample not in FACTORS:
+        given = {
+            "groups": groups,
+            "data": data,
+            "lags": lags,
+            "small_sample": small_sample,
+        }
+        for name, kinds in KINDS_OF_SETTINGS.items():
+            if given[name] is not None and kind not in kinds:
+                owners = " and ".join(f"covariance({owner!r})" for owner in kinds)
+                raise DataError(f"{name}= is a setting of {owners}, not of {kind!r}")
+        factor = "stata" if small_sample is None else small_sample
+        if factor not in FACTORS:
             raise DataError(
-                f"small_sample={small_sample!r}: expected one of {', '.join(FACTORS)}"
+                f"small_sample={factor!r}: expected one of {', '.join(FACTORS)}"
             )
-        if kind == "HAC" and small_sample not in LAG_FACTORS:
+        if kind == "HAC" and factor not in LAG_FACTORS:
             raise DataError(
-                f"small_sample={small_sample!r} needs groups; a HAC covariance supports {', '.join(LAG_FACTORS)}"
+                f"small_sample={factor!r} needs groups; a HAC covariance supports {', '.join(LAG_FACTORS)}"
             )
-        if groups is not None and kind != "cluster":
-            raise DataError(
-                f"groups= is a setting of covariance('cluster'), not of {kind!r}"
-            )
-        if lags is not None and kind != "HAC":
-            raise DataError(f"lags= is a setting of covariance('HAC'), not of {kind!r}")
         codes = group_codes(groups, design, data) if kind == "cluster" else []
-        return cls(codes, lags, small_sample)
+        return cls(codes, lags, factor)
 
 
 def refuse_settings(covariance: Any, **settings: Any) -> None:

@@ -129,7 +129,9 @@ def report(
 
     destination(path)
     several = fits_by_name(fits, "report")
-    chosen = _parse_sections(sections, predict, len(several))
+    chosen = _parse_sections(
+        sections, len(several), predict=predict, effects=effects, data=data
+    )
     first = next(iter(several.values())).model
     templates = Environment(
         loader=PackageLoader("probreg.show.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -171,7 +173,9 @@ def report(
         return write_whole(path, page.encode("utf-8"))
 
 
-def _parse_sections(sections: Any, predict: Any, n_fits: int) -> list[str]:
+def _parse_sections(
+    sections: Any, n_fits: int, *, predict: Any, effects: Any, data: Any
+) -> list[str]:
     """The names of the sections, in their order."""
     if sections is None:
         idle = {"predictions": predict is None, "comparison": n_fits == 1}
@@ -187,6 +191,13 @@ def _parse_sections(sections: Any, predict: Any, n_fits: int) -> list[str]:
         raise DataError(
             "sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}"
         )
+    users = {"predict": "predictions", "effects": "answer", "data": "answer"}
+    given = {"predict": predict, "effects": effects, "data": data}
+    for argument, name in users.items():
+        if given[argument] is not None and name not in names:
+            raise DataError(
+                f"{argument}= is for the section {name!r}, which sections= leaves out"
+            )
     return names
 
 

@@ -1,0 +1,98 @@
+"""Arguments that nothing would use, and arguments that contradict each other, raise errors that name them."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=40)
+ROWS = {"y": X + RNG.normal(size=40), "x": X, "g": np.repeat(list("abcdefgh"), 5), "c": np.tile(["no", "yes"], 20)}  # fmt: skip
+NEW = {"y": RNG.normal(size=20), "x": RNG.normal(size=20)}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pr.fit(pr.Model.from_formula("y ~ x", ROWS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("HC0", {"data": ROWS}),
+        ("HAC", {"data": ROWS}),
+        ("HC0", {"small_sample": "none"}),
+        (None, {"small_sample": "none"}),
+    ],
+)
+def test_settings_of_a_covariance(fit, kind, settings):
+    (name,) = settings
+    with pytest.raises(pr.DataError, match=f"{name}="):
+        fit.covariance(kind, **settings)
+
+
+def test_data_of_a_test(fit):
+    with pytest.raises(pr.DataError, match="data= is a setting of"):
+        pr.hypothesis(fit, "x = 0", covariance="HC0", data=ROWS)
+    with pytest.raises(pr.DataError, match="data="):
+        fit.spread(data=ROWS)
+
+
+@pytest.mark.parametrize("covariance", ["HC0", "HAC"])
+def test_data_of_effects_go_with_any_covariance(fit, covariance):
+    for average_over in ("sample", "population"):
+        effects = pr.predictions(
+            fit, data=ROWS, covariance=covariance, average_over=average_over
+        )
+        assert covariance in str(effects)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "choice"),
+    [
+        (pr.Bernoulli(levels=("yes", "no")), {"event": "yes"}),
+        (pr.Categorical(reference="no"), {"reference": "yes"}),
+    ],
+)
+def test_a_level_stated_twice(likelihood, choice):
+    (name,) = choice
+    with pytest.raises(pr.DataError, match=f"{name}='yes' contradicts"):
+        pr.Model.from_formula("c ~ x", ROWS, likelihood=likelihood, **choice)
+    same = pr.Model.from_formula("c ~ x", ROWS, likelihood=likelihood, **{name: "no"})
+    assert same.likelihood == pr.Model.from_formula("c ~ x", ROWS, likelihood=likelihood).likelihood  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [pr.Split(share=0.7), pr.Split(seed=1)])
+def test_a_split_of_unused_rows(fit, kind):
+    with pytest.raises(pr.DataError, match="share= and seed="):
+        pr.conformal(fit, NEW, prob=0.8, kind=kind)
+
+
+def test_rows_of_a_hold_out_bound(fit):
+    with pytest.raises(pr.DataError, match="holdout="):
+        pr.guarantee(fit, (-9.0, 9.0), data=NEW, holdout=0.3)
+    with pytest.raises(pr.DataError, match="y= needs data="):
+        pr.guarantee(fit, (-9.0, 9.0), y=NEW["y"])
+
+
+def test_draws_of_no_prior(fit):
+    with pytest.raises(pr.DataError, match="prior_draws="):
+        fit.inference_data(prior_draws=10)
+
+
+@pytest.mark.parametrize("option", [{"predict": NEW}, {"effects": "x"}, {"data": ROWS}])
+def test_sections_left_out_of_a_report(fit, tmp_path, option):
+    (name,) = option
+    with pytest.raises(pr.DataError, match=f"{name}= is for the section"):
+        pr.report(fit, tmp_path / "page.html", sections="method", **option)
+
+
+@pytest.mark.parametrize("name", ["y", "c"])
+def test_medians_of_a_table(name):
+    with pytest.raises(pr.DataError, match=f"median='{name}'"):
+        pr.table_one(ROWS, ["x", "c"], median=["x", name])
+
+
+def test_trials_of_a_linear_probability():
+    with pytest.raises(pr.Incompatible, match="trials="):
+        pr.linear_probability(X[:, None], np.full(40, 2), trials=np.full(40, 5))
