@@ -15,7 +15,7 @@ import functools
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real as RealNumber
 from types import UnionType
@@ -184,6 +184,32 @@ class NumberPair(ArgumentKind):
         if not (second > first if self.increasing else min(first, second) > 0.0):
             raise ValueError
         return first, second
+
+
+@dataclass(frozen=True, repr=False)
+class LevelSequence(ArgumentKind):
+    """Different levels of a response in order, exactly `number` of them if it is given, as a tuple; a set has no order."""
+
+    number: int | None = None
+
+    @property
+    def words(self) -> str:  # type: ignore[override]
+        count = "two or more" if self.number is None else f"{self.number}"
+        return f"a tuple of {count} different levels in order, each text, a number or a truth value"
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str | bytes | Set | Mapping):
+            raise ValueError
+        if not isinstance(value, Iterable) or getattr(value, "ndim", 1) != 1:
+            raise ValueError
+        levels = tuple(v.item() if isinstance(v, np.generic) else v for v in value)
+        if not all(isinstance(v, str | int | float) and v == v for v in levels):
+            raise ValueError
+        if len(set(levels)) < len(levels) or len(levels) < 2:
+            raise ValueError
+        if self.number not in (None, len(levels)):
+            raise ValueError
+        return levels
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,17 @@ def censored(
     """
     given = {"y": y, "event": event, "lower": lower, "upper": upper}
     parts = {
-        k: np.asarray(v) if np.asarray(v).dtype == bool else floats(v, f"{k}=")
+        k: v if isinstance(v, np.ndarray) and v.dtype == bool else floats(v, f"{k}=")
         for k, v in given.items()
         if v is not None
     }
-    n = max((v.shape[0] for v in parts.values() if v.ndim), default=0)
+    lengths = {f"{k}=": len(v) for k, v in parts.items() if v.shape not in ((), (1,))}
+    n = max(lengths.values(), default=max((v.size for v in parts.values()), default=0))
+    if len(set(lengths.values())) > 1 or any(v.ndim > 1 for v in parts.values()):
+        shapes = ", ".join(f"{k}= {v.shape}" for k, v in parts.items())
+        raise DataError(
+            f"a censored response has one number per row in each part, got shapes {shapes}"
+        )
     return CensoredResponse(
         response_ends({k: np.broadcast_to(v, (n,)) for k, v in parts.items()})
     )

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 from math import exp, log1p
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.random import Generator
 
+from probreg.arguments.scalars import LevelSequence
 from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
@@ -78,7 +79,7 @@ class Bernoulli(BinaryLikelihood):
     -0.693147
     """
 
-    levels: tuple[Level, Level] = (0, 1)
+    levels: Annotated[tuple[Level, Level], LevelSequence(2)] = (0, 1)
     link: BinaryLinkName = LOGIT  # type: ignore[assignment]
 
     name = "bernoulli"

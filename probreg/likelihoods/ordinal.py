@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
+from probreg.arguments.scalars import LevelSequence
 from probreg.compiled.density import CompiledDensity, keep_values, with_functions
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
@@ -152,7 +153,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     [[0.5, 0.25, 0.25]]
     """
 
-    levels: Levels = (0, 1, 2)
+    levels: Annotated[Levels, LevelSequence()] = (0, 1, 2)
     link: OrderedLinkName = LOGIT  # type: ignore[assignment]
 
     name = "ordinal"

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag
+from probreg.arguments.scalars import Flag, LevelSequence
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
@@ -105,7 +105,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     reference form.
     """
 
-    levels: Levels = (0, 1, 2)
+    levels: Annotated[Levels, LevelSequence()] = (0, 1, 2)
     reference: Level | None = None
     symmetric: Flag = False
 

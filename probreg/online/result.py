@@ -126,7 +126,9 @@ class Run(Rounds):
             raise Incompatible(
                 f"vote() needs the classes -1 and +1, not the {self.learner.loss.name} loss"
             )
-        A = np.asarray(X, dtype=float)
+        A = floats(X, "X")
+        if A.ndim != 2:
+            raise DataError(f"X is a matrix (rows, columns), got shape {A.shape}")
         votes = np.zeros(len(A))
         for w in self._weights_before_rounds():
             votes += np.sign(self.learner.predict(replace(self.state, w=w), A))

@@ -89,7 +89,8 @@ class Covariance(DataDependentPrior):
     def __post_init__(self) -> None:
         kinds = Positive | AuxPrior
         sd: Any = self.sd
-        if isinstance(sd, Mapping | tuple):
+        of_effects = isinstance(sd, tuple) and all(isinstance(v, tuple) for v in sd)
+        if isinstance(sd, Mapping) or of_effects:
             sd = tuple(
                 (str(name), read_argument(f"sd of {name}", value, kinds))
                 for name, value in dict(sd).items()

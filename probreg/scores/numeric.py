@@ -1,11 +1,12 @@
 """Scores of forecasts of a number: a whole distribution, an interval, a quantile. In units of y; smaller is better."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import betaln, ndtr, stdtr
 
-from probreg.arguments.scalars import Flag, check_arguments
+from probreg.arguments.scalars import Flag, check_arguments, shown_value
 from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,
@@ -239,10 +240,12 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     >>> interval_score([0.0, 3.0], (-1.0, 2.0), prob=0.8)
     array([ 3., 13.])
     """
-    lower, upper = (
-        finite_numbers(e, f"the {w} end")
-        for e, w in zip(ends, ("lower", "upper"), strict=True)
-    )
+    if not isinstance(ends, Sequence | np.ndarray) or len(ends) != 2:
+        raise DataError(
+            f"ends is a pair of arrays (lower, upper), got {shown_value(ends)}"
+        )
+    lower = finite_numbers(ends[0], "the lower end")
+    upper = finite_numbers(ends[1], "the upper end")
     y = finite_numbers(y, "y")
     alpha = 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)

@@ -253,6 +253,11 @@ def test_a_response_that_has_a_name_keeps_it():
         (lambda: _folds_from_labels(pd.array([True, None] * (N // 2), dtype="boolean"), N), "fold of row 1 is missing"),
         (lambda: pr.gam("y ~ s(x, k=4)", {"y": Y, "x": Y}, df={1: 2.0}), "1 is no smooth function of the model; it has"),
         (lambda: pr.bias_variance(FIT.model, FIT, scales=[[1.0, 2.0], [3.0]]), "scales is no array"),
+        (lambda: pr.censored(Y, ONE_OF_TWO[:-1]), r"one number per row in each part, got shapes y= \(8,\), event= \(7,\)"),
+        (lambda: pr.censored(Y, [[1], [0, 1]]), "event= is no array"),
+        (lambda: scores.interval_score(Y, (Y,)), "ends is a pair of arrays"),
+        (lambda: pr.bounds.best_of(Y), "losses=ndarray of shape .8,.: expected a mapping"),
+        (lambda: pr.Covariance(sd=(1.0, 2.0)), "sd is a positive finite number"),
         (lambda: pr.ols("y ~ x", [{"x": 1.0, "y": 2.0}]), "expected a pandas.* got list"),
     ],
 )  # fmt: skip

@@ -12,12 +12,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
 from probreg.arguments import scalars
 from probreg.arguments.scalars import (
     Declared,
+    LevelSequence,
     Number,
     NumberPair,
     NumberTable,
@@ -139,6 +141,22 @@ WRONG: dict[str, list[Any]] = {
         (2.0, -1.0),
         np.ones((2, 2)),
     ],
+    "levels": [
+        "ab",
+        b"ab",
+        3,
+        None,
+        {},
+        {"a", "b"},
+        (),
+        ("a",),
+        ("a", "a", "b"),
+        ("a", None),
+        ("a", ("b",)),
+        (1.0, float("nan")),
+        np.ones((2, 2)),
+        object(),
+    ],
     "table": [
         "a",
         1.0,
@@ -161,6 +179,8 @@ def label_of(kind: Any) -> str:
         return "whole number" if kind.whole else "number"
     if isinstance(kind, NumberTable):
         return "table"
+    if isinstance(kind, LevelSequence):
+        return "levels"
     if isinstance(kind, NumberPair):
         return "pair"
     return "names" if kind.several else "name"
@@ -403,8 +423,8 @@ def bare(annotation: Any) -> bool:
     return any(p in (float, int, bool) for p in parts)
 
 
-# levels of a response are any values
-FREE = {"levels", "reference"}
+# a class of a response is any value
+FREE = {"reference"}
 
 
 def test_every_number_and_switch_of_a_public_signature_says_what_it_may_be():
@@ -479,6 +499,13 @@ def test_numbers_of_every_make_are_the_same_number(half):
     assert type(pr.priors.StudentT(1.0, nu=half).nu) is float
     assert pr.Normal([half, 1]) == pr.Normal((0.5, 1.0))
     assert pr.fit(model()).interval(half).attrs["prob"] == 0.5
+
+
+@pytest.mark.parametrize("make", [tuple, list, np.array, pd.Index, pd.array])
+def test_levels_of_every_make_are_the_same_levels(make):
+    for cls, levels in [(pr.Ordinal, (3, 2, 1)), (pr.Categorical, ("b", "a", "c")), (pr.Bernoulli, ("yes", "no"))]:  # fmt: skip
+        assert cls(levels=make(levels)) == cls(levels=levels)
+        assert str(cls(levels=make(levels))) == str(cls(levels=levels))
 
 
 def test_whole_numbers_and_switches_of_numpy_pass():

@@ -12,6 +12,7 @@ from probreg.arguments.scalars import (
     NonNegative,
     Positive,
     check_arguments,
+    shown_value,
 )
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
@@ -232,8 +233,10 @@ def best_of(
     >>> found.theorem, round(found.value, 4)
     ('a, best of 2, hold-out of 200 rows', 0.246)
     """
-    if not losses:
-        raise DataError("losses={}: expected the losses of at least one forecaster")
+    if not isinstance(losses, Mapping) or not losses:
+        raise DataError(
+            f"losses={shown_value(losses)}: expected a mapping with the losses of at least one forecaster"
+        )
     K = len(losses)
     bounds = {
         name: hold_out(values, delta=delta / K, most=most, kind=kind)
