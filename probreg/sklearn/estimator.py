@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import read_argument
 from probreg.data import Design
 from probreg.data.weights import RowWeights, WeightKind
 from probreg.errors import DataError, warn_caller
@@ -114,4 +115,5 @@ def read_likelihood(likelihood: Any) -> Likelihood:
     """A likelihood as it is, by its name, or as a call with its settings."""
     if isinstance(likelihood, str):
         return LIKELIHOODS.parse(likelihood)
-    return LIKELIHOODS.resolve(likelihood)
+    read: Likelihood = read_argument("likelihood", likelihood, str | Likelihood)
+    return LIKELIHOODS.resolve(read)

@@ -408,3 +408,9 @@ def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
         match=r"^probreg.sklearn needs scikit-learn: pip install scikit-learn$",
     ):
         importlib.import_module("probreg.sklearn")
+
+
+@pytest.mark.parametrize("estimator", [Classifier, Regressor])
+def test_what_is_no_likelihood(estimator):
+    with pytest.raises(pr.Incompatible, match=r"likelihood is .* got None"):
+        estimator(likelihood=None).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
