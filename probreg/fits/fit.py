@@ -1276,7 +1276,8 @@ class Fit(FitStatistics, NamesPeers):
 
         tree = self.tree.copy()
         if prior:
-            add_prior(tree, self.model, prior_draws or 1000, self.seed)
+            draws = 1000 if prior_draws is None else prior_draws
+            add_prior(tree, self.model, draws, self.seed)
         elif prior_draws is not None:
             raise DataError("prior_draws= is expected only with prior=True")
         return tree

@@ -78,6 +78,9 @@ def test_rows_of_a_hold_out_bound(fit):
 def test_draws_of_no_prior(fit):
     with pytest.raises(pr.DataError, match="prior_draws="):
         fit.inference_data(prior_draws=10)
+    proper = pr.fit(fit.model.with_prior(pr.Normal(1.0)).with_aux(sigma=1.0))
+    with pytest.raises(pr.DataError, match=r"draws is a whole number .*, got 0"):
+        proper.inference_data(prior=True, prior_draws=0)
 
 
 @pytest.mark.parametrize("option", [{"predict": NEW}, {"effects": "x"}, {"data": ROWS}])

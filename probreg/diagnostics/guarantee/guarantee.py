@@ -197,8 +197,6 @@ def guarantee(
         seed,
     )
     if data is None:
-        if y is not None:
-            raise DataError("y= needs data=: pass the rows that the fit has not used")
         split = partial(split_lines, share=0.5 if holdout is None else holdout)
         lines = inputs.lines_or_reason("hold-out", split)
     else:
