@@ -32,6 +32,7 @@ from typing import (
 
 import numpy as np
 
+from probreg.arguments.arrays import OrderedLevels
 from probreg.arguments.keywords import (
     keywords_of,
     refuse_unknown,
@@ -209,7 +210,7 @@ class LevelSequence(ArgumentKind):
             raise ValueError
         if self.number not in (None, len(levels)):
             raise ValueError
-        return levels
+        return OrderedLevels(levels) if isinstance(value, OrderedLevels) else levels
 
 
 @dataclass(frozen=True)

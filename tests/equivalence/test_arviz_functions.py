@@ -75,7 +75,9 @@ class Case:
 
     def __init__(self, kind: str, data: pd.DataFrame, fit: pr.Fit) -> None:
         self.kind, self.data, self.fit = kind, data, fit
-        self.dt = fit.inference_data(prior=kind != "ML", prior_draws=100)
+        has_prior = kind != "ML"
+        draws = 100 if has_prior else None
+        self.dt = fit.inference_data(prior=has_prior, prior_draws=draws)
         self.group = "sampling" if kind == "ML" else "posterior"
         self.y = fit.model.design.response
 
