@@ -147,7 +147,7 @@ class Name(ArgumentKind):
         names = tuple(value)
         if not all(isinstance(name, str) for name in names):
             raise ValueError
-        return tuple(map(str, names))  # of NumPy's texts too
+        return tuple(map(str, names))  # texts of NumPy become Python's
 
 
 @dataclass(frozen=True, repr=False)

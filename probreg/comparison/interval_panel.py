@@ -276,9 +276,9 @@ def coverage(
     model.design.refuse_sampling("coverage")
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
-        kinds = ["t" if is_least_squares else "wald", "profile", "score"]
-        if model.likelihood.exact_information:
-            kinds.insert(1, "HC3")
+        sandwich = ["HC3"] if model.likelihood.exact_information else []
+        first = "t" if is_least_squares else "wald"
+        kinds = [first, *sandwich, "profile", "score"]
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
         reason = METHODS.resolve(_method_for_interval(kind)).obstacle(model)

@@ -427,6 +427,22 @@ def hold_aux_at_limits(model: Model, aux: Mapping[str, float], status: Status) -
     return replace(model, aux={**model.aux, **limits}) if limits else model
 
 
+def status_at_limits(limits: Mapping[str, float]) -> Status:
+    """Return the status of an estimate at these limits of nuisance parameters."""
+    return Status.AT_INFINITY if np.inf in limits.values() else Status.AT_ZERO
+
+
+def describe_limits(likelihood: Likelihood, limits: Mapping[str, float]) -> list[str]:
+    """Describe the limits, 0 or infinity, of nuisance parameters, those at 0 first, with the limiting model if there is one."""
+    sentences = []
+    for name, limit in sorted(limits.items(), key=lambda item: item[1]):
+        end = "infinity" if limit else "0"
+        models = likelihood.at_infinity if limit else likelihood.at_zero
+        meaning = f": {models[name]}" if name in models else ""
+        sentences.append(f"{name} runs to {end}{meaning}")
+    return sentences
+
+
 def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
     """Replace an exact 0 of a nuisance parameter by a tiny positive number; densities
     equal the limit to all digits."""
@@ -463,14 +479,9 @@ def with_found_scales(
     detail = solution.detail
     if status is Status.EXACT and scales.stated.design.recipe.grouped:
         status = Status.CONVERGED
-    likelihood = model.likelihood
-    for at_limit, end, limits, names in (
-        (Status.AT_ZERO, "0", likelihood.at_zero, scales.at_limit),
-        (Status.AT_INFINITY, "infinity", likelihood.at_infinity, scales.at_infinity),
-    ):
-        if status.good and names:
-            status = at_limit
-            detail = "; ".join(f"{v} runs to {end}: {limits[v]}" for v in names)
+    if status.good and (limits := scales.limits):
+        status = status_at_limits(limits)
+        detail = "; ".join(describe_limits(model.likelihood, limits))
     is_conditional = (
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )

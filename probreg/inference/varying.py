@@ -465,13 +465,14 @@ class FoundScales:
         return self._nuisance_of(self.vanished)
 
     @property
-    def at_infinity(self) -> tuple[str, ...]:
-        """Nuisance parameters that go to infinity, where the likelihood has a limit: the criterion is flat there."""
-        limits = self.stated.likelihood.at_infinity
-        if not limits:
-            return ()
-        flat = self._nuisance_of(self.not_free & ~self.vanished)
-        return tuple(name for name in flat if name in limits)
+    def limits(self) -> dict[str, float]:
+        """The limits, 0 or infinity, of nuisance parameters that go to one; towards infinity the criterion is flat."""
+        limits = dict.fromkeys(self.at_limit, 0.0)
+        infinite = self.stated.likelihood.at_infinity
+        if infinite:
+            flat = self._nuisance_of(self.not_free & ~self.vanished)
+            limits |= {name: np.inf for name in flat if name in infinite}
+        return limits
 
     def _nuisance_of(self, marked: Array) -> tuple[str, ...]:
         """Return the nuisance parameters with a marked coordinate of theta, (d,) bool."""

@@ -226,7 +226,8 @@ class Likelihood(NamedSettings, ABC):
                 )
         word = self.chosen_level
         value, stated = chosen.get(word), self.stated_choice()
-        if value is not None and stated not in (None, value):
+        same = stated == value or str(stated) == str(value)
+        if value is not None and stated is not None and not same:
             raise DataError(
                 f"{word}={value!r} contradicts likelihood={self}, which has the {word} {stated!r}: give one of them"
             )

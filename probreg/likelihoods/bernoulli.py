@@ -92,7 +92,8 @@ class Bernoulli(BinaryLikelihood):
     densities_of_links = densities_of_links(_row_of_link)
 
     def stated_choice(self) -> Level | None:
-        return (self.stated_levels() or (None,))[-1]
+        levels = self.stated_levels()
+        return levels[-1] if levels else None
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         known = self.stated_levels() or levels

@@ -99,3 +99,10 @@ def test_medians_of_a_table(name):
 def test_trials_of_a_linear_probability():
     with pytest.raises(pr.Incompatible, match="trials="):
         pr.linear_probability(X[:, None], np.full(40, 2), trials=np.full(40, 5))
+
+
+def test_a_level_stated_twice_as_text_and_number():
+    rows = {"y": [1, 2, 1, 2, 2], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    numbers = pr.Bernoulli(levels=(2, 1))
+    model = pr.Model.from_formula("y ~ x", rows, likelihood=numbers, event="1")
+    assert model.likelihood.levels == (2, 1)

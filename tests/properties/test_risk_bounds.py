@@ -360,7 +360,7 @@ def test_ranges_that_are_no_knowledge_are_refused(rows):
     ):
         pr.guarantee(fit, (-2.0, 1.0))
     for ends in ((1.0, 1.0), (3.0, -2.0), 4.0, (np.nan, 1.0)):
-        with pytest.raises(pr.DataError, match="expected two finite numbers lo < hi"):
+        with pytest.raises(pr.DataError, match="y_range is a pair of finite numbers"):
             pr.guarantee(fit, ends)
     rated = pr.ols(
         X, np.round(np.clip(2 + y, 1, 3))

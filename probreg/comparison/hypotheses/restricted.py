@@ -18,7 +18,11 @@ from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, hold_at_limits, split_parameters
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.uncertainty.profile import Surface, score_information
+from probreg.inference.uncertainty.profile import (
+    Surface,
+    has_expected_information,
+    score_information,
+)
 from probreg.linalg.vec import map_of_columns
 from probreg.model.model import LocalModel, Model
 
@@ -118,17 +122,18 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
         fit = replace(fit, model=hold_at_limits(fit.model, fit.solution))
         theta, local = restricted_mode(fit, restrictions)
         lr = 2.0 * (likelihood_limit(fit) - _log_likelihood(fit.model, theta))
-        singular = (
-            fit.solution.status is Status.NO_MAXIMUM
-            or fit.solution.null_space is not None
+        is_regular = (
+            has_expected_information(fit.model)
+            and fit.solution.status is not Status.NO_MAXIMUM
+            and fit.solution.null_space is None
         )
         information = score_information(fit.model, theta, local)
         g = local.gradient[: len(information)]
-        if singular or information is local.curvature:
-            held = held_directions(fit.model, restrictions)[: len(g)]
-            score = _score_statistic(g, information, held, fit.model.design.total)
-        else:
+        if is_regular:
             score = float(g @ np.linalg.solve(information, g))
+        else:
+            held = directions_of_restrictions(fit.model, restrictions)[: len(g)]
+            score = _score_statistic(g, information, held, fit.model.design.total)
     q = restrictions.q
     statistics = {"LR": max(lr, 0.0)}
     if score is not None:
@@ -190,7 +195,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> tuple[Array, LocalM
     else:
         nearest = beta - np.nan_to_num(s.scale.change(restrictions.L, gap))
     local_surface = Surface(model, s)
-    held = held_directions(model, restrictions)
+    held = directions_of_restrictions(model, restrictions)
     top = local_surface.maximise(
         local_surface.start(nearest.reshape(p, m)), local_surface.across(held)
     )
@@ -202,7 +207,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> tuple[Array, LocalM
     return top
 
 
-def held_directions(model: Model, restrictions: Restrictions) -> Array:
+def directions_of_restrictions(model: Model, restrictions: Restrictions) -> Array:
     """Return the restrictions as columns over (vec gamma, log aux), (d, q)."""
     T = map_of_columns(model.design.frame.T, model.shape[1])
     over_aux = np.zeros((len(model.unknown), restrictions.q))

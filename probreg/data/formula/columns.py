@@ -59,7 +59,7 @@ class DataTable:
         )
 
     def without_ends(self, ends: frozenset[str]) -> "DataTable":
-        """Return the table without columns of a censored response that may be missing: ends are, an indicator of truth values is not."""
+        """Return the table without the columns of `ends`, which may be missing; an indicator of an event may not, and stays."""
         return self.only(
             tuple(
                 name

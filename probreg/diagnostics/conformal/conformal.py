@@ -93,9 +93,8 @@ def conformal(
             raise DataError(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
-    has_chosen_scale = (
-        fit.solution.has_found_scales or fit.model.scales_compared > 1
-    )  # by `tune`
+    is_tuned = fit.model.scales_compared > 1
+    has_chosen_scale = is_tuned or fit.solution.has_found_scales
     if data is None and fit.target == "mode" and has_chosen_scale:
         raise Incompatible(
             "the prior's scale was chosen on all rows, including the calibration rows, so there is no guarantee. "

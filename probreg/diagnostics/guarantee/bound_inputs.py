@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from probreg.arguments.arrays import floats
 from probreg.data import Design
 from probreg.diagnostics.conformal.methods import (
     blocks,
@@ -157,7 +156,7 @@ def _losses_of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, 
 
 
 def read_range(
-    y_range: Any, design: Design, likelihood: Likelihood
+    y_range: tuple[float, float] | None, design: Design, likelihood: Likelihood
 ) -> tuple[float, float] | None:
     """Return (lo, hi), None for classes. DataError without a range, for a y outside it, and for a range taken from these rows;
     Incompatible for censored rows."""
@@ -172,11 +171,7 @@ def read_range(
     y = likelihood.response(design.observed)
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
-    ends = floats(y_range, "y_range")
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise DataError(f"y_range={y_range!r}: expected two finite numbers lo < hi")
-    lo = float(ends[0])
-    hi = float(ends[1])
+    lo, hi = y_range
     bad = np.flatnonzero((y < lo) | (y > hi))
     if len(bad):
         row = int(design.places[bad[0]])

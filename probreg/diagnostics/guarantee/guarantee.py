@@ -7,6 +7,7 @@ from probreg.arguments.scalars import (
     Count,
     Fraction,
     Positive,
+    Range,
     Seed,
     check_arguments,
 )
@@ -100,7 +101,7 @@ class RiskBounds(PrintsLines):
 @check_arguments
 def guarantee(
     fit: Fit,
-    y_range: ArrayLike | None = None,
+    y_range: Range | None = None,
     delta: Fraction = 0.05,
     *,
     data: RowsLike | None = None,

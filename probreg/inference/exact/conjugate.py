@@ -21,7 +21,7 @@ from probreg.inference.base import (
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.modes.closed_form import (
     PriorRows,
-    refined_posterior,
+    refine_posterior,
     require_full_rank,
     unscaled_covariance,
 )
@@ -104,7 +104,7 @@ class Conjugate(Method):
         moments = model.design.moments
         prior = PriorRows.of(model.joint)
         sigma_held = model.noise()
-        given = refined_posterior(model, prior, sigma_held)
+        given = refine_posterior(model, prior, sigma_held)
         require_full_rank(given, model, self.name)
         power = moments.weight + prior.size - moments.p
         # log p(y | sigma) is this - power log sigma - RSS_P / (2 sigma^2)

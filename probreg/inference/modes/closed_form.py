@@ -154,7 +154,7 @@ def posterior_given_sigma(
     return Conditional(moments.factor, known=moments.rank)
 
 
-def refined_posterior(model: Model, prior: PriorRows, sigma: float) -> Conditional:
+def refine_posterior(model: Model, prior: PriorRows, sigma: float) -> Conditional:
     """Return `posterior_given_sigma` with iteratively refined mean and rss, if collinear columns cost digits and rows are in memory."""
     design = model.design
     given = posterior_given_sigma(design.moments, prior, sigma)
@@ -391,7 +391,7 @@ def _least_squares(model: Model, unseen: int) -> LeastSquares:
     moments = model.design.moments
     prior = PriorRows.of(model.joint)
     sigma = model.noise()
-    given = refined_posterior(model, prior, sigma)
+    given = refine_posterior(model, prior, sigma)
     unscaled: Callable[[], DenseCovariance]
     free = None
     if given.rank.dropped:

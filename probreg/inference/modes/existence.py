@@ -22,8 +22,10 @@ from probreg.inference.base import (
     Array,
     Solution,
     Status,
+    describe_limits,
     no_marks,
     split_parameters,
+    status_at_limits,
 )
 from probreg.inference.modes.closed_form import (
     least_norm,
@@ -329,24 +331,13 @@ def divergence_of(
             f"the likelihood does not fall as {', '.join(labels)} {verb} to infinity"
         ]
     likelihood = model.likelihood
-    for name, limit in sorted(limits.items(), key=lambda item: item[1]):
-        if limit:
-            end = "infinity"
-            models = likelihood.at_infinity
-        else:
-            end = "0"
-            models = likelihood.at_zero
-        meaning = f": {models[name]}" if name in models else ""
-        reasons.append(f"{name} runs to {end}{meaning}")
+    reasons += describe_limits(likelihood, limits)
     has_limit = all(
         limit == 0.0 or name in likelihood.at_infinity for name, limit in limits.items()
     )
-    if labels or not has_limit:
-        status = Status.NO_MAXIMUM
-    elif np.inf in limits.values():
-        status = Status.AT_INFINITY
-    else:
-        status = Status.AT_ZERO
+    status = Status.NO_MAXIMUM
+    if has_limit and not labels:
+        status = status_at_limits(limits)
     return Divergence(not_estimable, labels, limits, status, "; ".join(reasons), span)
 
 

@@ -149,16 +149,9 @@ class Settings:
         """Read the settings of a kind for an estimate by this method; DataError for a setting that the kind does not use, or an
         unknown small-sample factor."""
         check_estimator(method, kind)
-        given = {
-            "groups": groups,
-            "data": data,
-            "lags": lags,
-            "small_sample": small_sample,
-        }
-        for name, kinds in KINDS_OF_SETTINGS.items():
-            if given[name] is not None and kind not in kinds:
-                owners = " and ".join(f"covariance({owner!r})" for owner in kinds)
-                raise DataError(f"{name}= is a setting of {owners}, not of {kind!r}")
+        refuse_settings(
+            kind, groups=groups, data=data, lags=lags, small_sample=small_sample
+        )
         factor = "stata" if small_sample is None else small_sample
         if factor not in FACTORS:
             raise DataError(
@@ -173,12 +166,18 @@ class Settings:
 
 
 def refuse_settings(covariance: Any, **settings: Any) -> None:
-    """Raise DataError for a setting, such as groups=, unless `covariance` is the name of a kind, which may use it."""
-    given = [f"{name}=" for name, value in settings.items() if value is not None]
+    """Raise DataError for a setting, such as groups=, unless `covariance` is the name of a kind that uses it."""
+    given = [name for name, value in settings.items() if value is not None]
     if given and not isinstance(covariance, str):
+        names = " and ".join(f"{name}=" for name in given)
         raise DataError(
-            f"{' and '.join(given)}: expected only with the name of a covariance, such as 'cluster' or 'HAC'"
+            f"{names}: expected only with the name of a covariance, such as 'cluster' or 'HAC'"
         )
+    for name in given:
+        kinds = KINDS_OF_SETTINGS[name]
+        if covariance not in kinds:
+            owners = " and ".join(f"covariance({kind!r})" for kind in kinds)
+            raise DataError(f"{name}= is a setting of {owners}, not of {covariance!r}")
 
 
 def reported_words(model: Model, method: Method, solution: Solution) -> Words:

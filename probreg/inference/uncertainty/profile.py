@@ -251,15 +251,18 @@ def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> 
     return float(np.sqrt(2.0 * max(path.at.top[1].value - local.value, 0.0)))
 
 
-def score_information(model: Model, theta: Array, local: LocalModel) -> Array:
-    """Return the information in a score test of coefficients: the expected one over vec gamma, plus the curvature of the prior.
-
-    Where that is unknown, or the scores of nuisance parameters are correlated with those of coefficients, it is the observed one over
-    theta, the curvature of `local`.
-    """
+def has_expected_information(model: Model) -> bool:
+    """Whether the expected information of the coefficients is known, and is all that their score test needs: scores of nuisance
+    parameters are uncorrelated with those of coefficients."""
     likelihood = model.likelihood
-    uncorrelated = likelihood.is_orthogonal or not model.unknown
-    if not (likelihood.exact_information and uncorrelated):
+    is_orthogonal = likelihood.is_orthogonal or not model.unknown
+    return likelihood.exact_information and is_orthogonal
+
+
+def score_information(model: Model, theta: Array, local: LocalModel) -> Array:
+    """Return the information in a score test of coefficients, with the curvature of the prior: the expected one over vec gamma if
+    there is one (`has_expected_information`), else the observed one over theta, the curvature of `local`."""
+    if not has_expected_information(model):
         return local.curvature
     gamma, aux = split_parameters(model, theta)
     beta = model.design.frame.to_raw(gamma)

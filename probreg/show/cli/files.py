@@ -71,7 +71,7 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     >>> formulas_by_parameter("y ~ x; log sigma ~ z")
     {'y': 'y ~ x', 'log sigma': '~ z'}
     """
-    first, *others = _parts(text)
+    first, *others = _split_formulas(text)
     if not others:
         return text
     formulas = {left_of(first).strip(): first.strip()}
@@ -85,14 +85,14 @@ def formulas_by_parameter(text: str) -> str | dict[str, str]:
     return formulas
 
 
-def _parts(text: str) -> list[str]:
+def _split_formulas(text: str) -> list[str]:
     """Return the formulas between semicolons; a semicolon between backquotes is part of a column's name."""
     return re.findall(r"(?:`[^`]*`|[^;])+", text) or [text]
 
 
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
     """Return the level of the response for a text: the number 1 for "1" if the column has numbers, True for "TRUE" if it has truth values."""
-    column = left_of(_parts(formula)[0]).strip().strip("`")
+    column = left_of(_split_formulas(formula)[0]).strip().strip("`")
     if text is None or column not in rows.columns:
         return text
     for value in rows[column].dropna().unique().tolist():
