@@ -433,7 +433,12 @@ def status_at_limits(limits: Mapping[str, float]) -> Status:
 
 
 def describe_limits(likelihood: Likelihood, limits: Mapping[str, float]) -> list[str]:
-    """Describe the limits, 0 or infinity, of nuisance parameters, those at 0 first, with the limiting model if there is one."""
+    """Describe the limits, 0 or infinity, of nuisance parameters, those at 0 first, with the limiting model if there is one.
+
+    >>> from probreg.likelihoods import NegativeBinomial
+    >>> describe_limits(NegativeBinomial(), {"size": np.inf, "alpha": 0.0})
+    ['alpha runs to 0: the Poisson model', 'size runs to infinity']
+    """
     sentences = []
     for name, limit in sorted(limits.items(), key=lambda item: item[1]):
         end = "infinity" if limit else "0"

@@ -468,10 +468,15 @@ class FoundScales:
     def limits(self) -> dict[str, float]:
         """The limits, 0 or infinity, of nuisance parameters that go to one; towards infinity the criterion is flat."""
         limits = dict.fromkeys(self.at_limit, 0.0)
-        infinite = self.stated.likelihood.at_infinity
-        if infinite:
-            flat = self._nuisance_of(self.not_free & ~self.vanished)
-            limits |= {name: np.inf for name in flat if name in infinite}
+        least = 1e6  # smaller values have an effect on the criterion, so that the curvature, which costs more, is not needed
+        large = [
+            name
+            for name in self.stated.likelihood.at_infinity
+            if self.values.get(name, 0.0) > least
+        ]
+        if large:
+            flat = self._nuisance_of(self.not_free)
+            limits |= {name: np.inf for name in large if name in flat}
         return limits
 
     def _nuisance_of(self, marked: Array) -> tuple[str, ...]:

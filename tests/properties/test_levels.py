@@ -208,6 +208,22 @@ def test_levels_of_the_likelihood_are_in_its_order_and_include_those_of_the_rows
         response_of_levels(other, likelihood, where, tmp_path)
 
 
+def test_no_level_of_the_likelihood_is_in_the_rows():
+    for likelihood in (
+        pr.Bernoulli(levels=("no", "yes")),
+        pr.Ordinal(levels=(1, 2, 3)),
+    ):
+        with pytest.raises(pr.DataError, match="row 0 of the response holds 'high'"):
+            pr.Model.from_arrays(Y, VALUES, likelihood=likelihood)
+
+
+def test_a_declared_level_without_rows_has_one_note():
+    declared = frame(pd.Categorical(VALUES, categories=[*ORDER, "never"]))
+    stated = pr.Categorical(levels=(*ORDER, "never"))
+    model = pr.Model.from_formula("g ~ y", declared, likelihood=stated)
+    assert len(model.design.notes) == 1
+
+
 def test_levels_of_a_multinomial_are_names_of_its_columns():
     counts = np.array([[1, 2, 3], [2, 0, 1], [4, 1, 1], [0, 2, 2]])
     x = [0.0, 1.0, 2.0, 4.0]
