@@ -742,3 +742,9 @@ def test_a_precision_at_infinity_has_its_lower_end_beside_random_effects_too():
     )
     assert upper == np.inf
     assert fall == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)
+    # a prior with its mode far out has a curvature there
+    far = {"phi": pr.priors.LogNormal(1.0, location=18.0)}
+    held_by_prior = pr.Model.from_formula(
+        "p(k, n) ~ 1 + (1 | g)", data, likelihood="beta_binomial", aux=far
+    )
+    assert pr.fit(held_by_prior).solution.status.good
