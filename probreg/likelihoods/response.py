@@ -127,7 +127,7 @@ def response_levels(
     _check_missing_levels(values)
     present = set(_distinct_levels(values))
     if known and not present <= set(known):
-        codes(values, known)  # names the row
+        codes(values, known)  # raises the error, with the row
     if len(present) == 1:
         (only,) = present
         pair: Any = (

@@ -120,8 +120,10 @@ class ZeroMixture(OfBase, MayDiverge):
     without_zeros: ClassVar[str]
 
     def __post_init__(self) -> None:
-        is_other = isinstance(self.base, Likelihood)
-        if is_other and not isinstance(self.base, CountLikelihood):
+        # what is no likelihood has the error of a field
+        if isinstance(self.base, Likelihood) and not isinstance(
+            self.base, CountLikelihood
+        ):
             raise Incompatible(
                 f"base={self.base}: expected a likelihood of counts, Poisson() or NegativeBinomial()"
             )
