@@ -29,7 +29,7 @@ from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LINKS, LOG, Link
-from probreg.likelihoods.response import Level, check_variation, codes
+from probreg.likelihoods.response import Level, check_variation, codes, is_level
 from probreg.likelihoods.tails import TAILS, Tails
 from probreg.registry import Registry
 from probreg.special import differentiate
@@ -226,8 +226,8 @@ class Likelihood(NamedSettings, ABC):
                 )
         word = self.chosen_level
         value, stated = chosen.get(word), self.stated_choice()
-        same = stated == value or str(stated) == str(value)
-        if value is not None and stated is not None and not same:
+        is_twice = value is not None and stated is not None
+        if is_twice and not is_level(stated, value):
             raise DataError(
                 f"{word}={value!r} contradicts likelihood={self}, which has the {word} {stated!r}: give one of them"
             )

@@ -205,11 +205,20 @@ def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
             f"{role}= is one level of the response, got {type(wanted).__name__}"
         )
     for level in levels:
-        if level == wanted or str(level) == str(wanted):
+        if is_level(level, wanted):
             return level
     raise DataError(
         f"{role}={brief(wanted)} is not a level of the response: {', '.join(map(repr, levels))}"
     )
+
+
+def is_level(level: Level, wanted: Any) -> bool:
+    """Return whether `wanted` is the level, by value or by its text.
+
+    >>> is_level(1, 1.0), is_level(1, "1"), is_level("a", "b")
+    (True, True, False)
+    """
+    return np.ndim(wanted) == 0 and (level == wanted or str(level) == str(wanted))
 
 
 def _distinct_levels(values: np.ndarray) -> list[Level]:

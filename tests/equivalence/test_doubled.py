@@ -9,7 +9,7 @@ import probreg as pr
 from probreg.inference.modes.closed_form import (
     PriorRows,
     posterior_given_sigma,
-    refined_posterior,
+    refine_posterior,
 )
 from probreg.linalg import condition_of
 from probreg.linalg.doubled import (
@@ -170,7 +170,7 @@ def test_nothing_is_refined_where_conditioning_is_good(monkeypatch, rng):
     monkeypatch.setattr(
         "probreg.inference.modes.closed_form.residual_sums", None
     )  # no look at the rows
-    found = refined_posterior(model, none, 1.0)
+    found = refine_posterior(model, none, 1.0)
     assert (found.mean == given.mean).all()
 
 
