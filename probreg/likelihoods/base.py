@@ -225,9 +225,10 @@ class Likelihood(NamedSettings, ABC):
                     f"{word}={value!r} was given, but {with_article(type(self).__name__)} response has no {word}; {remedies[word]}"
                 )
         word = self.chosen_level
-        value, stated = chosen.get(word), self.stated_choice()
-        is_twice = value is not None and stated is not None
-        if is_twice and not is_level(stated, value):
+        value = chosen.get(word)
+        stated = self.stated_choice()
+        agree = stated is None or value is None or is_level(stated, value)
+        if not agree:
             raise DataError(
                 f"{word}={value!r} contradicts likelihood={self}, which has the {word} {stated!r}: give one of them"
             )
