@@ -71,6 +71,7 @@ html_math_renderer = "mathml"
 
 # ---- reference ------------------------------------------------------------------------------------------------------
 autosummary_generate = reference.write(HERE)
+autosummary_filename_map = reference.file_names()
 autosummary_context = {"results": sorted(reference.RESULTS)}
 autosummary_imported_members = False
 autodoc_typehints = "none"  # the types that a user meets stand under Parameters

@@ -194,6 +194,19 @@ def pages() -> dict[str, str]:
     return out
 
 
+def file_names() -> dict[str, str]:
+    """Files of paths that differ from another only in case, as `fit` and `Fit`: some disks keep one file for both."""
+    listed = re.findall(
+        r"^   (probreg\.[\w.]+)$", "\n".join(pages().values()), re.MULTILINE
+    )
+    lower = [path.lower() for path in listed]
+    return {
+        path: f"{path}-function"
+        for path in listed
+        if lower.count(path.lower()) > 1 and not inspect.isclass(_thing(path))
+    }
+
+
 def _thing(path: str) -> object:
     thing: object = pr
     for name in path.split(".")[1:]:

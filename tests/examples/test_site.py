@@ -90,6 +90,17 @@ def test_the_reference_names_every_public_name_once():
     assert len(set(things)) == len(things)
 
 
+@pytest.mark.slow
+def test_no_two_files_of_the_reference_differ_only_in_case():
+    renamed = reference.file_names()
+    listed = re.findall(
+        r"^   (probreg\.[\w.]+)$", "\n".join(reference.pages().values()), re.MULTILINE
+    )
+    files = [renamed.get(path, path).lower() for path in listed]
+    assert len(files) > 200
+    assert sorted({name for name in files if files.count(name) > 1}) == []
+
+
 def test_the_reference_names_what_every_registry_holds():
     things = {id(reference._thing(path)) for path in named()}
     for registry in (
