@@ -365,6 +365,25 @@ def _words(fig) -> tuple[list[str], str]:
     return [t.get_text() for t in fig.legends[0].get_texts()], fig.get_supxlabel()
 
 
+def test_nested_models_are_drawn_along_the_variable_that_they_share():
+    birds = pr.load_dataset("penguins").dropna()
+    birds["heavy"] = (birds["body_mass_g"] > 4000).astype(int)
+    formulas = ["flipper_length_mm", "flipper_length_mm * sex + species", "species"]
+    fits = {f: pr.logistic(f"heavy ~ {f}", birds) for f in formulas}
+    fig = pr.plot.fitted(fits)
+    for ax, (formula, fit) in zip(fig.axes, fits.items()):
+        if formula == "species":
+            assert [t.get_text() for t in ax.texts] == [
+                "no flipper_length_mm in this model"
+            ]
+            continue
+        (line,) = ax.lines
+        table = {"flipper_length_mm": line.get_xdata()}
+        n = len(line.get_xdata())
+        table |= {"sex": ["male"] * n, "species": ["Adelie"] * n}
+        np.testing.assert_allclose(line.get_ydata(), fit.predict(table)["mean"])
+
+
 def test_words_of_the_fitted_curve_are_true_of_what_is_drawn():
     levels = pr.quantile_regression(
         "y ~ x", {"x": np.arange(40.0), "y": np.sin(np.arange(40.0))}, tau=[0.1, 0.9]

@@ -138,7 +138,8 @@ def fitted(
     several = fits_by_name(fits, "plot.fitted")
     first = next(iter(several.values()))
     usable = (f for f in several.values() if f.solution.status.good)
-    path = sweep(next(usable, first), variable, data, span)
+    common = sweep(next(usable, first), variable, data, span)
+    paths = {name: _own_sweep(f, common, data, span) for name, f in several.items()}
     fig, axes = panels(
         len(several),
         3,
@@ -152,13 +153,17 @@ def fitted(
     same = len(means) == 1  # several quantiles have their names in the titles
     y = means.pop() if same else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
-        _draw_fit(
-            ax, fit, path, prob, what, _curve_word(fit) if same else "fitted curve"
-        )
+        path = paths[name]
+        if path is None:
+            message(ax, f"no {shorten(common.variable, 24)} in this model")
+        else:
+            _draw_fit(
+                ax, fit, path, prob, what, _curve_word(fit) if same else "fitted curve"
+            )
         if len(several) > 1:
             label(ax, title=shorten(name, 24))
         if i + 3 >= len(several):
-            label(ax, x=shorten(path.variable))
+            label(ax, x=shorten(common.variable))
         if i % 3 == 0:
             label(ax, y=shorten(y))
     top_legend(fig, axes[0])
@@ -167,18 +172,32 @@ def fitted(
         for fit in several.values()
         for term in fit.model.design.recipe.grouped.values()
     }
-    notes = [path.grid.describe([path.variable], list(groups))]
+    drawn = [path for path in paths.values() if path is not None]
+    largest = max(drawn, key=lambda path: len(path.grid.table))
+    notes = [largest.grid.describe([common.variable], list(groups))]
     if what != "mean":
         footnote(fig, *notes)
         return fig
     if not first.model.likelihood.has_scalar_mean:
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
-    elif not path.is_on_curve.all():
-        levels = ", ".join(shorten(name, 24) for name in path.levels)
+    elif not all(path.is_on_curve.all() for path in drawn):
+        levels = ", ".join(shorten(name, 24) for name in largest.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
     footnote(fig, *notes, count_censored(first, "are not drawn"))
     return fig
+
+
+def _own_sweep(fit: Fit, common: Sweep, data: Any, span: Range | None) -> Sweep | None:
+    """Return rows of this fit's variables along that of `common`, None without that variable.
+
+    A fit whose variables cannot be read back has the rows of `common`.
+    """
+    try:
+        return sweep(fit, common.variable, data, span)
+    except DataError:
+        has_variable = common.variable in fit.model.design.recipe.all_variables
+        return common if has_variable else None
 
 
 def axis_name(fit: Fit, what: str) -> str:
