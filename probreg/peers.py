@@ -7,12 +7,12 @@ from probreg.errors import suggestion
 
 # attributes and methods of a fit
 OF_FIT: Mapping[str, str] = (
-    dict.fromkeys(("params", "coef_", "coefficients", "coefs", "fixef", "betas"), "fit.coef")
+    dict.fromkeys(("params", "params_", "coef_", "coefficients", "coefs", "fixef", "betas", "feature_names_in_"), "fit.coef")
     | dict.fromkeys(("bse", "se", "stderr", "std_err", "standard_errors"), "fit.std_error")
     | dict.fromkeys(("conf_int", "confint", "confidence_interval", "ci"), "fit.interval(0.95)")
-    | dict.fromkeys(("pvalues", "p_values", "tvalues", "zvalues"), "fit.summary(), or probreg.hypothesis(fit, 'x = 0')")
+    | dict.fromkeys(("pvalue", "pvalues", "p_values", "tvalues", "zvalues"), "fit.summary(), or probreg.hypothesis(fit, 'x = 0')")
     | dict.fromkeys(("cov_params", "vcov", "cov", "normalized_cov_params"), "fit.covariance()")
-    | dict.fromkeys(("rsquared", "r2", "score"), "fit.r_squared")
+    | dict.fromkeys(("rsquared", "prsquared", "r2", "score"), "fit.r_squared")
     | dict.fromkeys(("rsquared_adj", "adj_r_squared"), "fit.adjusted_r_squared")
     | dict.fromkeys(("fvalue", "f_pvalue"), "fit.overall")
     | dict.fromkeys(("llf", "loglik", "logLik", "log_lik", "loglike"), "fit.log_likelihood")
@@ -31,10 +31,16 @@ OF_FIT: Mapping[str, str] = (
     | {"vif": "probreg.diagnostics.before.vif(model)"}
     | dict.fromkeys(("get_influence", "influence", "cooks_distance", "dffits", "hat_matrix_diag", "hat_values", "hatvalues", "outlier_test", "leverage"), "probreg.influence_measures(fit)")
     | dict.fromkeys(("plot_diagnostics", "plot", "plot_trace"), "probreg.plot, such as probreg.plot.diagnose(fit)")
-    | dict.fromkeys(("get_robustcov_results",), "fit.summary(covariance='HC3')")
+    | dict.fromkeys(("get_robustcov_results", "HC0_se", "HC1_se", "HC2_se", "HC3_se"), "fit.summary(covariance='HC3')")
     | dict.fromkeys(("pp_check", "posterior_predictive", "sample_posterior_predictive"), "fit.predictive()")
     | dict.fromkeys(("waic", "elpd"), "fit.loo()")
-    | {"n_obs": "fit.nobs", "df_model": "fit.n_parameters"}
+    | {"n_obs": "fit.nobs", "df_model": "fit.n_parameters, which counts the intercept and sigma too"}
+    | {"summary2": "fit.summary()", "plot_effects": "probreg.plot.effects(fit, condition=['x'])"}
+    | dict.fromkeys(("mse_resid", "rmse"), "fit.residual_sd")
+    | dict.fromkeys(("ssr", "rss"), "fit.deviance, the residual sum of squares of least squares")
+    | dict.fromkeys(("converged", "mle_retvals", "n_iter_"), "fit.solution.status")
+    | {"formula": "fit.model.design.recipe.formula", "exog": "fit.model.design.X", "endog": "fit.model.design.y"}
+    | {"classes_": "fit.model.likelihood, which has the levels"}
     | {"intercept_": "fit.coef.sel(coef='Intercept')"}
 )  # fmt: skip
 # attributes and methods of a model
@@ -47,6 +53,13 @@ OF_MODEL: Mapping[str, str] = dict.fromkeys(
     "loglike": "model.log_lik",
     "predict": "probreg.fit(model).predict()",
     "set_priors": "model.with_prior(prior)",
+    "priors": "model.prior",
+    "plot_priors": "model.prior_predictive()",
+    "formula": "model.design.recipe.formula",
+    "summary": "probreg.fit(model).summary()",
+    "params": "probreg.fit(model).coef",
+    "coef": "probreg.fit(model).coef",
+    "simulate": "probreg.simulate(model, truth)",
 }
 # functions and classes of a package
 OF_PACKAGE: Mapping[str, str] = (
@@ -55,25 +68,33 @@ OF_PACKAGE: Mapping[str, str] = (
     | dict.fromkeys(("Logit", "logit", "LogisticRegression", "LogisticRegressionCV"), "probreg.logistic('y ~ x', data)")
     | dict.fromkeys(("Probit", "probit"), "likelihood=probreg.Bernoulli(link='probit')")
     | dict.fromkeys(("MNLogit", "multinom", "mnlogit", "SoftmaxRegression"), "probreg.softmax('y ~ x', data)")
-    | dict.fromkeys(("lmer", "lme", "glmer", "mixedlm", "MixedLM", "glmmTMB", "brm", "stan_glm", "stan_glmer"), "probreg.fit(probreg.Model.from_formula('y ~ x + (1 | g)', data))")
+    | dict.fromkeys(("lmer", "lme", "glmer", "mixedlm", "MixedLM", "mixed", "glmmTMB", "brm", "stan_glm", "stan_glmer"), "probreg.fit(probreg.Model.from_formula('y ~ x + (1 | g)', data))")
     | dict.fromkeys(("Ridge", "KernelRidge"), "probreg.ridge or probreg.kernel_ridge")
     | dict.fromkeys(("Lasso", "glmnet", "ElasticNet"), "probreg.lasso, probreg.elastic_net and probreg.path")
     | dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV", "cv"), "probreg.tune(model, 'cv')")
     | dict.fromkeys(("cross_val_score", "cross_validate", "GridSearchCV"), "probreg.compare_models(fits)")
     | dict.fromkeys(("BayesianRidge", "ARDRegression"), "probreg.bayesian_ridge or probreg.ard")
-    | dict.fromkeys(("SVR", "svm", "SVC"), "probreg.svr")
+    | dict.fromkeys(("SVR", "svm", "SVC", "LinearSVC"), "probreg.svr for a regression; there is no support vector classifier, so use probreg.logistic")
     | dict.fromkeys(("GaussianProcessRegressor", "GPR"), "probreg.gp")
     | dict.fromkeys(("QuantReg", "quantreg", "rq"), "probreg.quantile_regression('y ~ x', data, tau=0.5)")
     | dict.fromkeys(("RLM", "rlm", "HuberRegressor"), "likelihood='huber' or 'student'")
     | dict.fromkeys(("OrderedModel", "polr", "clm"), "likelihood=probreg.Ordinal()")
     | dict.fromkeys(("betareg", "BetaModel"), "likelihood=probreg.Beta()")
     | dict.fromkeys(("survreg", "Surv"), "likelihood=probreg.Weibull() with 'cens(time, event) ~ x'")
-    | dict.fromkeys(("zeroinfl", "ZeroInflatedPoisson", "hurdle"), "likelihood=probreg.ZeroInflated(probreg.Poisson())")
+    | dict.fromkeys(("coxph", "PHReg", "CoxPHFitter"), "likelihood=probreg.Weibull() with 'cens(time, event) ~ x'; there is no Cox model")
+    | dict.fromkeys(("glm_nb", "negative_binomial", "gamma", "beta", "binomial", "ordinal", "student", "weibull"), "probreg.fit(probreg.Model.from_formula('y ~ x', data, likelihood='gamma')), or another name of probreg.LIKELIHOODS")
+    | dict.fromkeys(("adaline", "lms", "sgd", "perceptron", "newton", "laplace", "nuts", "pymc"), "a method, such as probreg.fit(model, 'lms'), or another name of probreg.METHODS")
+    | dict.fromkeys(("zeroinfl", "ZeroInflatedPoisson"), "likelihood=probreg.ZeroInflated(probreg.Poisson())")
+    | {"hurdle": "likelihood=probreg.Hurdle(probreg.Poisson())"}
     | dict.fromkeys(("SGDRegressor", "SGDClassifier"), "probreg.SGD, a method: probreg.fit(model, probreg.SGD())")
     | dict.fromkeys(("GLMGam", "s", "te"), "probreg.gam('y ~ s(x)', data)")
     | dict.fromkeys(("Anova", "anova_lm", "drop1"), "probreg.anova(fit)")
+    | dict.fromkeys(("plot_slopes", "plot_comparisons", "plot_predictions", "plot_effects"), "probreg.plot.effects(fit, condition=['x', 'g'])")
+    | {"add_constant": "a formula or probreg.ols(X, y), which include the intercept", "vif": "probreg.check(model)"}
+    | dict.fromkeys(("t_test", "ttest", "ttest_ind"), "probreg.ols('y ~ group', data)")
+    | dict.fromkeys(("step", "stepwise"), "probreg.lasso, or probreg.compare_models(fits)")
     | {"lrtest": "probreg.compare_models([fit, other], test='lr')"}
-    | dict.fromkeys(("margins", "emmeans", "marginaleffects", "avg_slopes"), "probreg.slopes, probreg.comparisons and probreg.predictions")
+    | dict.fromkeys(("margins", "emmeans", "marginaleffects", "avg_slopes", "avg_comparisons", "avg_predictions"), "probreg.slopes, probreg.comparisons and probreg.predictions")
     | dict.fromkeys(("sample", "mcmc", "Bambi"), "probreg.fit(model, 'nuts')")
     | dict.fromkeys(("summary", "loo", "predict"), "the methods fit.summary(), fit.loo() and fit.predict(table)")
     | {"Prior": "probreg.Normal(1.0), probreg.HalfNormal(1.0) or another of probreg.priors"}
@@ -89,9 +110,21 @@ KEYWORDS: Mapping[str, str] = (
         "cov_type": "covariance='HC3'",
         "vcov": "covariance='HC3'",
         "cov_kwds": "covariance='cluster' with groups=",
+        "formula": "the formula as the first argument",
+        "l1_ratio": "ratio= of probreg.elastic_net",
+        "robust": "covariance='HC3'",
+        "interval": "the columns mean_lower and new_lower, which are always there",
+        "nAGQ": "points= of probreg.Evidence",
+        "REML": "a method, such as probreg.Evidence(criterion='ML')",
+        "reml": "a method, such as probreg.Evidence(criterion='ML')",
+        "warmup": "tune= of probreg.NUTS",
+        "n_chains": "chains= of probreg.NUTS",
+        "n_samples": "draws= of a method that samples, such as probreg.NUTS(draws=1000)",
+        "cores": "threads= of probreg.fit",
+        "n_jobs": "threads= of probreg.fit",
         "penalty": "prior=, such as probreg.Normal(1.0) for a ridge penalty",
-        "lam": "scale=, the standard deviation of the prior",
-        "C": "scale=, the standard deviation of the prior",
+        "lam": "scale= of a prior, such as prior=probreg.Normal(1.0)",
+        "C": "scale= of a prior, such as prior=probreg.Normal(1.0)",
         "priors": "prior=",
         "freq_weights": "weights=, whole numbers of equal rows",
         "var_weights": "weights=probreg.weights.precision(w)",
@@ -100,7 +133,7 @@ KEYWORDS: Mapping[str, str] = (
         "exponentiate": "exp=True",
         "typ": "type=, as in probreg.anova(fit, type='I')",
         "type": "what='link' for the linear predictor, or probreg.residuals(fit, kind)",
-        "newdata": "the table as the first argument",
+        "newdata": "data=",
         "random_state": "seed=",
         "random_seed": "seed=",
         "groups": "a term (1 | g) of the formula",
@@ -117,7 +150,7 @@ KEYWORDS: Mapping[str, str] = (
         "samples": "draws= of a method that samples, such as probreg.NUTS(draws=1000)",
         "learning_rate": "rate=, such as probreg.LMS(rate=0.1)",
         "lr": "rate=, such as probreg.LMS(rate=0.1)",
-        "sd": "scale=, the standard deviation of a prior",
+        "sd": "scale= of a prior, such as prior=probreg.Normal(1.0)",
         "sigma": "scale= for the standard deviation of a prior, or aux={'sigma': 1.0} for the noise",
         "solver": "method='newton'",
         "na_action": "missing='drop'",
@@ -128,11 +161,13 @@ KEYWORDS: Mapping[str, str] = (
 )  # fmt: skip
 # functions of formulas; {0}, {1} are the arguments
 FORMULA_FUNCTIONS: Mapping[str, str] = {
-    "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=4)", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
+    "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=k), a natural cubic spline of k columns", "rcs": "cr({0}, df=k), a natural cubic spline of k columns", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
     "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
     "relevel": "C({0}, contr.treatment('base level'))", "interaction": "{0}:{1}", "cut": "a column of pandas.cut(data['{0}'], bins)",
     "lag": "a column of data['{0}'].shift(1)", "te": "t2({0}, {1})",
-    "Surv": "cens({0}, {1})",
+    "Surv": "cens({0}, {1})", "ordered": "a column of pandas.Categorical(data['{0}'], ordered=True)", "as.character": "C({0})", "mo": "C({0})",
+    "as.numeric": "a column of data['{0}'].astype(float)", "is.na": "a column of data['{0}'].isna()", "month": "a column of data['{0}'].dt.month",
+    "Error": "(1 | {0})", "pol": "poly({0}, 2)", "lo": "s({0})", "standardize": "scale({0})", "strata": "C({0}), or fit each level apart",
 }  # fmt: skip
 # registered names, by what is registered
 REGISTERED: Mapping[str, Mapping[str, str]] = {
@@ -144,9 +179,17 @@ REGISTERED: Mapping[str, Mapping[str, str]] = {
     | {"reml": "'evidence'"},
     "likelihood": dict.fromkeys(("logit", "logistic", "binary"), "'bernoulli'")
     | dict.fromkeys(("softmax", "multiclass"), "'categorical'")
-    | dict.fromkeys(("negbin", "nb", "nbinom2"), "'negative_binomial'")
+    | dict.fromkeys(("negbin", "negbinomial", "nb", "nbinom2"), "'negative_binomial'")
     | dict.fromkeys(("t", "student_t"), "'student'")
     | dict.fromkeys(("cumulative", "ordered"), "'ordinal'")
+    | dict.fromkeys(
+        ("quasipoisson", "quasi_poisson"),
+        "'poisson' and fit.summary(covariance=\"dispersion\")",
+    )
+    | dict.fromkeys(
+        ("quasibinomial", "quasi_binomial"),
+        "'binomial' and fit.summary(covariance=\"dispersion\")",
+    )
     | {"zip": "'zero_inflated(poisson)'", "normal": "'gaussian'"},
     "prior": dict.fromkeys(("l2", "ridge", "gaussian"), "'normal(1)'")
     | dict.fromkeys(("l1", "lasso"), "'laplace(1)'")

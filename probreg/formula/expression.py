@@ -313,9 +313,7 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
         elif word == "contrasts":
             _check_contrast(expression, value)
         elif not _is_literal(value):
-            raise expression.make_error(
-                value, "this argument is a number, a text, or a list of them"
-            )
+            raise expression.make_error(value, _suggest_literal(expression, value))
     _check_sizes(expression, name, options)
 
 
@@ -362,11 +360,20 @@ def _suggest_function(expression: Expression, call: ast.Call) -> str:
             for a in call.args
         ]
         return f"write {FORMULA_FUNCTIONS[name].format(*arguments, *'abc')}"
-    matches = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1)
+    matches = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1, cutoff=0.65)
     hint = (
         f"did you mean {matches[0]!r}?" if matches else "make it a column of the data"
     )
     return f"a formula has no function {name!r}; {hint}"
+
+
+def _suggest_literal(expression: Expression, value: ast.expr) -> str:
+    """Return the spelling here of a constant or a vector of R, or what an option can be."""
+    if isinstance(value, ast.Name) and value.id in ("TRUE", "FALSE"):
+        return f"write {value.id.title()}"
+    if isinstance(value, ast.Call) and function_of(value) == "c":
+        return f"write [{', '.join(map(expression.written, value.args))}]"
+    return "this argument is a number, a text, or a list of them"
 
 
 def _check_contrast(expression: Expression, node: ast.expr) -> None:

@@ -214,6 +214,8 @@ class PythonText:
             hint = "is not closed" if sign in "`'\"" else "is no part of a formula"
             if sign == "%":
                 hint += " (b %in% a is written a/b)"
+            if sign == "=" and not self.open:
+                hint += " (write y ~ x, and a comparison as I(g == 'a'))"
             raise self.fail(f"{sign!r} {hint}", token.start())
         self.operand = False
 

@@ -1,5 +1,6 @@
 """Names of other packages are answered by what does the same here, and all that the answers name exists."""
 
+import inspect
 import re
 from typing import Any
 
@@ -11,7 +12,8 @@ from probreg.formula.expression import FUNCTIONS, OPTIONS
 from probreg.inference import Method
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 
-FIT = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 2.0, 4.0, 3.0], columns=["x"])
+TABLE = {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 2.0, 4.0, 3.0]}
+FIT = pr.ols("y ~ x", TABLE)
 ROOTS = {"probreg": pr, "fit": FIT, "model": FIT.model}
 TABLES = {
     "of_fit": peers.OF_FIT,
@@ -74,18 +76,46 @@ def test_formula_functions_are_not_ours() -> None:
 
 
 def test_keywords_of_peers_are_answered() -> None:
-    table = {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 2.0, 4.0, 3.0]}
     with pytest.raises(pr.Incompatible, match="takes no alpha=: use prob="):
         FIT.summary(alpha=0.1)
     with pytest.raises(pr.Incompatible, match="takes no family=: use likelihood="):
-        pr.Model.from_formula("y ~ x", table, family="poisson")
+        pr.Model.from_formula("y ~ x", TABLE, family="poisson")
     with pytest.raises(pr.Incompatible, match="takes no draws=: use a method with"):
         pr.fit(FIT.model, "nuts", draws=100)
     with pytest.raises(pr.Incompatible, match="Normal takes no mu=: use location="):
         pr.Normal(mu=0.0, sigma=1.0)
     # a wrong keyword is named before the one that is missing
     with pytest.raises(pr.Incompatible, match="bridge takes no C=: use scale="):
-        pr.bridge("y ~ x", table, C=1.0)
+        pr.bridge("y ~ x", TABLE, C=1.0)
+    with pytest.raises(pr.Incompatible, match="ols takes no formula=: use the formula"):
+        pr.ols(formula="y ~ x", data=TABLE)
+    for function in (pr.predictions, pr.comparisons, pr.slopes, FIT.predict):
+        assert "data" in inspect.signature(function).parameters
+        with pytest.raises(pr.Incompatible, match="takes no newdata=: use data="):
+            function(*([] if function == FIT.predict else [FIT]), newdata=TABLE)
+
+
+@pytest.mark.parametrize(
+    ("formula", "written"),
+    [
+        ("y ~ poly(x, 2, raw=TRUE)", "y ~ poly(x, 2, raw=True)"),
+        ("y ~ bs(x, degree=1, knots=c(1, 2))", "y ~ bs(x, degree=1, knots=[1, 2])"),
+        ("y ~ pol(x)", "y ~ poly(x, 2)"),
+        ("y ~ standardize(x)", "y ~ scale(x)"),
+    ],
+)
+def test_spellings_of_r_are_answered_by_one_that_works(
+    formula: str, written: str
+) -> None:
+    with pytest.raises(pr.DataError) as caught:
+        pr.Model.from_formula(formula, TABLE)
+    assert str(caught.value).rpartition("write ")[2] in written
+    pr.Model.from_formula(written, TABLE)
+
+
+def test_a_function_of_a_formula_far_from_ours_has_no_similar_name() -> None:
+    with pytest.raises(pr.DataError, match="'lspline'; make it a column"):
+        pr.Model.from_formula("y ~ lspline(x)", TABLE)
 
 
 def test_an_error_inside_a_property_is_not_hidden(

@@ -133,7 +133,7 @@ SPELLINGS = {
     "y ~ I(x^2)": "I(x**2)",
     "y ~ factor(g)": "C(g)",
     "y ~ as.factor(g)": "C(g)",
-    "y ~ ns(x)": "cr(x, df=4)",
+    "y ~ ns(x)": "cr(x, df=k)",
     "cbind(k, n - k) ~ x": "p(k, n)",
     "cbind(k, n) ~ x": "p(k, n)",
     "y ~ Q('x')": "`x`",
