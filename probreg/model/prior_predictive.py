@@ -106,9 +106,10 @@ def prior_predictive(
     flat = [c for j, c in enumerate(design.columns) if c in lacking and j not in proper]
     if lacking or improper:
         quantities = "means or outcomes" if lacking else "outcomes"
+        examples = [f"prior={{{name!r}: Normal(1.0)}}" for name in flat[:1]]
+        examples += [f"aux={{{name!r}: HalfNormal(1.0)}}" for name in improper[:1]]
         notes.append(
-            f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as prior={{'x': Normal(1.0)}} or "
-            "aux={'sigma': HalfNormal(1.0)}"
+            f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as {' and '.join(examples)}"
         )
     if not lacking:
         eta = design.eta(beta)

@@ -144,7 +144,7 @@ def test_each_column_has_a_sentence_and_a_note_says_why_there_are_no_means():
     *rows, note = unfolded(few)
     assert rows == [m.sentence for m in few.moves]
     assert note == (
-        "note: no means or outcomes: Intercept, sigma without a proper prior, such as prior={'x': Normal(1.0)} or "
+        "note: no means or outcomes: Intercept, sigma without a proper prior, such as prior={'Intercept': Normal(1.0)} and "
         "aux={'sigma': HalfNormal(1.0)}"
     )
     (alone, *_) = unfolded(

@@ -429,7 +429,7 @@ def test_a_model_is_drawn_from_its_priors_with_the_data():
         assert len(ax.lines) + len(ax.collections) > 1
     with pytest.raises(pr.Incompatible, match="Intercept"):
         plot.ppc(model_of("gaussian"))
-    with pytest.raises(pr.Incompatible, match="reliability"):
+    with pytest.raises(pr.Incompatible, match=r"use model\.prior_predictive"):
         plot.ppc(model_of("bernoulli"))
 
 

@@ -132,8 +132,13 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
             "its priors"
         )
     if not likelihood.has_cdf or likelihood.binary:
+        instead = (
+            "plot.reliability(fit)"
+            if isinstance(fit, Fit)
+            else "model.prior_predictive()"
+        )
         raise Incompatible(
-            f"no predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
+            f"no predictive distribution of {likelihood.named} response to draw: use {instead}"
         )
     model.design.need_rows("a predictive check")
     likelihood.require_exact(
