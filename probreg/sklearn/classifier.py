@@ -55,7 +55,8 @@ class Classifier(ClassifierMixin, ModelEstimator):
     classes_ : array (K,)
         The classes, sorted; those that occur in rows of positive weight.
     coef_ : array (1, n_features) or (outcomes, n_features)
-        Log odds per unit of a feature: of the second class, or of each class that has coefficients (`fit_.coef`).
+        Log odds per unit of a feature: of the event, which is the second class unless the likelihood has other `levels`, or of
+        each class that has coefficients (`fit_.coef`).
     intercept_ : array (1,) or (outcomes,)
         The intercepts, zero without one.
     n_features_in_ : int
@@ -180,8 +181,8 @@ class Classifier(ClassifierMixin, ModelEstimator):
             [p.mean() for p in self._predictives(self._read_new(X))]
         )
         if probabilities.ndim == 1:
-            return np.stack([1.0 - probabilities, probabilities], 1)
-        return probabilities
+            probabilities = np.stack([1.0 - probabilities, probabilities], 1)
+        return probabilities[:, self._class_codes()]
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """The logarithms of `predict_proba`, computed without rounding small probabilities to zero.
@@ -201,10 +202,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
         NotConverged
             Where there is no maximum to predict from, as of separated classes under a flat prior.
         """
-        codes = range(len(self.classes_)) if hasattr(self, "classes_") else ()
+        new = self._read_new(X)
+        codes = self._class_codes().tolist()
         parts = [
             np.stack([p.log_prob(np.full(p.eta.shape[1], float(k))) for k in codes], 1)
-            for p in self._predictives(self._read_new(X))
+            for p in self._predictives(new)
         ]
         return np.concatenate(parts)
 
@@ -233,6 +235,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
         if log_p.shape[1] == 2:
             return log_p[:, 1] - log_p[:, 0]
         return log_p - log_p.mean(1, keepdims=True)
+
+    def _class_codes(self) -> Array:
+        """Return the place of each of `classes_` in the levels of the likelihood, whose order may be declared."""
+        levels = list(self.fit_.model.likelihood.levels)
+        return np.array([levels.index(c) for c in self.classes_.tolist()])
 
     def likelihood_for(self, response: Array) -> Likelihood:
         if isinstance(self.likelihood, str) and self.likelihood == "auto":

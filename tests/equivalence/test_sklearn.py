@@ -279,6 +279,35 @@ def test_decision_functions_are_the_scores_of_logistic_regression():
         np.testing.assert_allclose(scores, theirs.decision_function(NEW), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("y", "likelihood", "declared"),
+    [
+        (TWO, pr.Bernoulli(levels=("no", "yes")), pr.Bernoulli(levels=("yes", "no"))),
+        (TWO == "yes", "bernoulli", pr.Bernoulli(levels=(True, False))),
+        (THREE, "categorical", pr.Categorical(levels=("c", "a", "b"))),
+    ],
+)
+def test_columns_follow_classes_whatever_the_order_of_the_levels(y, likelihood, declared):  # fmt: skip
+    one, other = (Classifier(k, prior="flat").fit(X, y) for k in (likelihood, declared))
+    np.testing.assert_array_equal(other.classes_, np.unique(y))
+    for name in ("predict_proba", "predict_log_proba", "decision_function"):
+        np.testing.assert_allclose(
+            getattr(other, name)(NEW), getattr(one, name)(NEW), atol=1e-6
+        )
+    assert other.score(X, y) == one.score(X, y)
+
+
+def test_columns_of_ordered_classes_follow_classes():
+    y = np.array(["low", "mid", "high"])[np.digitize(ETA, [-0.5, 0.8])]
+    likelihood = pr.Ordinal(levels=("low", "mid", "high"))
+    found = Classifier(likelihood, prior="normal(1)").fit(X, y)
+    chance = found.fit_.predict(NEW)["mean"]
+    for k, level in enumerate(found.classes_):
+        np.testing.assert_allclose(
+            found.predict_proba(NEW)[:, k], chance.sel(level=level)
+        )
+
+
 # ---- what is refused -----------------------------------------------------------------------------------------------
 
 
