@@ -106,3 +106,56 @@ def test_a_level_stated_twice_as_text_and_number():
     numbers = pr.Bernoulli(levels=(2, 1))
     model = pr.Model.from_formula("y ~ x", rows, likelihood=numbers, event="1")
     assert model.likelihood.levels == (2, 1)
+
+
+# ---- pictures ------------------------------------------------------------------------------------------------------
+
+OTHER = ROWS | {"x": X + 3.0}
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda fit, data: pr.plot.fitted(fit, data=data),
+        lambda fit, data: pr.plot.effects(fit, condition="x", data=data),
+        lambda fit, data: pr.plot.survival(fit, data=data),
+        lambda fit, data: pr.plot.survival(fit, "g", data=data),
+    ],
+)
+@pytest.mark.parametrize("arrays", [False, True])
+def test_a_picture_refuses_a_table_that_is_not_that_of_the_fit(fit, draw, arrays):
+    if arrays:
+        model = pr.Model.from_arrays(X[:, None], ROWS["y"], columns=["x"])
+        fit = pr.fit(model)
+    few = {name: values[:3] for name, values in ROWS.items()}
+    with pytest.raises(pr.DataError, match="data= is not the table of the fit"):
+        draw(fit, OTHER)
+    with pytest.raises(pr.DataError, match="not the rows that the model was fitted to"):
+        draw(fit, few)
+
+
+def test_fits_of_different_responses_have_no_common_picture(fit):
+    second = pr.fit(pr.Model.from_formula("z ~ x", ROWS | {"z": X**2}))
+    with pytest.raises(pr.DataError, match="different responses, y, z"):
+        pr.plot.fitted({"a": fit, "b": second})
+
+
+def test_each_fit_is_drawn_over_its_own_rows(fit):
+    few = {name: values[:4:-1] for name, values in ROWS.items()}
+    second = pr.fit(pr.Model.from_formula("y ~ x", few))
+    picture = pr.plot.fitted({"a": fit, "b": second})
+    for ax, data in zip(picture.axes, (ROWS, few)):
+        (points,) = (c for c in ax.collections if len(c.get_offsets()) > 1)
+        np.testing.assert_array_equal(
+            points.get_offsets(), np.column_stack([data["x"], data["y"]])
+        )
+
+
+def test_the_event_of_a_reliability_diagram():
+    event = (X > 0).astype(int)
+    p = 1 / (1 + np.exp(-X))
+    fit = pr.logistic(X[:, None], event, prior="normal(1)")
+    with pytest.raises(pr.DataError, match="event"):
+        pr.plot.reliability(fit, event="rain")
+    with pytest.raises(pr.DataError, match="event= names"):
+        pr.plot.reliability(event, np.column_stack([1 - p, p]), event="rain")

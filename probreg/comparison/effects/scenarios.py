@@ -16,8 +16,8 @@ from probreg.data import ArrayColumns, Design
 from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.transforms import weighted_quantiles
-from probreg.data.formula.variables import categories, rows_of, variables
-from probreg.data.implicit_columns import all_close, combine_columns
+from probreg.data.formula.variables import categories, variables
+from probreg.data.implicit_columns import combine_columns
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
@@ -221,8 +221,8 @@ def population(
             "an average over the rows of the model",
             "pass data=, the rows to average over",
         )
-    if data is None or (design.n and _same_rows(design, data)):
-        table = variables(design, data, also)
+    table = _own_variables(design, data, also)
+    if table is not None:
         held = design.offset is None or (
             all(v in table for v in design.recipe.all_variables)
             and not _array_offset(design)
@@ -330,12 +330,16 @@ def _array_offset(design: Design) -> bool:
     )
 
 
-def _same_rows(design: Design, data: Any) -> bool:
+def _own_variables(
+    design: Design, data: Any, also: Sequence[str]
+) -> dict[str, Any] | None:
+    """Return the variables at the rows of the design; None if `data` has other rows."""
+    if data is None:
+        return variables(design, None, also)
     try:
-        X = design.recipe.matrix(rows_of(design, data, design.recipe.all_variables))
+        return variables(design, data, also) if design.n else None
     except DataError:
-        return False
-    return X.shape == design.X.shape and all_close(X, design.X)
+        return None
 
 
 # ---- groups and values -------------------------------------------------------------------------------------------------

@@ -25,18 +25,20 @@ def variables(
     """Return the variables of the columns at the rows of the design, and, with `data`, the columns named in `also`.
 
     `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is not kept and `data`
-    is None, and for data that are not the rows of the model.
+    is None, and for data that are not the rows of the model or have other values.
     """
     design.need_rows("a curve or an average over the model's own data")
-    if isinstance(design.recipe, ArrayColumns):
-        plain = design.recipe.read_back(design)
-        added = [name for name in also if name not in plain]
-        if added and data is not None:
-            plain |= rows_of(design, data, added)
-        return plain
     if data is None:
+        if isinstance(design.recipe, ArrayColumns):
+            return design.recipe.read_back(design)
         return _read_back(design)
-    return rows_of(design, data, dict.fromkeys([*design.recipe.all_variables, *also]))
+    names = dict.fromkeys([*design.recipe.all_variables, *also])
+    table = rows_of(design, data, names)
+    if table and not all_close(design.recipe.matrix(table), design.X):
+        raise DataError(
+            "data= is not the table of the fit: its variables do not make the columns of the model"
+        )
+    return table
 
 
 def categories(design: Design) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
+from probreg.data.checked_arrays import is_array
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -95,7 +96,7 @@ def linear_predictors(
         at_rows = _predictors_of_mean(truth.mean, values, likelihood, design.n)
         if x is None:
             return at_rows, at_rows
-        values = variables(target, x)
+        values = variables(target, None if is_array(x) else x)
         return at_rows, _predictors_of_mean(truth.mean, values, likelihood, target.n)
     beta = as_coefficients(truth.mean, model)
     return design.eta(beta), target.eta(beta)

@@ -103,7 +103,7 @@ def fitted(
     Parameters
     ----------
     fits : Fit or mapping from str to Fit
-        One fit, or several by name.
+        One fit, or several by name, of the same response.
     variable : str, optional
         By default the first numeric one with more than two values.
     what : str
@@ -125,7 +125,7 @@ def fitted(
     Raises
     ------
     DataError
-        As in `predict`, and without a numeric variable.
+        As in `predict`, without a numeric variable, for fits of different responses, and for `data` that are not the table of the fit.
 
     Examples
     --------
@@ -137,6 +137,11 @@ def fitted(
     """
     several = fits_by_name(fits, "plot.fitted")
     first = next(iter(several.values()))
+    responses = dict.fromkeys(fit.model.design.response for fit in several.values())
+    if len(responses) > 1:
+        raise DataError(
+            f"plot.fitted: these fits have different responses, {', '.join(responses)}; draw the fits of each response apart"
+        )
     usable = (f for f in several.values() if f.solution.status.good)
     common = sweep(next(usable, first), variable, data, span)
     paths = {name: _own_sweep(f, common, data, span) for name, f in several.items()}
@@ -189,15 +194,10 @@ def fitted(
 
 
 def _own_sweep(fit: Fit, common: Sweep, data: Any, span: Range | None) -> Sweep | None:
-    """Return rows of this fit's variables along that of `common`, None without that variable.
-
-    A fit whose variables cannot be read back has the rows of `common`.
-    """
-    try:
-        return sweep(fit, common.variable, data, span)
-    except DataError:
-        has_variable = common.variable in fit.model.design.recipe.all_variables
-        return common if has_variable else None
+    """Return rows of this fit's variables along that of `common`, None without that variable."""
+    if common.variable not in fit.model.design.recipe.all_variables:
+        return None
+    return sweep(fit, common.variable, data, span)
 
 
 def axis_name(fit: Fit, what: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, check_arguments
+from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.arguments.types import Figure
 from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
@@ -56,7 +56,7 @@ def reliability(
     *,
     prob: Probability = 0.95,
     weights: Any = None,
-    event: str = "the event",
+    event: Word | None = None,
     figsize: Size | None = None,
 ) -> Figure:
     """Draw observed shares against forecasts by group, and a histogram of the forecasts.
@@ -75,8 +75,8 @@ def reliability(
         Probability of the bars, between 0 and 1.
     weights : array (n,), optional
         Frequencies of the rows.
-    event : str
-        Name of the event.
+    event : str, optional
+        Name of the event of 0/1 outcomes.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -103,9 +103,9 @@ def reliability(
     ['observed share', 'forecasts']
     """
     if isinstance(y, Fit):
-        if forecasts is not None or weights is not None:
+        if any(value is not None for value in (forecasts, weights, event)):
             raise DataError(
-                "forecasts and weights are those of the fit: pass the Fit alone, or y with forecasts"
+                "forecasts, weights and event are those of the fit: pass the Fit alone, or y with forecasts"
             )
         seen = observations(y)
         panels, x_label = forecasts_of_fit(y, seen)
@@ -147,15 +147,19 @@ def reliability(
 
 
 def _read_forecasts(
-    y: Any, forecasts: Any, weights: Any, event: str
+    y: Any, forecasts: Any, weights: Any, event: str | None
 ) -> tuple[list[Forecasts], str]:
     if forecasts is None:
         raise DataError("forecasts are missing: pass a probability for each outcome")
-    x_label = f"forecast probability of {shorten(event, 30)}"
+    x_label = f"forecast probability of {shorten(event or 'the event', 30)}"
     outcomes = np.asarray(y)
     if not isinstance(forecasts, Mapping):
         p = np.asarray(forecasts)
         if p.ndim == 2:
+            if event is not None:
+                raise DataError(
+                    "event= names the event of one probability for each outcome, and forecasts have several classes"
+                )
             decompose(y, p, weights=weights)  # raises for a bad class or probability
             classes = [
                 Forecasts(f"class {k}", p[:, k], (outcomes == k).astype(float), weights)

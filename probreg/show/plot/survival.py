@@ -9,6 +9,7 @@ from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.arguments.types import Figure
 from probreg.comparison.effects.scenarios import population, row_groups
+from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -58,7 +59,7 @@ def survival(
     Raises
     ------
     DataError
-        For a variable with more than six values.
+        For a variable with more than six values, and for `data` that are not the table of the fit.
     Incompatible
         For left or interval censored responses, and for classes.
 
@@ -86,6 +87,7 @@ def survival(
             "compare fit.survival(times) with other fits"
         )
     keys = list_names(by)
+    variables(model.design, data, keys)  # raises for the table of other rows
     rows = population(model.likelihood, model.design, data, keys)
     groups = row_groups(rows, keys)
     if len(groups) > most_groups:
