@@ -56,7 +56,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     b = _scores(reference, "the reference")
     if a.shape != b.shape:
         raise DataError(
-            f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows"
+            f"the score and the reference must have one number per row, got shapes {a.shape} and {b.shape}"
         )
     w = frequencies(weights, a.shape)
     # skill = 1 - mean S / mean S_reference, means weighted by the frequencies.
@@ -186,12 +186,13 @@ def compare_forecasts(
     r = RULES.resolve(rule)
     first, two = _two(forecasts)
     a, b = (read_scored(y, forecasts[k]) for k in (first, two))
-    if a.p.shape != b.p.shape:
+    if a.pair != b.pair or a.p.shape != b.p.shape:
         raise DataError(
-            f"{first} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same"
+            f"{first} has forecasts of shape {np.shape(forecasts[first])} and {two} of {np.shape(forecasts[two])}: give both one "
+            "probability per row, or both a row of class probabilities"
         )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
-    unit = r.pair if a.pair else 1.0
+    unit = r.unit(a.pair)
     with np.errstate(
         invalid="ignore"
     ):  # both infinite: both called it impossible, and differ in nothing

@@ -43,7 +43,7 @@ def read_scored(y: Any, p: Any) -> Scored:
 def distributions(p: Array) -> Array:
     """Rows of K probabilities (..., K) that sum to one. DataError names the first other row and its sum."""
     tolerance = 1e-6  # by which the probabilities of one row may miss 1, single precision included
-    if p.ndim == 0 or p.shape[-1] < 2:
+    if p.shape[-1] < 2:
         raise DataError(
             f"class probabilities have two or more columns, got an array of shape {p.shape}"
         )

@@ -538,6 +538,18 @@ def test_skill_is_the_share_of_the_reference_that_is_saved(rng):
         (lambda: scores.skill([0.1], [0.0]), "mean score of the reference is 0"),
         (lambda: scores.compare_forecasts([1], {"A": [0.5]}), "two names"),
         (lambda: scores.compare_scores({"A": [0.1, np.inf], "B": [0.1, 0.2]}), "the score of A is inf in row 1"),
+        (lambda: scores.compare_scores({"A": [0.1, 0.2], "B": [0.1]}), r"A has .* \(2,\) and B \(1,\)"),
+        (lambda: scores.compare_scores({"A": [], "B": []}), "at least one"),
+        (lambda: scores.compare_scores({"A": [[0.1]], "B": [[0.2]]}), r"the score of A is one number per row, got shape \(1, 1\)"),
+        (lambda: scores.compare_forecasts([1], {"A": [[0.2, 0.8]], "B": [[0.2, 0.3, 0.5]]}), r"A has .* \(1, 2\) and B of \(1, 3\)"),
+        (lambda: scores.compare_forecasts([1], {"A": [0.8], "B": [[0.2, 0.8]]}), r"A has .* \(1,\) and B of \(1, 2\)"),
+        (lambda: scores.skill([0.1, 0.2], [0.1]), r"\(2,\) and \(1,\)"),
+        (lambda: scores.goal(1, 0.5, truth=0.5), r"one per row, got shape \(\)"),
+        (lambda: scores.decompose([], []), r"at least one, got shape \(0,\)"),
+        (lambda: scores.decompose([0, 1], [0.2, 0.5], weights=[1]), r"expected shape \(2,\), got \(1,\)"),
+        (lambda: scores.decompose([0, 1], [0.2, 0.5], weights=[0, 0]), "weights sum to zero"),
+        (lambda: scores.crps_sample([0.0], [[1.0]], fair=True), "2 or more draws, got 1"),
+        (lambda: scores.brier([0], [[1.0]]), r"two or more columns, got .* \(1, 1\)"),
     ],
 )  # fmt: skip
 def test_bad_input_names_the_row_and_the_value(call, words):

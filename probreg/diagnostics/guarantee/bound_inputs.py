@@ -210,9 +210,7 @@ class BoundLine:
             f"{v:.4g}" for v in (b.complexity, b.deviation) if v
         ]
         limit = f"at most {b.value:.4g} = {' + '.join(parts)}"
-        if not b.applies:
-            limit = "does not apply"
-        elif b.vacuous:
+        if b.vacuous:
             limit = (
                 f"vacuous, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
             )

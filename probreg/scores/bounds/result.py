@@ -75,15 +75,8 @@ class Bound:
     quantity: str = "risk"
 
     @property
-    def applies(self) -> bool:
-        """Whether no assumption fails; see `assumptions` for the ones that cannot be checked."""
-        return all(a.holds is not False for a in self.assumptions)
-
-    @property
     def verdict(self) -> str:
         """The bound in one line."""
-        if not self.applies:
-            return f"{self.theorem}: does not apply"
         if self.vacuous:
             return f"{self.theorem}: says nothing, {self.value:.4g} is not below {_MOST[self.quantity]} {self.most:.4g}"
         return f"{self.theorem}: the {self.quantity} is at most {self.value:.4g}, with probability {1 - self.delta:.4g}"
