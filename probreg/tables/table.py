@@ -385,8 +385,8 @@ def json_text(content: Any) -> str:
 def json_value(value: Any) -> Any:
     """A value as JSON has it.
 
-    >>> json_value({"a": (1.5, math.nan, -math.inf), "b": np.int64(2)})
-    {'a': [1.5, None, '-Infinity'], 'b': 2}
+    >>> json_value({"a": (1.5, math.nan, -math.inf), "b": np.int64(2), "c": 2 + 1j})
+    {'a': [1.5, None, '-Infinity'], 'b': 2, 'c': '(2+1j)'}
     """
     if isinstance(value, Mapping):
         return {str(k): json_value(v) for k, v in value.items()}

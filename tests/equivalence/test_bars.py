@@ -93,6 +93,17 @@ F = np.stack([DATA["f"] == level for level in "pqr"], 1).astype(float)
             ["x:h[u]", "x:h[v]"],
         ),
         ("(1 | `my group`)", dense(DATA["my group"], ONES), ["Intercept"]),
+        ("({x} | g)", dense(DATA["g"], np.hstack([ONES, X])), ["Intercept", "x"]),
+        (
+            "((x + log(x**2))**2 | g)",
+            dense(DATA["g"], np.hstack([ONES, X, np.log(X**2), X * np.log(X**2)])),
+            ["Intercept", "x", "log(x ** 2)", "x:log(x ** 2)"],
+        ),
+        (
+            "(0 + (x + log(x**2)):x | g)",
+            dense(DATA["g"], np.hstack([X, X * np.log(X**2)])),
+            ["x", "log(x ** 2):x"],
+        ),
     ],
 )
 def test_columns_are_indicators_times_what_varies(bars, expected, effects):

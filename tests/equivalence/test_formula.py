@@ -329,6 +329,20 @@ def test_the_dot_is_all_other_columns(data):
     )
 
 
+def test_the_dot_stands_for_a_column_called_others():
+    data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 3.0, 2.0], "others": [0.5, 0.1, 0.9]}
+    assert read_formula("y ~ .", data).recipe.columns == ("Intercept", "x", "others")
+    assert read_formula("y ~ . - others", data).recipe.columns == ("Intercept", "x")
+
+
+@pytest.mark.parametrize(
+    ("formula", "columns"),
+    [("y ~ x:(-z)", ()), ("y ~ x*(-z)", ("x",)), ("y ~ (-x)", ())],
+)
+def test_a_minus_within_brackets_takes_a_term_out_as_in_r(formula, columns, data):
+    assert read_formula(formula, data).recipe.columns == ("Intercept", *columns)
+
+
 def test_columns_named_like_functions_do_not_stand_in_for_them():
     x = np.array([1.0, 2.0, 4.0])
     data = {

@@ -285,6 +285,8 @@ def test_names_are_read_as_the_fit_calls_them():
     ("x1 = 0,,", "cannot be read"), ("x1 = x2 3", "cannot be read"), ("", "a hypothesis is a text"),
     ("x1 = 0, 2*x1 = 1", "contradicts the others"), (3, "a hypothesis is a text"), ("x1 ! 2", "no coefficient is called '!'"),
     ("__import__('os') = 0", "no coefficient is called '__import__'"),
+    ("f( x1 ) = 0", "no coefficient is called 'f'"), ("I(x1 +) = 0", "no coefficient is called 'I'"),
+    ("x1 = (x2 > 1)", "a side of a relation is a sum"), ("x1 = (1, 2)", "a side of a relation is a sum"),
 ])  # fmt: skip
 def test_what_is_no_hypothesis_is_refused_with_its_fault(text, said):
     with pytest.raises(pr.DataError, match=said):

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probreg as pr
+from probreg.likelihoods import Truncated
 from probreg.sklearn import Classifier, Regressor, estimator as shared
 
 RNG = np.random.default_rng(17)
@@ -99,6 +100,12 @@ def test_coefficients_are_those_of_scikit_learn_where_the_models_are_the_same():
         (
             Classifier(prior="normal(0.7)"),
             LogisticRegression(C=0.49, tol=1e-10, max_iter=1000),
+            TWO,
+            1e-5,
+        ),
+        (
+            Classifier(prior="normal(0.7)", fit_intercept=False),
+            LogisticRegression(C=0.49, tol=1e-10, fit_intercept=False),
             TWO,
             1e-5,
         ),
@@ -355,6 +362,9 @@ def test_what_no_estimate_can_say_is_refused():
         match="standard deviation of a new observation: sampling weights",
     ):
         weighted.predict(X, return_std=True)
+    shortened = Regressor(Truncated(lower=0.0)).fit(X, COUNTS)
+    with pytest.raises(pr.Incompatible, match=r"truncated poisson .* no formula"):
+        shortened.predict(X, return_std=True)
 
 
 @pytest.mark.parametrize(

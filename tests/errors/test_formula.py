@@ -192,6 +192,11 @@ def test_a_tampered_recipe_is_refused(term):
         ("", "no response"),
         ("y + x ~ 1", r"left side .* is 'y \+ x'; one response"),
         ("x | g", "bar outside brackets"),
+        ("y ~", "nothing on its right side; write 'y ~ 1'"),
+        (
+            "y ~ x + (1 | (g + s)**2)",
+            r"\(1 \| \(g \+ s\)\*\*2\) has '\(g \+ s\)\*\*2' behind its bar",
+        ),
         ("y ~ 0", "no terms and no intercept"),
         ("y ~ y", "response 'y' is also a term"),
         ("y ~ 2:x", r"the number 2 is no term.*I\(2 \* x\)"),

@@ -84,6 +84,10 @@ def test_long_tables_fold():
     assert "20 more rows" in effects._repr_html_()
     front, _, folded = effects._repr_html_().partition("<details>")
     assert (front.count("<tr"), folded.count("<tr")) == (31, 21)
+    longer = pr.predictions(
+        pr.ols("y ~ x", table), at={"x": list(np.linspace(0.0, 79.0, 502))}
+    )._repr_html_()
+    assert (longer.count("<tr"), longer.count("2 more rows in ")) == (502, 1)
 
 
 WIDE = pr.Model.from_arrays(RNG.normal(size=(80, 40)), RNG.normal(size=80))

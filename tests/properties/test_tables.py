@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import probreg as pr
 from probreg.system.terminal import WIDTH
 from probreg.tables import Column, Table
 from probreg.tables.render import FIVE_DIGITS, format_p_value
@@ -33,6 +34,19 @@ def test_a_spreadsheet_has_the_values_and_no_formula(monkeypatch):
     Table((Column("=coef", ["=1+1", "-x"]), Column("b", [-0.5, 2.0]))).to_excel("a")
     assert written[0].columns.tolist() == ["'=coef", "b"]
     assert written[0].to_numpy().tolist() == [["'=1+1", -0.5], ["'-x", 2.0]]
+
+
+def test_an_excel_file_has_the_values(tmp_path):
+    path = tmp_path / "table.xlsx"
+    try:
+        import openpyxl  # noqa: F401  pandas uses it
+    except ImportError:
+        with pytest.raises(pr.Incompatible, match="openpyxl"):
+            TABLE.to_excel(path)
+        return
+    TABLE.to_excel(path)
+    # a file has 16 digits
+    np.testing.assert_allclose(pd.read_excel(path)["estimate"], VALUES, rtol=1e-15)
 
 
 def test_values_are_unrounded_for_programs(tmp_path):
