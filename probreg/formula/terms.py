@@ -296,6 +296,7 @@ def _read_response(
     tree = expression.tree
     kinds = (*_COUNTS, "cens", "trunc")
     if not isinstance(tree, ast.Call) or expression.function not in kinds:
+        _refuse_coding(expression)
         return (checked_expression(expression),), None, ()
     nodes = [*tree.args]
     counted: Counted = "counts"
@@ -319,6 +320,19 @@ def _read_response(
         )
     parts = (checked_expression(expression.part(n), inside=True) for n in nodes)
     return tuple(parts), counted, parts_of_ends
+
+
+def _refuse_coding(expression: Expression) -> None:
+    """Raise DataError for a response with the coding of a factor."""
+    call = expression.tree
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return
+    name = expression.alias.get(call.func.id, call.func.id)
+    if name in ("C", "factor", "as.factor") and len(call.args) == 1:
+        column = expression.written(call.args[0])
+        raise expression.make_error(
+            call, f"the likelihood reads the classes of a response: write {column}"
+        )
 
 
 def _parts_of_ends(expression: Expression, tree: ast.Call) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ _TOKEN = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
+# words of Python that no expression has, so that they are columns, such as "class" and "from"
+_STATEMENTS = {*keyword.kwlist} - {"and", "or", "not", "in", "is", "if", "else", "True", "False", "None"}  # fmt: skip
 _SIGNS = {":": "**", "*": "*", "/": "/"}
 
 
@@ -114,10 +116,10 @@ class PythonText:
             elif token[0] in ")]}":
                 self._close_bracket(token)
             elif self._in_call:
-                ascii_or_sign = token[0].isascii() or not token["word"]
-                self.out.append(
-                    token[0] if ascii_or_sign else self._replace_name(token[0])
+                is_name = token["word"] and (
+                    not token[0].isascii() or token[0] in _STATEMENTS
                 )
+                self.out.append(self._replace_name(token[0]) if is_name else token[0])
             elif token["word"]:
                 self._add_word(token)
             else:

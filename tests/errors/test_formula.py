@@ -582,3 +582,32 @@ def test_a_tilde_in_the_name_of_the_response_ends_no_side():
     fit = pr.linear_probability("`a~b` ~ x", rows)
     slope = np.polyfit(rows["x"], np.array(rows["a~b"]) == "True", 1)[0]
     assert fit.coef.sel(coef="x") == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("word", ["class", "from", "lambda", "pass", "global"])
+def test_words_of_python_are_names_of_columns(word: str) -> None:
+    x = [1.0, 2.0, 4.0, 3.0, 5.0, 1.5]
+    y = [1.0, 2.0, 4.0, 3.0, 7.0, 5.0]
+    for term in ("log(a)", "C(a)", "poly(a, 2)", "I(a**2)", "offset(log(a)) + b"):
+        named, plain = (
+            pr.Model.from_formula(
+                f"log(y) ~ {term.replace('a', name, 1) if term[0] != 'o' else term.replace('(a)', f'({name})')}",
+                {name: x, "y": y, "b": y[::-1]},
+            )
+            for name in (word, "a")
+        )
+        assert np.array_equal(named.design.X, plain.design.X)
+
+
+def test_a_dot_leaves_out_row_names_of_r() -> None:
+    table = {"Unnamed: 0": [1, 2, 3, 4], "y": [1.0, 3.0, 2.0, 5.0], "x": [0, 1, 2, 3]}
+    model = pr.Model.from_formula("y ~ .", table)
+    assert model.design.columns == ("Intercept", "x")
+    assert "Unnamed: 0" in model.design.notes[0]
+
+
+@pytest.mark.parametrize("function", ["C", "factor", "as.factor"])
+def test_a_response_needs_no_coding(function: str) -> None:
+    table = {"g": ["no", "yes"] * 3, "x": [1.0, 2.0, 4.0, 3.0, 5.0, 1.5]}
+    with pytest.raises(pr.DataError, match=r"of a response: write g$"):
+        pr.logistic(f"{function}(g) ~ x", table)

@@ -56,6 +56,8 @@ from probreg.formula.terms import (
 from probreg.formula.text import quote_name, shown_formula
 from probreg.system.terminal import shorten_names
 
+ROW_NAMES = ("", "Unnamed: 0")  # R writes them without a name; pandas adds the second
+
 
 class Reading(NamedTuple):
     """A formula read at a data set: the design without its response, and the response in its original values with its declared levels.
@@ -270,9 +272,13 @@ def parse_with(
         raise DataError(
             f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
         ) from None
-    if "" in table.columns and has_dot(formula):
-        note = "'.' leaves out the column without a name, such as the row names in a file of R"
-        parts = replace(parts, notes=(*parts.notes, note))
+    if has_dot(formula):
+        notes = [
+            f"'.' leaves out the column {name or 'without a name'}, such as the row names in a file of R"
+            for name in ROW_NAMES
+            if name in table.columns
+        ]
+        parts = replace(parts, notes=(*parts.notes, *notes))
     if parts.offset is not None and isinstance(offset, str | None):
         offset = joined_offsets(parts.offset, offset)
     names = [*parts.outcome_variables, *parts.variables]
@@ -290,8 +296,7 @@ def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> s
     """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors and have a name."""
     if not has_dot(formula):
         return formula
-    # R writes row names as a column without a name
-    taken = taken_columns(formula) | {""}
+    taken = taken_columns(formula) | {*ROW_NAMES}
     if isinstance(weights, str):
         taken.add(weights)
     if isinstance(offset, str):
