@@ -5,6 +5,7 @@ import importlib
 import importlib.resources
 import io
 import json
+import pathlib
 import re
 import sys
 
@@ -371,3 +372,24 @@ def test_anes96_votes_are_those_of_statsmodels():
 def test_penguins_are_those_of_palmerpenguins():
     theirs = pytest.importorskip("palmerpenguins").load_penguins()
     pd.testing.assert_frame_equal(load_dataset("penguins"), theirs, check_dtype=False)
+
+
+def test_every_data_file_of_the_tests_has_a_row_with_its_licence():
+    data = pathlib.Path(__file__).parents[1] / "reference" / "data"
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")]
+        for line in (data / "README.md").read_text().splitlines()
+        if line.startswith("| ") and "`" in line
+    ]
+    assert all(len(row) == 4 and row[3] for row in rows)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    named -= {"tables"}
+    without = [
+        path
+        for path in (p.relative_to(data) for p in data.rglob("*.*"))
+        if path.name != "README.md"
+        and path.as_posix() not in named
+        and path.with_suffix("").as_posix() not in named
+        and path.parent.as_posix() not in named
+    ]
+    assert without == []
