@@ -264,16 +264,23 @@ USAGE = [
     ([*STACKLOSS, "--separator", ";;"], "one character"),
     (["predict", "fit.nc", "-", "--groups", "old"], "'old' is not one of"),
     (["diagnose", "stackloss"], "has a FORMULA after it"),
-    (["diagnose", "fit.nc", "y ~ x"], "has its formula"),
+    (["diagnose", "fit.nc", "y ~ x"], "takes no FORMULA"),
     (
         ["report", "fit.nc", "--prior", "weak", "--missing", "drop"],
-        "has its prior and missing",
+        "takes no --prior and no --missing",
     ),
     (["compare", *ORINGS, "--prior", "weak", "--prior", "weak"], "given twice"),
     (
         ["compare", *ORINGS, "--method", "newton(draws=5)"],
         "newton takes no draws=",
     ),
+    (["diagnose", "fit.nc", "--seed", "0"], "takes no --seed"),
+    (["diagnose", "fit.nc", "--separator", ";"], "takes no --separator"),
+    (["fit", *ORINGS, "--json", "--verbose"], "--json"),
+    (["check", *ORINGS, "--json", "--verbose"], "--json"),
+    (["compare", *ORINGS, "--prob", "0.9"], "no intervals"),
+    (["compare", *ORINGS[:2], "damage ~ 1", "--prob", "0.9"], "no intervals"),
+    (["datasets", "--csv"], "--csv needs NAME"),
     (["datasets", "chalenger"], "did you mean 'challenger'"),
     (["fits"], "'fits'"),
 ]
@@ -295,6 +302,8 @@ REFUSED = [
         "no such column",
     ),
     (["check", "challenger", "damage"], ""),
+    ([*STACKLOSS, "--separator", ";"], "--separator is for text files"),
+    ([*STACKLOSS, "--decimal", ","], "--decimal is for text files"),
     (["predict", "absent.nc", "challenger"], "there is no file absent.nc"),
     (["report", *ORINGS, "--output", "absent/page.html"], "make it first"),
     (
@@ -442,6 +451,14 @@ def test_data_are_read_from_plain_files_only(make, tmp_path):
     out = run("fit", str(tmp_path / "rows.csv"), "y ~ x")
     assert out.exit_code == 1
     assert "it is a" in out.output
+
+
+def test_a_separator_is_used_whatever_the_ending_of_the_file(tmp_path):
+    path = tmp_path / "commas.tsv"
+    path.write_text("y,x\n1,2\n3,4\n")
+    assert read_file(str(path), ",").to_numpy().tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(pr.DataError, match="--separator ','"):
+        read_file(str(path))
 
 
 def test_decimal_commas_are_told_and_read(tmp_path):

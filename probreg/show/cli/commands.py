@@ -26,8 +26,9 @@ from probreg.show.report.sections import predictions_table
 from probreg.system.disk import destination, write_whole
 from probreg.tables.table import csv_text, records
 
+# options that a saved fit cannot have
 _SETTINGS_OF_A_FIT = (
-    "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "seed"
+    "separator", "decimal", "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "seed"
 )  # fmt: skip
 _VERBOSE = "(--verbose prints every row, reason and note)"
 
@@ -94,6 +95,11 @@ def compare_command(options: Namespace) -> int:
     for text in texts:
         if texts.count(text) > 1:
             options.usage_error(f"{text!r} is given twice")
+    n_fits = len(formulas) * len(priors) * len(methods)
+    has_intervals = options.json or (len(formulas) == 1 < n_fits and not options.csv)
+    if options.prob is not None and not has_intervals:
+        options.usage_error("--prob: this table has no intervals; --json has them")
+    prob = options.prob or 0.95
     rows = _read_rows(options, " ".join(formulas))
     with show_progress("fitting"):
         models = _models_of_same_rows(options, rows)
@@ -110,13 +116,13 @@ def compare_command(options: Namespace) -> int:
     frame = judged.table.rename_axis("fit")
     comparison = None
     if len(formulas) == 1 and len(fits) > 1:
-        comparison = compare(fits, options.prob)
+        comparison = compare(fits, prob)
     if options.json:
         content: dict[str, Any] = {"models": records(frame), "notes": [*judged.notes]}
         if comparison is not None:
             content["reasons"] = comparison.reasons
             content["notes"] += comparison.notes
-        objects = [fit_object(name, fit, options.prob) for name, fit in fits.items()]
+        objects = [fit_object(name, fit, prob) for name, fit in fits.items()]
         print(command_json("compare", content | {"fits": objects}), end="")
     elif options.csv:
         print(csv_text(frame), end="")
@@ -160,6 +166,8 @@ def report_command(options: Namespace) -> int:
 
 def datasets_command(options: Namespace) -> int:
     """List the data sets, or describe one."""
+    if options.csv and not options.name:
+        options.usage_error("--csv needs NAME, the data set to write")
     try:
         if options.name:
             text: Any = describe_dataset(options.name)
@@ -167,7 +175,7 @@ def datasets_command(options: Namespace) -> int:
             text = list_datasets()
     except ProbregError as error:
         options.usage_error(error.command_line_text)
-    if options.csv and options.name:
+    if options.csv:
         print(csv_text(load_dataset(options.name)), end="")
     else:
         print(text)
@@ -207,7 +215,7 @@ def demo_command(options: Namespace) -> int:
 
 
 def _read_rows(options: Namespace, formula: str) -> Any:
-    if len(options.separator) != 1:
+    if options.separator is not None and len(options.separator) != 1:
         options.usage_error(f"--separator {options.separator}: expected one character")
     return read_file(options.file, options.separator, options.decimal, formula)
 
@@ -247,12 +255,13 @@ def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
     """A saved fit, or the fit of a table with the table."""
     source = options.file
     if source.endswith(".nc"):
-        settings = [name for name in _SETTINGS_OF_A_FIT if getattr(options, name)]
-        if options.formula is not None:
-            settings.append("formula")
+        settings = [] if options.formula is None else ["FORMULA"]
+        for name in _SETTINGS_OF_A_FIT:
+            if getattr(options, name) is not None:
+                settings.append(f"--{name}")
         if settings:
             options.usage_error(
-                f"{source} is a saved fit, which has its {' and '.join(settings)}"
+                f"{source} is a saved fit, which takes no {' and no '.join(settings)}"
             )
         return load_fit(source), None
     if options.formula is None:

@@ -26,17 +26,25 @@ _COMMA_NUMBER = re.compile(r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*")  # 1,5 and
 
 
 def read_file(
-    name: str, separator: str = ",", decimal: str | None = None, formula: str = ""
+    name: str,
+    separator: str | None = None,
+    decimal: str | None = None,
+    formula: str = "",
 ) -> DataFrame:
     """The table in a file, or a bundled data set if there is no such file.
 
-    `decimal` is the decimal point of a text file. Without it, decimal commas in a column of `formula` raise a DataError.
+    `separator`, by default a comma, or a tab in .tsv files, and `decimal`, the decimal point, are for text files. Without `decimal`, decimal
+    commas in a column of `formula` raise a DataError.
     """
     import pandas as pd
 
     path = Path(name)
+    is_text = name == "-" or path.name.lower().removesuffix(".gz").endswith(_TEXT)
+    for option, value in (("separator", separator), ("decimal", decimal)):
+        if value is not None and not is_text:
+            raise DataError(f"--{option} is for text files, and {name!r} is none")
     if name == "-":
-        rows = _read_text(_standard_input(), "the standard input", separator, decimal)
+        content, source = _standard_input(), "the standard input"
     elif not path.exists():
         dataset_names = [card.name for card in list_datasets()]
         if name not in dataset_names:
@@ -46,12 +54,8 @@ def read_file(
         return load_dataset(name)
     else:
         require_plain(path)
-        suffix = path.name.lower().removesuffix(".gz")
-        if suffix.endswith(_TEXT):
-            if suffix.endswith(".tsv") and separator == ",":
-                separator = "\t"
-            content = path.read_bytes()
-            rows = _read_text(content, repr(path.name), separator, decimal)
+        if is_text:
+            content, source = path.read_bytes(), repr(path.name)
         elif path.name.lower().endswith(_PARQUET):
             return _read_columns(path, pd.read_parquet)
         elif path.name.lower().endswith(_ARROW):
@@ -60,6 +64,10 @@ def read_file(
             raise DataError(
                 f"{path.name!r} has no known ending; a table is read from {SUFFIXES}"
             )
+    if separator is None:
+        is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        separator = "\t" if is_tsv else ","
+    rows = _read_text(content, source, separator, decimal)
     if decimal is None:
         _check_decimal_commas(rows, formula)
     return rows

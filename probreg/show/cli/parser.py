@@ -98,6 +98,7 @@ def build_parser() -> OneLineParser:
     _add_model(compare, several=True)
     _add_method(compare, several=True)
     _add_output(compare, "prob", "json", "csv")
+    compare.set_defaults(prob=None)  # an output without intervals refuses --prob
 
     check = add("check", commands.check_command, "Check a model before the fit; the exit code is 1 for a problem.",
                 'challenger "damage ~ temperature" --likelihood bernoulli')  # fmt: skip
@@ -158,7 +159,9 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("The table")
-    group.add_argument("--separator", default=",", help="Between columns of text.")
+    group.add_argument(
+        "--separator", help="Between columns of a text file. Default: a comma, in .tsv a tab."
+    )  # fmt: skip
     group.add_argument(
         "--decimal", choices=(".", ","), help="In the numbers of a text file."
     )
@@ -206,15 +209,13 @@ def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
         group.add_argument(
             "--prob", type=_option_type(lambda text: check_prob(float(text))), default=0.95, help="Probability of every interval."
         )  # fmt: skip
-    if "verbose" in names:
-        group.add_argument("--verbose", action="store_true", help="Print everything.")
-    formats = [name for name in ("json", "csv") if name in names]
+    texts = {"verbose": "Print everything.", "json": "Write unrounded JSON.", "csv": "Write unrounded CSV."}  # fmt: skip
+    formats = [name for name in texts if name in names]
     if not formats:
         return
     exclusive = group.add_mutually_exclusive_group()
     for name in formats:
-        text = f"Write unrounded {name.upper()}."
-        exclusive.add_argument(f"--{name}", action="store_true", help=text)
+        exclusive.add_argument(f"--{name}", action="store_true", help=texts[name])
 
 
 # ---- option values as text: methods with their settings, covariances, groups ----------------------------------------
