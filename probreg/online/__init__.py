@@ -46,10 +46,7 @@ from probreg.online.signals import (
     lags as lags,
 )
 from probreg.online.stream import Record as Record, run as run
-from probreg.online.theorems import (
-    novikoff as novikoff,
-    widrow_hoff_pass as widrow_hoff_pass,
-)
+from probreg.online.theorems import widrow_hoff_pass as widrow_hoff_pass
 from probreg.online.updates import (
     Euclid as Euclid,
     Geometry as Geometry,

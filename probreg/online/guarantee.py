@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.arguments.scalars import NonNegative, Positive, check_arguments
+from probreg.arguments.scalars import (
+    NonNegative,
+    Positive,
+    Probability,
+    check_arguments,
+)
 from probreg.errors import DataError, Incompatible
 from probreg.online.updates import Array
 from probreg.scores.assumptions import Assumption
@@ -82,7 +87,8 @@ class Guarantee:
             )
         return self._risk_of("the vote", 2.0)
 
-    def random_risk_limit(self, delta: float = 0.05) -> float:
+    @check_arguments
+    def random_risk_limit(self, delta: Probability = 0.05) -> float:
         """Return the bound on the mean error rate of `Run.draw()` that holds with probability 1 - delta over samples.
 
         It is cumulative_loss / rounds + sqrt(log(1/delta) / (2 rounds)); twice it bounds the error rate of the vote.
@@ -93,8 +99,6 @@ class Guarantee:
             raise Incompatible(
                 f"random_risk_limit needs a bound on mistakes, and this one is on the {self.quantity}"
             )
-        if not 0 < delta < 1:
-            raise DataError(f"delta={delta!r}: expected a number between 0 and 1")
         self._require_assumptions("weights drawn at random", self.sampling)
         # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
         return self.cumulative_loss / self.rounds + float(
@@ -157,20 +161,22 @@ class Guarantee:
 
 @check_arguments
 def additive_step(
-    x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None
+    x_norm: Positive,
+    u_norm: NonNegative | None = None,
+    u_loss: NonNegative | None = None,
 ) -> float:
     """Return the step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
 
-    Its least value is (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
+    Its least value is (sqrt(L_u) + ||u|| r)^2. Without a comparator, step = 1 / (2 r^2).
 
     Parameters
     ----------
     x_norm : float
         A bound r on ||x|| of every row.
-    u_norm : float
+    u_norm : float, optional
         The norm of the comparator u.
     u_loss : float, optional
-        The loss L_u of a comparator over the rounds.
+        The loss L_u of the comparator over the rounds.
 
     Returns
     -------
@@ -183,23 +189,28 @@ def additive_step(
     0.5
     """
     # z = step r^2: the bound is L_u / (1 - z) + (|u| r)^2 / z.
-    return _best_split(u_norm * x_norm, u_loss) / x_norm**2
+    _require_both("u_norm", u_norm, u_loss)
+    return _best_split((u_norm or 0.0) * x_norm, u_loss) / x_norm**2
 
 
 @check_arguments
 def multiplicative_step(
-    spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None
+    spread: Positive,
+    entropy: NonNegative | None = None,
+    u_loss: NonNegative | None = None,
 ) -> float:
     """Return the step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
+
+    Without a comparator, step = 2 / R^2.
 
     Parameters
     ----------
     spread : float
         R, the largest range of the values within a row.
-    entropy : float
+    entropy : float, optional
         d, the relative entropy of the comparator to the start.
     u_loss : float, optional
-        The loss L_u of a comparator over the rounds.
+        The loss L_u of the comparator over the rounds.
 
     Returns
     -------
@@ -212,7 +223,14 @@ def multiplicative_step(
     0.5
     """
     # z = step R^2 / 4: the bound is L_u / (1 - z) + (R^2 d / 2) / z.
-    return 4 * _best_split(spread * np.sqrt(entropy / 2), u_loss) / spread**2
+    _require_both("entropy", entropy, u_loss)
+    return 4 * _best_split(spread * np.sqrt((entropy or 0.0) / 2), u_loss) / spread**2
+
+
+def _require_both(name: str, size: float | None, u_loss: float | None) -> None:
+    """Raise DataError for one of two facts of the comparator, without which the other changes nothing."""
+    if (size is None) != (u_loss is None):
+        raise DataError(f"{name}= and u_loss= go together: give both or neither")
 
 
 def _best_split(b: float, u_loss: float | None) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Positive, check_fields
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.pairs import RowPairs
 from probreg.linalg import solve_upper
@@ -49,12 +49,7 @@ class KernelLearner(Learner):
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         """Return f(x) = sum_j w_j k(a_j, x) for rows (n, p) or for one row (p,)."""
-        new = floats(X, "X", copy=False)
-        width = self.width(state)
-        if new.ndim not in (1, 2) or new.shape[-1] != width:
-            raise DataError(
-                f"X has shape {new.shape}: expected (n, {width}), the columns of the anchors"
-            )
+        new = self._read_rows(state, X)
         f = self._kernel_matrix(state, np.atleast_2d(new)) @ state.w
         return f if new.ndim == 2 else f[0]
 

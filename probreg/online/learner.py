@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import check_fields
 from probreg.errors import DataError, NotConverged, ProbregError
-from probreg.online.losses import SQUARED, Loss
+from probreg.online.losses import PERCEPTRON, SQUARED, Loss
 from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
@@ -99,7 +99,17 @@ class Learner(ABC):
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         """Return the prediction Xw of rows (n, p) or of one row (p,)."""
-        return floats(X, "X", copy=False) @ state.w
+        return self._read_rows(state, X) @ state.w
+
+    def _read_rows(self, state: State, X: ArrayLike) -> Array:
+        """Return X as an array (n, p) or (p,)."""
+        rows = floats(X, "X", copy=False)
+        width = self.width(state)
+        if rows.ndim not in (1, 2) or rows.shape[-1] != width:
+            raise DataError(
+                f"X has shape {rows.shape}: expected (n, {width}), the columns of the learner's state"
+            )
+        return rows
 
     def width(self, state: State) -> int:
         """Return the number of columns of the rows."""
@@ -171,7 +181,7 @@ class Gradient(Learner):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.rate.kind == IMPLICIT and self.loss.code != SQUARED.code:
+        if self.rate.kind == IMPLICIT and self.loss.function is not SQUARED.function:
             raise DataError(
                 f"loss={self.loss.name!r}: the implicit step needs the squared loss"
             )
@@ -184,12 +194,11 @@ class Gradient(Learner):
         >>> lms(0.1).title, nlms(0.1).title, descent(HINGE, constant(0.1)).title
         ('least mean squares', 'normalised least mean squares', 'gradient descent on the hinge loss')
         """
-        squared = self.loss.code == SQUARED.code
-        counts_mistakes = self.loss.name == "perceptron"
+        squared = self.loss.function is SQUARED.function
         if not isinstance(self.geometry, Euclid):
             suffix = "" if squared else f" on the {self.loss.name} loss"
             return "exponentiated gradient" + suffix
-        if counts_mistakes:
+        if self.conservative:
             return "perceptron"
         if squared and self.bare:
             prefix = {NORMALISED: "normalised ", IMPLICIT: "implicit "}
@@ -202,7 +211,7 @@ class Gradient(Learner):
 
     @property
     def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
-        return self.loss.name == "perceptron"
+        return self.loss.function is PERCEPTRON.function
 
     @property
     def bare(self) -> bool:

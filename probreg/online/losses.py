@@ -7,7 +7,6 @@ Each is a plain function of numbers, (f, y, c) -> (value, slope), which the comp
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from probreg.arguments.scalars import (
     Real,
     check_arguments,
     check_fields,
-    whole_number,
 )
 
 Array = NDArray[np.float64]
@@ -68,6 +66,10 @@ def _logistic(f: float, y: float, c: float) -> tuple[float, float]:
     return max(f, 0.0) + math.log1p(small) - y * f, mean - y
 
 
+# in the order of their codes in `loops`
+_COMPILED = (_squared_loss, _absolute, _insensitive, _hinge, _perceptron, _logistic)
+
+
 @dataclass(frozen=True)
 class Labels:
     """The values of y for which a loss is defined, and the advice of its error message."""
@@ -96,7 +98,7 @@ BINARY = Labels(
 class Loss:
     """A loss l(f, y), convex in the prediction f = w'x.
 
-    A custom loss runs without compilation: leave `code` at -1.
+    A custom loss runs without compilation.
 
     Parameters
     ----------
@@ -110,8 +112,6 @@ class Loss:
         The parameter of the loss.
     derivative : float
         The factor from the slope to dl/df.
-    code : int
-        The number of the compiled function; -1 for none.
 
     Examples
     --------
@@ -124,10 +124,16 @@ class Loss:
     labels: Labels = field(default=REAL, repr=False)
     c: Real = 0.0
     derivative: Real = 1.0
-    code: Annotated[int, whole_number(-1, 100)] = field(default=-1, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def code(self) -> int:
+        """The number of the function among the compiled ones; -1 for a custom function."""
+        if self.function in _COMPILED:
+            return _COMPILED.index(self.function)
+        return -1
 
     def at(self, f: float, y: float) -> tuple[float, float]:
         """Return the value and the slope at one prediction."""
@@ -135,7 +141,7 @@ class Loss:
 
     def values(self, f: Array, y: Array) -> Array:
         """Return the values (n,) at predictions (n,)."""
-        if self.code:
+        if self.function is not _squared_loss:
             return np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())])
         return (f - y) ** 2
 
@@ -148,12 +154,12 @@ class Loss:
         return 0
 
 
-SQUARED = Loss("squared", _squared_loss, derivative=2.0, code=0)
-ABSOLUTE = Loss("absolute", _absolute, code=1)
-INSENSITIVE = Loss("insensitive", _insensitive, c=0.1, code=2)
-HINGE = Loss("hinge", _hinge, SIGN, c=1.0, code=3)
-PERCEPTRON = Loss("perceptron", _perceptron, SIGN, code=4)
-LOGISTIC = Loss("logistic", _logistic, BINARY, code=5)
+SQUARED = Loss("squared", _squared_loss, derivative=2.0)
+ABSOLUTE = Loss("absolute", _absolute)
+INSENSITIVE = Loss("insensitive", _insensitive, c=0.1)
+HINGE = Loss("hinge", _hinge, SIGN, c=1.0)
+PERCEPTRON = Loss("perceptron", _perceptron, SIGN)
+LOGISTIC = Loss("logistic", _logistic, BINARY)
 LOSSES = {
     loss.name: loss
     for loss in (

@@ -137,7 +137,7 @@ class Run(Rounds):
     def _weights_before_rounds(self) -> Array:
         if len(self.times) != self.totals.rounds + 1:
             raise DataError(
-                "the weights of every round are needed: run with record=Record(every=1)"
+                "the weights of every round are needed: run arrays with record=Record(every=1)"
             )
         return self.weights[:-1]
 

@@ -12,6 +12,7 @@ from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.linalg import triangular
 from probreg.online.learner import Learner
+from probreg.online.losses import LOGISTIC, SQUARED
 from probreg.online.updates import Array, Euclid, State
 
 
@@ -104,7 +105,7 @@ class Rounds:
             raise DataError(
                 f"u has shape {u.shape}: expected one weight per column, {self.weights.shape[1:]}"
             )
-        if not learner.grows and learner.loss.name == "squared":
+        if not learner.grows and learner.loss.function is SQUARED.function:
             return float(np.sum((self.moments @ np.r_[u, -1.0]) ** 2))
         X, y = self.rows()
         f = learner.predict(State(u, 0, {"anchors": X}), X)
@@ -118,9 +119,9 @@ class Rounds:
                 "no best function: without a bound on its norm, a function fits every row; pass a comparator, or use guarantee()"
             )
         geometry = getattr(self.learner, "geometry", Euclid())
-        if loss.name == "squared":
+        if loss.function is SQUARED.function:
             return hindsight.least_squares(self.moments, geometry)
-        if loss.name == "logistic":
+        if loss.function is LOGISTIC.function:
             return hindsight.least_logistic(*self.rows(), geometry)
         raise Incompatible(
             f"the best fixed weights are not available for the {loss.name} loss: pass a comparator"

@@ -34,7 +34,7 @@ Block = tuple[Array, Array]
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """X (n, p) and y (n,) as blocks that end at multiples of `every` rounds of the run."""
+    """X (n, p) and y (n,) as blocks that stay in cache."""
 
     X: Array
     y: Array
@@ -48,30 +48,22 @@ class Arrays:
         return len(self.y) * self.passes
 
     def blocks(self, k: int) -> Iterator[Block]:
-        n = len(self.y)
+        n, p = self.X.shape
         order = None if self.shuffle is None else pass_order(n, self.shuffle, k)
-        for rows in self._cuts(k * n):
+        for rows in row_blocks(n, p) if n else ():
             index: Any = rows if order is None else order[rows]
             yield self.X[index], self.y[index]
-
-    def _cuts(self, n_before: int) -> Iterator[slice]:
-        n = len(self.y)
-        cache_rows = max(row_blocks(n, self.X.shape[1])[0].stop, 1)
-        # equal parts of `every` that stay in cache
-        size = -(-self.every // -(-self.every // cache_rows))
-        start = 0
-        while start < n:
-            remaining = self.every - (n_before + start) % self.every
-            stop = min(start + min(size, remaining), n)
-            yield slice(start, stop)
-            start = stop
 
 
 @dataclass(frozen=True, eq=False)
 class RowStream:
-    """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never held in memory."""
+    """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never held in memory.
+
+    Weights are recorded after `every` rounds, None for after each block.
+    """
 
     items: Iterable[Any]
+    every: int | None = None
     columns: ClassVar[tuple[str, ...]] = ()
 
     def blocks(self, k: int) -> Iterator[Block]:
@@ -138,7 +130,7 @@ def as_source(
         raise DataError(
             "an iterator cannot be shuffled or read twice: pass arrays, or an iterable that can be read again"
         )
-    return RowStream(X)
+    return RowStream(X, interval)
 
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
@@ -151,7 +143,8 @@ class Record:
     Parameters
     ----------
     every : int, optional
-        Rounds between recorded weights; by default a hundredth of an array run, and a block of a stream.
+        Rounds between recorded weights; by default a hundredth of an array run, and a block of a stream. A stream keeps at
+        most 400 of them.
     rows : bool, optional
         Whether to record the prediction and the loss of each round; by default for arrays, not for streams.
     compiled : bool, optional
@@ -232,7 +225,9 @@ def run(
             mistakes = recorder.totals.mistakes
         for A, b in source.blocks(k):
             if recorder is None:
-                start = state or learner.init(A.shape[1])
+                first = learner.init(A.shape[1])
+                start = first if state is None else state
+                _require_memory(learner, start, first)
                 recorder = Recorder(learner, start, source, record)
             recorder.take(A, b)
         if recorder is None:
@@ -249,6 +244,19 @@ def run(
     return recorder.result(RunStatus.FINISHED)
 
 
+def _require_memory(learner: Learner, state: State, first: State) -> None:
+    """Raise DataError for a state of another learner, told by the names and shapes of its memory."""
+    names = list(state.memory)
+    same = set(names) == set(first.memory)
+    if same and not learner.grows:
+        expected = learner.init(len(state.w)).memory
+        same = all(np.shape(state.memory[k]) == v.shape for k, v in expected.items())
+    if not same:
+        raise DataError(
+            f"state= is of another learner, with the memory {names}: expected a state of {learner.title}, with {list(first.memory)}"
+        )
+
+
 class Recorder:
     """The totals and records of a run so far, changed in place; a Run is its frozen copy."""
 
@@ -259,12 +267,9 @@ class Recorder:
         self.start = start
         self.state = start
         self.source = source
-        self.every = record.every or 1
+        self.every = source.every
         self.rows = record.rows
-        small = False
-        if isinstance(source, Arrays):
-            self.every = source.every
-            small = source.rounds < SMALL
+        small = isinstance(source, Arrays) and source.rounds < SMALL
         if self.rows is None:
             self.rows = isinstance(source, Arrays)
         compiled = record.compiled
@@ -283,9 +288,20 @@ class Recorder:
         self.passes = 1
         self.warned = False
 
-    @np.errstate(over="ignore", invalid="ignore")  # Diverged reports an overflow
     def take(self, A: Array, b: Array) -> None:
-        """Step through a block; the rows before an invalid row are learnt before the error is raised."""
+        """Step through a block, in parts that end where weights are recorded."""
+        start = 0
+        while start < len(b):
+            stop = len(b)
+            if self.every is not None:
+                remaining = self.every - (self.totals.rounds - self.times[-1])
+                stop = min(start + remaining, stop)
+            self._take_part(A[start:stop], b[start:stop])
+            start = stop
+
+    @np.errstate(over="ignore", invalid="ignore")  # Diverged reports an overflow
+    def _take_part(self, A: Array, b: Array) -> None:
+        """Step through rows; those before an invalid row are learnt before the error is raised."""
         width = self.learner.width(self.start)
         if A.shape[1] != width:
             raise StreamError(
@@ -388,7 +404,7 @@ class Recorder:
         return float((steps * slope * slope) @ squares)
 
     def _record_weights(self) -> None:
-        if self.totals.rounds - self.times[-1] < self.every:
+        if self.totals.rounds - self.times[-1] < (self.every or 1):
             return
         self._append_weights()
         # a stream keeps 200 to 400 of its recorded weights

@@ -67,7 +67,7 @@ def theorem_of(learner: Learner) -> Theorem | None:
             return exponentiated_gradient_theorem
     # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
     is_descent = isinstance(learner.geometry, Euclid) and is_plain
-    if is_descent and learner.loss.name != "perceptron":
+    if is_descent and not learner.conservative:
         return descent_theorem
     return None
 
@@ -328,14 +328,13 @@ def perceptron_theorem(path: Rounds, u: Array | None) -> Guarantee:
     )
 
 
-@scalars.check_arguments
 def novikoff(
     X: Array,
     y: Array,
     *,
-    mistakes: scalars.NonNegative,
-    rounds: scalars.Count,
-    largest: scalars.NonNegative,
+    mistakes: float,
+    rounds: int,
+    largest: float,
     assumptions: Sequence[Assumption] = (),
     u: Array | None = None,
 ) -> Guarantee:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from probreg.arguments import scalars
+from probreg.errors import DataError
 
 Array = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class Rate:
     kind : int
         One of the three above.
     eps : float
-        Not negative.
+        Not negative; for NORMALISED.
 
     Examples
     --------
@@ -62,6 +63,10 @@ class Rate:
 
     def __post_init__(self) -> None:
         scalars.check_fields(self)
+        if self.eps and self.kind != NORMALISED:
+            raise DataError(
+                f"eps={self.eps!r} is for the normalised rate: expected kind={NORMALISED}, got {self.kind}"
+            )
 
     def at(self, t: int, q: float) -> float:
         """Return the multiplier of round t, with q = ||x||^2."""

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import probreg.online as online
+from probreg import Incompatible
 
 PURE = online.Record(every=1, compiled=False)
 
@@ -106,6 +107,34 @@ def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Gene
     assert path.regret(u).comparator_loss == pytest.approx(
         np.sum((X @ u - y) ** 2), rel=1e-12
     )
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_stream_records_weights_as_often_as_arrays(
+    every: int, blocks: bool, rng: np.random.Generator
+):
+    X, y = data(rng)
+    rows = [(X[:30], y[:30]), (X[30:], y[30:])] if blocks else list(zip(X, y))
+    record = online.Record(every=every)
+    paths = [
+        online.run(online.nlms(0.05), *source, passes=3, record=record)
+        for source in ((X, y), (rows,))
+    ]
+    for name in ("times", "weights", "sums"):
+        one, other = (getattr(path, name) for path in paths)
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_loss_is_known_by_its_function_and_not_by_its_name(rng: np.random.Generator):
+    X, y = data(rng)
+    half = online.Loss("squared", lambda f, y, c: ((f - y) ** 2 / 2, f - y))
+    u = rng.standard_normal(4)
+    path = online.run(online.descent(half, 1e-4), X, y)
+    expected = np.sum((X @ u - y) ** 2) / 2
+    assert path.regret(u).comparator_loss == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(Incompatible, match="pass a comparator"):
+        path.regret()
 
 
 HELD = [

@@ -172,8 +172,31 @@ def test_streams_cannot_do_what_needs_their_rows(data):
         lambda: online.lms(0.0),
         lambda: online.rls(1.1),
         lambda: online.Euclid(-1.0),
+        lambda: online.Rate(0.1, eps=0.5),
+        lambda: online.additive_step(1.0, 2.0),
+        lambda: online.multiplicative_step(1.0, u_loss=2.0),
     ],
 )
 def test_settings_without_a_meaning_are_refused(make):
     with pytest.raises(ProbregError):
         make()
+
+
+STATEFUL = [*LEARNERS[:3], online.eg_pm(0.1)]
+
+
+@pytest.mark.parametrize("first", STATEFUL, ids=range(4))
+@pytest.mark.parametrize("second", STATEFUL, ids=range(4))
+def test_a_state_of_another_learner_is_refused(first, second, data):
+    state = online.run(first, *data).state
+    if first is second:
+        online.run(second, *data, state=state)
+        return
+    with pytest.raises(DataError, match="state= is of another learner"):
+        online.run(second, *data, state=state)
+
+
+def test_rows_to_predict_have_the_columns_of_the_state(data):
+    path = online.run(online.lms(0.1), *data)
+    with pytest.raises(DataError, match=r"expected \(n, 2\)"):
+        path.learner.predict(path.state, np.ones((3, 5)))

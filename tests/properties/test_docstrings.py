@@ -38,7 +38,6 @@ BASES |= {
     "Run",
     "State",
     "Totals",
-    "novikoff",
 }
 NAMESPACES = {
     f"{room}.{name}": thing

@@ -14,6 +14,7 @@ from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.obstacles import unsupported_kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
+from probreg.online.theorems import novikoff
 
 
 class PerceptronSearch(NamedTuple):
@@ -83,7 +84,7 @@ class Perceptron(Method):
         rows = _steps(model)
         side = _sides(model)
         rounds = int(solution.stats["passes"]) * len(side)
-        return online.novikoff(
+        return novikoff(
             rows,
             side,
             mistakes=solution.stats["mistakes"],
