@@ -977,7 +977,7 @@ def svr(
     basis : {"exact", "cholesky", "hsgp"}
         The columns of the kernel; all but "exact" are approximations, for many rows "cholesky".
     **options
-        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`; with a formula also `missing`.
+        `weights` and `offset`; `columns` and `response` of a matrix, as in `Model.from_arrays`; `missing` of a formula.
 
     Returns
     -------
@@ -1002,10 +1002,8 @@ def svr(
     """
     from probreg.inference.penalized.support_vectors import SupportVectors
 
-    words = ["columns", "weights", "offset", "response"]
-    if isinstance(x, str):
-        words.append("missing")
-    refuse_unknown("svr", options, words)
+    others = ["missing"] if isinstance(x, str) else ["columns", "response"]
+    refuse_unknown("svr", options, ["weights", "offset", *others])
     likelihood = EpsilonInsensitive(epsilon)
     read = read_kernel(kernel)
     if isinstance(x, str) and not intercept:
@@ -1013,6 +1011,10 @@ def svr(
             "svr: a formula says itself whether there is a constant: write '- 1' in it for intercept=False"
         )
     if isinstance(read, Linear):
+        if basis != "exact":
+            raise Incompatible(
+                f"svr: basis={basis!r} is for other kernels: kernel='linear' takes the columns themselves"
+            )
         if not isinstance(x, str):
             options["intercept"] = intercept
         return fit(

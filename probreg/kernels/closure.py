@@ -263,7 +263,7 @@ class OnColumns(Composite):
                 known = names
             if isinstance(c, str) and not names:
                 raise DataError(
-                    f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
+                    f"{self} names a column {c!r}, and an array has no names: write .resolve(X, names) first"
                 )
             if c not in known:
                 available = ", ".join(names) or f"0 to {width - 1}"

@@ -43,7 +43,7 @@ class Radial(CovarianceFunction):
         """One length per column (d,), in raw units. DataError where there are others than d."""
         if self.scaled:
             raise DataError(
-                f"{self} has its length on standardised columns: write .resolved(X) with the rows first"
+                f"{self} has its length on standardised columns: write .resolve(X) with the rows first"
             )
         if isinstance(self.length, tuple) and len(self.length) != d:
             raise DataError(
@@ -106,7 +106,7 @@ class RBF(Radial):
     length : float or tuple of float
         Positive: one for all columns, or one per column. scikit-learn's gamma is 1 / (2 length^2).
     scaled : bool
-        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Matern(Radial):
     nu : float
         0.5, 1.5 or 2.5.
     scaled : bool
-        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
 
     References
     ----------
@@ -210,7 +210,7 @@ class RationalQuadratic(Radial):
     alpha : float
         Positive; as it grows the function becomes RBF(length).
     scaled : bool
-        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
         if not isinstance(self.base, IntervalLikelihood):
             raise Incompatible(
                 f"a {self.name} response needs the distribution function of its family with derivatives, and {self.base.named} "
-                "likelihood has none; take one such as Gaussian(), Weibull(), LogLogistic() or Poisson()"
+                "likelihood has none; take one such as Gaussian(), Weibull() or LogLogistic()"
             )
 
         if self.base.default_aux:

@@ -71,7 +71,7 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
 
     def __new__(cls, link: str = IDENTITY, **fields: Any) -> Any:
         """Return a `GaussianByLink` for the other links: what holds for least squares is not true of it."""
-        if cls is Gaussian and link in (LOG, INVERSE):
+        if cls is Gaussian and isinstance(link, str) and link in (LOG, INVERSE):
             return GaussianByLink(link)  # type: ignore[arg-type]
         return super().__new__(cls)
 

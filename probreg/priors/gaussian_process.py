@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, read_argument
+from probreg.arguments.scalars import Positive, read_argument, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.anchored import AnchoredBasis
@@ -78,6 +78,10 @@ class GaussianProcess(DataDependentPrior):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.others, Mapping | tuple):
+            raise DataError(
+                f"others= is a mapping from hyperparameters to numbers or priors, such as {{'alpha': 1.0}}, got {shown_value(self.others)}"
+            )
         pairs = tuple(
             (str(name), read_argument(str(name), value, Positive | AuxPrior))
             for name, value in dict(self.others).items()

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -60,7 +60,7 @@ class ModelEstimator(BaseEstimator):
             intercept=self.fit_intercept,
             likelihood=self.likelihood_for(y),
             prior=self.prior,
-            aux=self.aux or {},
+            aux={} if self.aux is None else self.aux,
             weights=row_weights,
             response=response,
         )
@@ -68,10 +68,7 @@ class ModelEstimator(BaseEstimator):
 
     def _read_weights(self, sample_weight: Any, n: int) -> Array | None:
         """One number per row. DataError for what is not of the kind that `weights` says."""
-        if self.weights not in get_args(WeightKind):
-            raise DataError(
-                f"weights is 'frequency', 'precision' or 'sampling', got {self.weights!r}"
-            )
+        read_argument("weights", self.weights, WeightKind)
         if sample_weight is None:
             return None
         w = floats(sample_weight, "sample_weight")

@@ -1,5 +1,7 @@
 """Arguments that nothing would use, and arguments that contradict each other, raise errors that name them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -159,3 +161,53 @@ def test_the_event_of_a_reliability_diagram():
         pr.plot.reliability(fit, event="rain")
     with pytest.raises(pr.DataError, match="event= names"):
         pr.plot.reliability(event, np.column_stack([1 - p, p]), event="rain")
+
+
+# ---- kernels, blocks and likelihoods -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("basis", ["hsgp", "nonsense"])
+def test_the_basis_of_a_linear_machine(basis):
+    for x, data in (("y ~ x", ROWS), (X[:, None], ROWS["y"])):
+        with pytest.raises(pr.Incompatible, match="basis="):
+            pr.svr(x, data, kernel="linear", C=1.0, epsilon=0.1, basis=basis)
+
+
+@pytest.mark.parametrize("option", [{"response": "q"}, {"columns": ["a"]}])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_names_of_a_machine_by_a_formula(kernel, option):
+    (name,) = option
+    with pytest.raises(pr.Incompatible, match=f"svr takes no {name}="):
+        pr.svr("y ~ x", ROWS, kernel=kernel, C=1.0, epsilon=0.1, **option)
+
+
+@pytest.mark.parametrize("kind", [pr.weights.precision, pr.weights.sampling])
+def test_weights_that_blocks_do_not_have(kind):
+    with pytest.raises(pr.DataError, match="weights= declares"):
+        pr.Model.from_blocks([(X[:, None], ROWS["y"])], weights=kind)
+
+
+def test_settings_of_other_types():
+    with pytest.raises(pr.DataError, match="others= is a mapping"):
+        pr.priors.GaussianProcess(others=3)
+    with pytest.raises(pr.DataError, match="link is 'identity'"):
+        pr.Gaussian(link=np.ones(3))
+
+
+def test_the_bound_of_a_censored_fit_without_rows(tmp_path):
+    rows = ROWS | {"t": np.exp(ROWS["y"]), "e": X < 1.0}
+    model = pr.Model.from_formula("cens(t, e) ~ x", rows, likelihood="weibull")
+    loaded = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc"))
+    with pytest.raises(pr.DataError, match="saved without its rows"):
+        pr.guarantee(loaded, (0.0, 99.0))
+
+
+@pytest.mark.parametrize("name", ["Censored", "Truncated"])
+def test_a_base_that_an_error_proposes_is_one(name):
+    make = getattr(pr.likelihoods, name)
+    with pytest.raises(pr.Incompatible) as error:
+        make(pr.Bernoulli())
+    proposed = re.findall(r"(\w+)\(\)", str(error.value).partition("such as")[2])
+    assert proposed
+    for base in proposed:
+        make(getattr(pr.likelihoods, base)())

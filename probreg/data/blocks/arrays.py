@@ -54,6 +54,10 @@ class ArrayBlocks:
     def _block(self, arrays: Sequence[Any], tally: Tally) -> Block:
         refuse_part(arrays)
         X, y, weights, offset, trials = (*arrays, None, None, None)[:5]
+        if weights is None and self.kind != "frequency":
+            raise DataError(
+                f"weights= declares {self.kind} weights, and this block has none: expected (X, y, weights)"
+            )
         X = self._matrix(X)
         if len(X):
             y, declared = as_response(y)

@@ -165,10 +165,12 @@ def read_range(
             raise DataError("losses of classes are bounded: leave y_range out")
         return None
     name = design.response
-    likelihood.require_exact(
-        design.observed, "a risk bound", "compare fits by fit.loo()"
-    )
-    y = likelihood.response(design.observed)
+    y = np.empty(0)
+    if design.n:
+        likelihood.require_exact(
+            design.observed, "a risk bound", "compare fits by fit.loo()"
+        )
+        y = likelihood.response(design.observed)
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
     lo, hi = y_range
