@@ -1043,7 +1043,8 @@ class Fit(FitStatistics, NamesPeers):
 
         The result is exact for `conjugate`: the posterior of both sets of rows together. It is also exact for random effects with
         unknown standard deviations and Gaussian noise: the method then fits the moments of both sets, and the result has no rows.
-        Otherwise a normal distribution with the posterior's mean and covariance is the prior, and a note mentions it.
+        Otherwise a normal distribution with the posterior's mean and covariance is the prior, and a note mentions it; `integrate` over
+        an unknown prior scale, which this prior does not have, is followed by `posterior`.
 
         Parameters
         ----------
@@ -1094,9 +1095,11 @@ class Fit(FitStatistics, NamesPeers):
                 n=new_model.design.count,
             )
             return replace(after, notes=(*after.notes, note))
-        after = fit(
-            how.updated_model(self.model, new_model), self.method, seed=self.seed
-        )
+        updated = how.updated_model(self.model, new_model)
+        if method_obstacle(self.method, updated) is None:
+            after = fit(updated, self.method, seed=self.seed)
+        else:  # integrate averages over unknown scales, and this prior has none
+            after = fit(updated, "posterior", seed=self.seed)
         return replace(
             after, notes=(*after.notes, important_note(Topic.PRIOR, how.note))
         )

@@ -187,13 +187,12 @@ def build_pymc_model(
     import pymc as pm
 
     several = bool(likelihood.outcomes)
-    m = design.coefficients_per_column(likelihood.width)
     with pm.Model(coords=_coords(design, likelihood)) as model:
         aux_values = {
             a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()
         }
         unit = likelihood.noise(aux_values)
-        hyper = _hyper_variables(model, prior, design, several, m)
+        hyper = _hyper_variables(model, prior, design)
         beta = _coefficients(design, likelihood, prior, unit, hyper, noncentered)
         if several:
             shown = beta @ likelihood.contrast_matrix.T
@@ -236,7 +235,7 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _hyper_variables(
-    model: Any, prior: JointPrior, design: Design, several: bool, width: int
+    model: Any, prior: JointPrior, design: Design
 ) -> dict[int, dict[str, Any]]:
     """Variables for the hyperparameters of each block, in the PyMC model that is open; those of single coefficients have a dim of their own."""
     import pymc as pm
@@ -245,13 +244,9 @@ def _hyper_variables(
     for i, names in hyper_names(prior, design).items():
         block = prior.blocks[i]
         this: Any = block.prior
-        dims: tuple[str, ...] = (f"coef_{i}",)
-        coords = {dims[0]: [design.columns[j] for j in block.columns]}
-        if several and block.predictor is None:
-            dims = ("predictor", *dims)
-            coords["predictor"] = [str(k) for k in range(width)]
+        dims = (f"coef_{i}",)
         if any(h.each for h in this.hyper.values()):
-            model.add_coords(coords)
+            model.add_coords({dims[0]: [design.columns[j] for j in block.columns]})
         variables[i] = {
             k: h.prior.pymc(names[k], dims if h.each else None)
             for k, h in this.hyper.items()

@@ -94,6 +94,38 @@ def test_other_posteriors_are_carried_on_as_a_normal_and_say_so(likelihood):
     assert ("lognormal" in after.described["notes"][0]) == (likelihood == "gaussian")
 
 
+def test_a_prior_of_unknown_scale_is_carried_on_without_its_scale():
+    """By `integrate`, which needs an unknown scale, and so not for the rows after."""
+    y = RESPONSES["gaussian"]
+    chosen = {
+        "prior": pr.Normal(pr.HalfNormal(1.0)),
+        "aux": {"sigma": pr.HalfNormal(2.0)},
+    }
+    part = pr.fit(model("gaussian", A, **chosen), "integrate", seed=1)
+    after = part.update(X[B], y[B])
+    assert after.method.name == "quadrature"
+    assert "; tau is in its covariance and not carried on" in str(after.notes[-1])
+    whole = pr.fit(model("gaussian", **chosen), "integrate", seed=1)
+    assert float(np.abs((after.coef - whole.coef) / whole.std_error).max()) < 0.2
+    np.testing.assert_allclose(after.std_error / whole.std_error, 1.0, atol=0.1)
+
+
+def test_an_update_does_not_lose_the_standard_deviation_of_effects():
+    data = {"k": [0, 2, 1, 5, 4, 3], "g": list("aabbcc")}
+    poisson = pr.Model.from_formula(
+        "k ~ 1 + (1 | g)",
+        data,
+        likelihood="poisson",
+        prior={"(1 | g)": pr.Normal(pr.HalfNormal(1.0))},
+    )
+    part = pr.fit(poisson, "integrate", seed=1)
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"lose the standard deviations of \(1 \| g\).*fit all rows together",
+    ):
+        part.update(data)
+
+
 class Students(Method):
     """A posterior with Student-t marginals that is not of the conjugate family, so that it is carried on as a normal."""
 

@@ -42,6 +42,16 @@ def test_no_method_returns_a_posterior_of_columns_that_reproduce_the_response(
             pr.fit(hierarchical, name)
 
 
+def test_locations_in_units_of_sigma_that_reproduce_the_response_are_improper():
+    """The density of the columns rises with that of the response as sigma falls to 0."""
+    exact = model(
+        "gaussian", prior={"x": pr.Normal(1.0, location=2.0, sigma_units=True)}
+    )
+    for name in ("conjugate", "quadrature"):
+        with pytest.raises(pr.Incompatible, match=r"improper.*InverseGamma"):
+            pr.fit(exact, name)
+
+
 @pytest.mark.parametrize(
     "likelihood", ["gaussian", "student", "huber", "absolute", "quantile"]
 )

@@ -35,7 +35,7 @@ from probreg.likelihoods import (
 )
 from probreg.model import likelihood_sums as sums
 from probreg.priors import ExponentialPower, SmoothPrior
-from probreg.priors.location_scale import LocationScale
+from probreg.priors.location_scale import LocationScale, SmoothLocationScale
 from tests.pymc_density import density_of
 
 from .cases import (
@@ -627,6 +627,38 @@ def test_the_sampled_density_is_pymcs(likelihood):
         z = np.linalg.solve(at.A, np.r_[beta.ravel(), log_aux] - at.centre)
         apart.append(SampledDensity.of(model, at).log_prob(z)[0] - theirs.log_prob(x))
     np.testing.assert_allclose(apart, apart[0], rtol=1e-10, atol=1e-9)
+
+
+@dataclasses.dataclass(frozen=True)
+class LogisticPrior(SmoothLocationScale):
+    """A prior of a user: smooth, without a compiled density."""
+
+    scale: Any = 1.0
+    location: Any = 0.0
+    sigma_units: bool = False
+    scaled: bool = False
+
+    name = "logistic"
+
+    def standard_log_prob(self, r):
+        return -r - 2.0 * np.logaddexp(0.0, -r)
+
+    def standard_slopes(self, r):
+        p = 1.0 / (1.0 + np.exp(-r))
+        return 1.0 - 2.0 * p, -2.0 * p * (1.0 - p)
+
+    def standard_sample(self, rng, shape):
+        return rng.logistic(size=shape)
+
+    def pymc(self, unit=1.0):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "sigma_units"), [(pr.Gaussian(), True), (pr.Bernoulli(), False)]
+)
+def test_the_sampled_density_has_a_prior_that_is_not_compiled(likelihood, sigma_units):
+    check(model_for(likelihood, LogisticPrior(0.3, 0.2, sigma_units)))
 
 
 def test_whitened_coordinates_make_the_posterior_round():

@@ -5,6 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.sampling.density import SampledDensity
+from probreg.inference.sampling.nuts import hyper_draws
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
 from probreg.model.hyperparameters import hyper_names
 from probreg.priors import (
@@ -316,6 +317,23 @@ def test_an_improper_hyperprior_is_refused():
         match=r"the scale of x1, x2, x3 has an improper prior.*evidence",
     ):
         pr.fit(model_for(pr.Gaussian(), Normal(pr.priors.Reference())), "nuts")
+
+
+def test_scales_of_single_coefficients_have_the_names_of_column_and_outcome():
+    model = pr.Model.from_formula(
+        "k ~ x + z",
+        {"k": list("abcabc"), "x": np.arange(6.0), "z": [1.0, 0.0, 2.0, 1.0, 0.0, 3.0]},
+        likelihood="categorical",
+        prior=Horseshoe(),
+    )
+    rng = np.random.default_rng(0)
+    tau, scales = rng.random((2, 5, 7)), rng.random((2, 5, 7, 2))
+    posterior = dict(zip(("tau[b]", "tau[c]"), tau))
+    posterior |= dict(zip(("lambda[b]", "lambda[c]"), scales))
+    shared, local = hyper_draws(model, posterior)
+    assert list(shared) == ["tau[b]", "tau[c]"]
+    assert list(local) == ["lambda[x][b]", "lambda[z][b]", "lambda[x][c]", "lambda[z][c]"]  # fmt: skip
+    np.testing.assert_array_equal(local["lambda[z][c]"], scales[1, ..., 1])
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.gaussian_surface import GaussianSurface, _compress_columns
 from probreg.inference.modes.arrow_rows import Inverse
 from tests.reference.chains import moments_of_chains
 
@@ -425,3 +425,13 @@ def test_posterior_goes_on_to_the_sampler_where_nodes_do_not_settle() -> None:
         found = pr.fit(model, pr.Posterior(draws=50), seed=0)
     assert found.method.name == "nuts"
     assert "integrate: k-hat" in str(found.notes[0])
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((40, 100), 40), ((200, 100), 3)])
+def test_fewer_columns_have_the_same_square(shape, rank):
+    """Of more columns than rows, and of columns that depend on one another."""
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+    fewer = _compress_columns(W)
+    assert fewer.shape[1] == rank
+    np.testing.assert_allclose(fewer @ fewer.T, W @ W.T, rtol=1e-9, atol=1e-9)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import probreg as pr
 from probreg.data import Frame
@@ -403,3 +404,27 @@ def test_a_fit_with_a_plain_matrix_as_covariance_is_saved(
         again.solution.scale.matrix(), fit.solution.scale.matrix()
     )
     np.testing.assert_array_equal(again.std_error, fit.std_error)
+
+
+def test_least_squares_with_a_fixed_sigma_has_its_variance():
+    """By both names, as RSS is not used: sigma^2 (X'X)^-1."""
+    x = np.array([0.0, 1.0, 2.0, 5.0])
+    fit = pr.fit(pr.Model.from_arrays(x[:, None], x**2, aux={"sigma": 2.0}))
+    X = np.column_stack([np.ones(4), x])
+    for kind in ("classical", "ml"):
+        covariance = fit.covariance(kind)
+        np.testing.assert_allclose(covariance, 4.0 * np.linalg.inv(X.T @ X), rtol=1e-12)
+
+
+def test_a_posterior_of_two_degrees_of_freedom_has_no_variance():
+    """Its marginals are Student-t, whose quantiles remain."""
+    x = np.array([0.0, 1.0, 2.0, 4.0])
+    fit = pr.fit(pr.Model.from_arrays(x[:, None], [1.0, 2.0, 2.5, 6.0]), "conjugate")
+    assert fit.solution.df == 2.0
+    assert np.isinf(fit.std_error).all()
+    covariance = fit.covariance().to_numpy()
+    assert np.isinf(np.diagonal(covariance)).all()
+    assert np.isnan(covariance[0, 1])
+    scale = np.sqrt(fit.solution.scale.diagonal())
+    upper = fit.coef + stats.t(2).ppf(0.975) * scale
+    np.testing.assert_allclose(fit.interval().upper, upper, rtol=1e-12)

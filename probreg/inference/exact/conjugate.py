@@ -27,7 +27,7 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.notes import Topic, routine_note
-from probreg.inference.obstacles import unsupported_kinds
+from probreg.inference.obstacles import VANISHING_NOISE, unsupported_kinds
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import (
@@ -132,8 +132,12 @@ class Conjugate(Method):
             # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
             a = a0 + power / 2
             b = b0 + given.rss / 2
-            if a <= 0 or b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
-                raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
+            # the columns alone do not reproduce the response (see `improper_noise`), but at the location of their prior they may
+            if b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
+                raise Incompatible(
+                    f"conjugate: the posterior is improper. The locations of the priors reproduce the response exactly, "
+                    f"{VANISHING_NOISE.format(model.noise_scale)}"
+                )
             square = float(b / a)
             # sigma^2 = b / G with G ~ Gamma(a, 1).
             sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
@@ -204,15 +208,6 @@ def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     if a > 1:
         sd = float(np.sqrt(b / (a - 1) - mean**2))
     return mean, sd
-
-
-def _no_sigma(n: float, p: int, *, exact: bool) -> str:
-    if exact:
-        return (
-            "conjugate: the columns reproduce the response exactly, so the posterior of sigma is improper. Fix sigma at a "
-            "value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)"
-        )
-    return f"conjugate: {n:g} observations for {p} columns leave the posterior of sigma improper; give a proper prior"
 
 
 class PosteriorAsPrior(NamedTuple):

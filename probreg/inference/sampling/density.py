@@ -124,10 +124,9 @@ class SampledDensity:
             q, width = len(b.columns), b.width(m)
             at_one = replace(b, prior=base)
             (part,) = parts_of([at_one], m)
-            each = (q,) if width == 1 else (width, q)
             hyper = []
             for k, h in prior.hyper.items():
-                shape = each if h.each else ()
+                shape = (q,) if h.each else ()
                 place = slice(first, first + int(np.prod(shape)))
                 hyper.append(LogHyper(k, names[k], h.prior, place, shape))
                 first = place.stop

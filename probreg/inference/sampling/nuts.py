@@ -63,7 +63,7 @@ from probreg.inference.sampling.reparameterisation import (
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import threads
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.hyperparameters import hyper_names, plain_name
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
@@ -271,25 +271,17 @@ def hyper_draws(
     single coefficients, as `lambda[x]`."""
     shared: dict[str, Array] = {}
     local: dict[str, Array] = {}
-    has_outcomes = bool(model.likelihood.outcomes)
     for i, names in hyper_names(model.joint, model.design).items():
         block: Any = model.joint.blocks[i]
+        outcome = "" if block.predictor is None else f"[{block.outcome}]"
         for k, name in names.items():
             values = np.asarray(posterior[name])
             if not block.prior.hyper[k].each:
                 shared[name] = values
                 continue
-            columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
-            for index in np.ndindex(values.shape[2:]):
-                if block.predictor is None:
-                    predictor = index[0]
-                else:
-                    predictor = block.predictor
-                if has_outcomes:
-                    label = f"{columns[index[-1]]}, {predictor}"
-                else:
-                    label = columns[index[-1]]
-                local[f"{k}[{label}]"] = values[(..., *index)]
+            for place, j in enumerate(block.columns):
+                label = plain_name(model.design.columns[j])
+                local[f"{k}[{label}]{outcome}"] = values[..., place]
     return shared, local
 
 

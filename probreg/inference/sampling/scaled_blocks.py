@@ -153,8 +153,9 @@ class ScaledBlock:
         for h in self.hyper:
             moved = {h.name: np.exp(h.take(logs) + 1j * tiny)}
             spread = np.asarray(prior.spread(**values | moved))
-            parts.append(_columns_first(spread.imag / spread.real / tiny, q))
-        log = _columns_first(np.log(spread.real), q)
+            slope = spread.imag / spread.real / tiny
+            parts.append(np.broadcast_to(slope, q)[:, None])
+        log = np.broadcast_to(np.log(spread.real), q)[:, None]
         return ScaleFactor(log - below, tuple(parts), location)
 
     def linear_scales(self, typical: Array) -> LinearScales | None:
@@ -202,10 +203,3 @@ class ScaledBlock:
         return LinearScales(
             np.repeat(np.tile(log, repeats), m), slopes, effects, first_pair
         )
-
-
-def _columns_first(values: Array, q: int) -> Array:
-    """(q, 1) or (q, m) of a number, (q,) or (m, q)."""
-    if values.ndim < 2:
-        return np.broadcast_to(values, q)[:, None]
-    return values.T
