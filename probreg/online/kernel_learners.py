@@ -40,6 +40,11 @@ class KernelLearner(Learner):
     def flat(self) -> Learner:
         """The learner of columns with the same steps, to which the theorems apply."""
 
+    @property
+    def title(self) -> str:
+        """The name of the learner with the name of its kernel."""
+        return f"{self.flat.title} with the kernel {type(self.kernel).__name__}"
+
     def width(self, state: State) -> int:
         return state.memory["anchors"].shape[1]
 

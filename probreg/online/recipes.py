@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from probreg.arguments import scalars
 from probreg.errors import Incompatible
-from probreg.kernels.base import CovarianceFunction
+from probreg.kernels.base import CovarianceFunction, read_kernel
 from probreg.online.kernel_learners import KernelGradient, KernelLearner, KernelRLS
 from probreg.online.learner import Gradient, Learner
 from probreg.online.losses import LOGISTIC, PERCEPTRON, SQUARED, Loss
@@ -269,7 +269,7 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
 
 
 @scalars.check_arguments
-def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
+def kernel(base: Learner, kernel: CovarianceFunction | str) -> Learner:
     """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
 
     `path.state.w` holds the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` hold with
@@ -281,8 +281,8 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
         A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `logistic` or
         `descent`; or `rls` with a precision, whose f is the mean of a Gaussian process of covariance k / precision in
         units of the noise variance: `learner.covariance(state, X)` is its covariance.
-    kernel : CovarianceFunction
-        k.
+    kernel : CovarianceFunction or str
+        k, or its name, such as "rbf" for `pr.kernels.RBF()`.
 
     Returns
     -------
@@ -311,12 +311,12 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
             raise Incompatible(
                 "base: kernel recursive least squares needs precision > 0 and no forgetting; take rls(precision=...)"
             )
-        return KernelRLS(kernel, base.precision)
+        return KernelRLS(read_kernel(kernel), base.precision)
     if isinstance(base, KernelLearner) or not isinstance(base, Gradient):
         raise Incompatible(
             f"base is {type(base).__name__}: expected a gradient learner such as lms, or rls"
         )
-    return KernelGradient(base, kernel)
+    return KernelGradient(base, read_kernel(kernel))
 
 
 LEARNERS: dict[str, Callable[..., Learner]] = {

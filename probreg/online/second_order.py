@@ -48,6 +48,11 @@ class RLS(Learner):
     precision: NonNegative = 0.0
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
 
+    @property
+    def title(self) -> str:
+        """The name of the algorithm in the literature."""
+        return "recursive least squares"
+
     def init(self, p: int) -> State:
         return State(
             np.zeros(p),

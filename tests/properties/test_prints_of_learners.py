@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg import online
+from probreg import kernels, online
 
 SHIFTED = np.r_[np.linspace(-2.0, -0.5, 10), np.linspace(0.5, 2.0, 10)]
 TITLES = {
@@ -13,6 +13,7 @@ TITLES = {
     "implicit least mean squares": online.implicit_lms(0.1),
     "exponentiated gradient": online.eg_pm(0.1),
     "perceptron": online.perceptron(),
+    "recursive least squares": online.rls(precision=1.0),
     "gradient descent on the hinge loss": online.descent(online.HINGE, 0.1),
 }
 
@@ -41,3 +42,14 @@ def test_a_mode_without_effective_degrees_of_freedom_prints_none():
     y = SHIFTED + np.sin(3.0 * SHIFTED)
     table = pr.table({"svr": pr.svr(SHIFTED[:, None], y, C=1.0, epsilon=0.1)})
     assert "nan" not in str(table)
+
+
+def test_a_kernel_by_its_name_is_the_covariance_function():
+    y = np.sin(SHIFTED)
+    for base in (online.lms(0.5), online.rls(precision=1.0)):
+        named, given = (
+            online.run(online.kernel(base, k), SHIFTED[:, None], y)
+            for k in ("rbf", kernels.RBF())
+        )
+        assert np.array_equal(named.predictions, given.predictions)
+        assert f"{base.title} with the kernel RBF" in str(named)
