@@ -454,7 +454,13 @@ def _table_notes(
     if beneath == "p":
         notes.append("Two-sided p of a coefficient of 0; P(> 0) of a posterior.")
     elif beneath == "se" and any(c.has_errors for c in columns):
-        notes.append("Standard errors, of a posterior its sd, in parentheses.")
+        targets = {c.fit.target for c in columns if c.has_errors}
+        words = "Standard errors"
+        if "posterior" in targets:
+            words += " or posterior standard deviations"
+        if targets == {"posterior"}:
+            words = "Posterior standard deviations"
+        notes.append(f"{words} in parentheses.")
     elif not in_brackets:
         notes.append("No standard errors.")
     if in_brackets:

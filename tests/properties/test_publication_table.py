@@ -77,7 +77,7 @@ def test_errors_are_named_only_where_there_are_some():
         pr.table({"ML": lost, "mode": pr.fit(classes.with_prior(pr.Normal(1.0)))})
     )
     assert (
-        "Standard errors, of a posterior its sd, in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n"
+        "Standard errors in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n"
         in found
     )
     assert "mode: mode under a prior by newton, observed standard errors;" in found
@@ -427,3 +427,12 @@ def test_fits_with_other_levels_have_their_own_reference_rows():
     assert found.loc["g[b]"].tolist() == ["", "reference"]
     kept = pr.table({"all": fits["all"]}, reference=True, keep="g[T.c]").to_pandas()
     assert kept.index[:2].tolist() == ["g[a]", "g[T.c]"]
+
+
+def test_the_note_names_the_numbers_in_parentheses():
+    ml = pr.fit(SHORT)
+    exact = pr.fit(SHORT, "conjugate", seed=1)
+    tables = [pr.table(fits) for fits in (ml, exact, {"ML": ml, "posterior": exact})]
+    notes = [table.notes[0].lower() for table in tables]
+    assert ["errors" in note for note in notes] == [True, False, True]
+    assert ["posterior" in note for note in notes] == [False, True, True]
