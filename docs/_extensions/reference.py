@@ -56,7 +56,7 @@ TOP = {
     ),
 }  # fmt: skip
 # The modules: title, first sentence.
-ROOMS = {
+SECTIONS = {
     "likelihoods": (
         "Likelihoods",
         "The first term of a model: the density of the response given the linear predictor.",
@@ -113,31 +113,31 @@ RESULTS = {
 }
 
 
-def path_of(room: str, name: str, thing: object) -> str:
+def path_of(section: str, name: str, thing: object) -> str:
     """The shortest path by which a person reaches it: at the top if it is exported there."""
     return (
         f"probreg.{name}"
         if getattr(pr, name, None) is thing
-        else f"probreg.{room}.{name}"
+        else f"probreg.{section}.{name}"
     )
 
 
-def names_of(room: str) -> list[str]:
-    """The public classes and functions of a room, as paths; methods are those of the registry."""
-    if room == "methods":
+def names_of(section: str) -> list[str]:
+    """The public classes and functions of a section, as paths; methods are those of the registry."""
+    if section == "methods":
         classes = {cls.__name__: cls for cls in pr.METHODS.values()}
         return [
             "probreg.Method",
             *sorted(path_of("inference", name, cls) for name, cls in classes.items()),
         ]
-    module = getattr(pr, room)
-    said = (
+    module = getattr(pr, section)
+    listed = (
         ["RowWeights", "precision", "sampling"]
-        if room == "weights"
+        if section == "weights"
         else getattr(module, "__all__", dir(module))
     )
     out = []
-    for name in said:
+    for name in listed:
         thing = getattr(module, name)
         ours = getattr(thing, "__module__", "").startswith("probreg")
         if (
@@ -145,7 +145,7 @@ def names_of(room: str) -> list[str]:
             and ours
             and isinstance(thing, type | types.FunctionType)
         ):
-            out.append(path_of(room, name, thing))
+            out.append(path_of(section, name, thing))
     return sorted(out, key=lambda path: path.rpartition(".")[2].lower())
 
 
@@ -153,7 +153,7 @@ def registered() -> dict[str, list[str]]:
     """The names of the classes in the registries, as users write them."""
     found = {"likelihoods": pr.LIKELIHOODS, "priors": pr.PRIORS, "methods": pr.METHODS, "kernels": pr.kernels.KERNELS,
              "online": pr.online.LEARNERS, "scores": pr.scores.RULES}  # fmt: skip
-    return {room: sorted(registry) for room, registry in found.items()}
+    return {section: sorted(registry) for section, registry in found.items()}
 
 
 def pages() -> dict[str, str]:
@@ -167,17 +167,19 @@ def pages() -> dict[str, str]:
             for group, names in groups.items()
         ]
         out[file] = "\n".join(parts)
-    for room, (title, intro) in ROOMS.items():
-        names = [path for path in names_of(room) if id(_thing(path)) not in met]
+    for section, (title, intro) in SECTIONS.items():
+        names = [path for path in names_of(section) if id(_thing(path)) not in met]
         met |= {id(_thing(path)) for path in names}
-        if room in registered():
+        if section in registered():
             intro += (
                 " Names as text: "
-                + ", ".join(f'``"{name}"``' for name in registered()[room])
+                + ", ".join(f'``"{name}"``' for name in registered()[section])
                 + "."
             )
         by_name = {
-            id(cls) for registry in CLASSES.get(room, ()) for cls in registry.values()
+            id(cls)
+            for registry in CLASSES.get(section, ())
+            for cls in registry.values()
         }
         kinds = {"By name": [n for n in names if id(_thing(n)) in by_name]}
         others = "Base classes and parts" if kinds["By name"] else "Classes"
@@ -190,7 +192,7 @@ def pages() -> dict[str, str]:
             for kind, found in kinds.items()
             if found
         ]
-        out[room] = "\n".join([_head(title, intro), _entry(room), *parts])
+        out[section] = "\n".join([_head(title, intro), _entry(section), *parts])
     return out
 
 
@@ -218,15 +220,15 @@ def _head(title: str, intro: str) -> str:
     return f"{title}\n{'=' * len(title)}\n\n{intro}\n"
 
 
-def _entry(room: str) -> str:
-    """The entry of a room in the index, and of the registry that stands at the top."""
+def _entry(section: str) -> str:
+    """The entry of a section in the index, and of the registry that stands at the top."""
     entry = (
         ""
-        if room == "methods"
-        else f".. py:module:: probreg.{room}\n\n.. py:currentmodule:: None\n"
+        if section == "methods"
+        else f".. py:module:: probreg.{section}\n\n.. py:currentmodule:: None\n"
     )
-    if room.upper() in pr.__all__:
-        entry += f"\n.. py:data:: probreg.{room.upper()}\n\n   The classes by name. Its ``register`` adds a class.\n"
+    if section.upper() in pr.__all__:
+        entry += f"\n.. py:data:: probreg.{section.upper()}\n\n   The classes by name. Its ``register`` adds a class.\n"
     return entry
 
 

@@ -112,8 +112,8 @@ def test_the_reference_names_what_every_registry_holds():
     ):
         assert [name for name, cls in registry.items() if id(cls) not in things] == []
     text = reference.pages()
-    for room, names in reference.registered().items():
-        assert [name for name in names if f'"{name}"' not in text[room]] == []
+    for section, names in reference.registered().items():
+        assert [name for name in names if f'"{name}"' not in text[section]] == []
     assert [
         name for name in pr.online.LEARNERS if f"probreg.online.{name}" not in named()
     ] == []
