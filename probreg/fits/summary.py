@@ -339,7 +339,8 @@ def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
         names["estimate"] = attrs["ratio"]
     body = body[[c for c in body if c == estimate or body[c].notna().any()]]
     if estimate == "estimate":
-        body = body.assign(estimate=body["estimate"].astype(object).fillna(MISSING))
+        estimates = body["estimate"].astype(object)
+        body = body.assign(estimate=estimates.where(estimates.notna(), MISSING))
     formats = {names.get(c, c): f for c, f in _FORMATS.items() if c in body}
     body = body.rename(columns=names).rename_axis([None] * body.index.nlevels)
     return Table.from_pandas(body, formats=formats, source="summary().to_string()")
