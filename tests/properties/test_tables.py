@@ -1,5 +1,6 @@
 """A table holds its values unrounded and writes the same cells in every format."""
 
+import csv
 import io
 import json
 import re
@@ -52,9 +53,9 @@ def test_an_excel_file_has_the_values(tmp_path):
 def test_values_are_unrounded_for_programs(tmp_path):
     frame = TABLE.to_pandas()
     np.testing.assert_array_equal(frame["estimate"], VALUES)
-    # the parser that pandas 2 uses by default errs in the last digit
-    read = pd.read_csv(io.StringIO(TABLE.to_csv()), float_precision="round_trip")
-    np.testing.assert_array_equal(read.iloc[:, 1], VALUES)
+    # not by the parser of pandas 2, which errs in the last digit
+    _, *rows = csv.reader(io.StringIO(TABLE.to_csv()))
+    np.testing.assert_array_equal([float(row[1] or "nan") for row in rows], VALUES)
     assert TABLE.to_csv(tmp_path / "table.csv") is None
     assert (tmp_path / "table.csv").read_bytes() == TABLE.to_csv().encode()
     rows = json.loads(TABLE.to_json(), parse_constant=pytest.fail)
