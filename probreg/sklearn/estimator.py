@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -67,8 +67,10 @@ class ModelEstimator(BaseEstimator):
         return fit(model, self.method, seed=self.seed)
 
     def _read_weights(self, sample_weight: Any, n: int) -> Array | None:
-        """One number per row. DataError for what is not of the kind that `weights` says."""
-        read_argument("weights", self.weights, WeightKind)
+        """Return one number per row. DataError for an unknown kind, or for other numbers than `weights` says."""
+        read_argument(
+            "weights", self.weights, get_type_hints(type(self).__init__)["weights"]
+        )
         if sample_weight is None:
             return None
         w = floats(sample_weight, "sample_weight")

@@ -397,6 +397,7 @@ def test_what_no_estimate_can_say_is_refused():
         (Regressor("poisson"), Y, pr.DataError, "row 0 holds"),
         (Regressor(aux=np.ones(3)), Y, pr.DataError, "aux is a mapping"),
         (Regressor(weights=np.ones(3)), Y, pr.DataError, "weights is"),
+        (Classifier(weights="precision"), TWO, pr.DataError, "weights is"),
     ],
 )
 def test_wrong_parameters_are_refused_in_fit(estimator, y, error, words):

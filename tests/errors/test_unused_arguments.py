@@ -163,6 +163,20 @@ def test_the_event_of_a_reliability_diagram():
         pr.plot.reliability(event, np.column_stack([1 - p, p]), event="rain")
 
 
+@pytest.mark.parametrize("chosen", [1e-9, 1e9, -1.0, "one"])
+def test_a_chosen_scale_is_on_the_path(chosen):
+    model = pr.Model.from_formula("y ~ x", ROWS, prior="normal(1)")
+    with pytest.raises(pr.DataError, match="chosen"):
+        pr.plot.path(pr.path(model, n=5), chosen)
+
+
+def test_a_kaplan_meier_estimate_of_very_many_rows():
+    rows = ROWS | {"w": np.full(40, 30_000)}
+    fit = pr.fit(pr.Model.from_formula("y ~ x", rows, weights="w"))
+    with pytest.raises(pr.Incompatible, match="1,200,000 observations"):
+        pr.plot.survival(fit)
+
+
 # ---- kernels, blocks and likelihoods -------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from probreg.comparison.effects.scenarios import population, row_groups
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
+from probreg.fits.inference_data import MAX_OBSERVATIONS, observation_rows
 from probreg.likelihoods.quantities import probability_up_to
 from probreg.show.plot.style import (
     Size,
@@ -94,7 +94,12 @@ def survival(
         raise DataError(
             f"by={by!r} has {len(groups)} values; at most {most_groups} are drawn"
         )
-    every_row, _ = observation_rows(model)
+    every_row, weights = observation_rows(model)
+    if weights is not None:
+        raise Incompatible(
+            f"the Kaplan-Meier estimate repeats rows by their weights, and these count {model.design.total:,.0f} observations: at most "
+            f"{MAX_OBSERVATIONS:,} are repeated"
+        )
     times = np.linspace(min(0.0, ends[:, 0].min()), ends[:, 0].max(), n_times)
     curves = np.stack([1.0 - predictive.cdf(np.full(len(y), t)) for t in times])
     fig, (ax,) = panels(1, 1, width=6.4, height=3.4, figsize=figsize)

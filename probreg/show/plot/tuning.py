@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import check_arguments
+from probreg.arguments.scalars import Positive, check_arguments
 from probreg.arguments.types import Figure
 from probreg.comparison.tuning import RegularisationPath, TuningResult
+from probreg.errors import DataError
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -31,7 +32,7 @@ FEW = 6  # named columns among more: those with the largest coefficients
 @check_arguments
 def path(
     found: RegularisationPath,
-    chosen: "TuningResult | float | None" = None,
+    chosen: TuningResult | Positive | None = None,
     *,
     figsize: Size | None = None,
 ) -> Figure:
@@ -47,7 +48,7 @@ def path(
     found : RegularisationPath
         Result of `pr.path`.
     chosen : TuningResult or float, optional
-        The scale to mark.
+        The scale to mark, within the scales of the path.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -55,6 +56,11 @@ def path(
     -------
     Figure
         A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        For a chosen scale beyond the path.
 
     Examples
     --------
@@ -78,6 +84,12 @@ def path(
     if found.ml is not None:
         ends = found.ml.coef.values.reshape(shape)[columns] * unit
     scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
+    low, high = found.scales[[0, -1]]
+    # the ends have been through logarithms
+    if scale is not None and not low * (1 - 1e-9) <= scale <= high * (1 + 1e-9):
+        raise DataError(
+            f"chosen={scale:g}: the path has scales from {low:.4g} to {high:.4g}; take a path with scales= that contain it"
+        )
     shown = outcomes[:max_panels]
     height = (4.1 if len(shown) == 1 else 2.9) * len(shown)
     fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
