@@ -637,7 +637,7 @@ class FactoredCovariance(ParameterCovariance):
         r = self.axes.shape[1]
         S = root_of_square(self.inner)
         z = rng.standard_normal((size, k))
-        w = rng.standard_normal((size, len(S))) @ S.T
+        w = rng.standard_normal((size, S.shape[1])) @ S.T
         z += (w[:, :r] - z @ self.axes) @ self.axes.T
         z *= self.spread
         return np.hstack([z, w[:, r:]])

@@ -316,3 +316,48 @@ def test_columns_of_one_linear_predictor_each_are_not_rotated(monkeypatch):
     fitted = pr.fit(model)
     monkeypatch.setattr(wide, "FEW", 0)
     np.testing.assert_allclose(pr.fit(model).coef, fitted.coef, rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical"])
+@pytest.mark.parametrize("q", [4, 60, 260], ids=["few", "dense", "of rows"])
+def test_collinear_flat_columns_leave_the_coefficients_with_priors_estimable(
+    q, likelihood
+):
+    """Whether or not the columns with priors are combinations of one another."""
+    rng = np.random.default_rng(2)
+    w, Z = rng.normal(size=40), rng.normal(size=(40, q))
+    Z[:, 1] = Z[:, 0]
+    y = rng.integers(0, 2 if likelihood == "bernoulli" else 3, 40)
+    names = [f"z{j}" for j in range(q)]
+    chosen = {"likelihood": likelihood, "prior": {tuple(names): pr.Normal(0.3)}}
+    one = pr.Model.from_arrays(
+        np.column_stack([w, Z]), y, columns=["w", *names], **chosen
+    )
+    columns = ["w", "w2", *names]
+    two = pr.Model.from_arrays(
+        np.column_stack([w, 2 * w, Z]), y, columns=columns, **chosen
+    )
+    exact = pr.fit(one)
+    with pytest.warns(pr.ProbregWarning, match=r"not identified \(w2 = 2 w\)"):
+        fit = pr.fit(two)
+    for values, expected in (
+        (fit.coef, exact.coef),
+        (fit.std_error, exact.std_error),
+    ):
+        np.testing.assert_allclose(
+            values.drop_sel(coef=["w", "w2"]), expected.drop_sel(coef="w"), rtol=1e-6
+        )
+        assert np.isnan(values.sel(coef=["w", "w2"])).all()
+    ours, expected = fit.predict(), exact.predict()
+    np.testing.assert_allclose(ours["mean"], expected["mean"], rtol=1e-6)
+    for name in ("mean_std_error", "mean_lower"):
+        np.testing.assert_allclose(ours[name], expected[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_a_column_of_zeros_alone_is_not_identified(likelihood):
+    model = pr.Model.from_arrays(
+        np.zeros((6, 1)), [0, 1, 0, 1, 1, 0], columns=["z"], likelihood=likelihood, intercept=False
+    )  # fmt: skip
+    with pytest.warns(pr.ProbregWarning, match=r"not identified \(z = 0\)"):
+        assert np.isnan(pr.fit(model).coef).all()

@@ -265,7 +265,7 @@ def least_norm(beta: Array, N: Array | None) -> Array:
 def open_directions(model: Model) -> FreeDirections | None:
     """Return the directions of flat columns that do not change X beta; None if all columns are identified."""
     flat = np.flatnonzero(~model.joint.informative)
-    if len(flat) < 2:
+    if not len(flat):
         return None
     design = model.design
     # columns of different linear predictors are orthogonal in the moments

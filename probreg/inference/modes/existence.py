@@ -30,7 +30,7 @@ from probreg.inference.base import (
 from probreg.inference.modes.closed_form import (
     least_norm,
     not_identified,
-    null_space as null_space_of_columns,
+    open_directions,
 )
 from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import newton_step
@@ -390,12 +390,10 @@ def _flat_directions(
 def _identified_basis(model: Model) -> Array:
     """Return an orthonormal basis (p m, r) of the identified coefficients of standardised columns without a prior."""
     basis = model.design.frame
-    rank = model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
-    if any(not model.joint.informative[j] for j in rank.dropped):
-        null = np.linalg.qr(
-            basis.T_inverse @ null_space_of_columns(rank, model.shape[0])
-        )[0]
+    opened = open_directions(model)
+    if opened is not None:
+        null = np.linalg.qr(basis.T_inverse @ opened.directions)[0]
         free = free - null @ (null.T @ free)
     U, size, _ = np.linalg.svd(free, full_matrices=False)
     return map_of_columns(U[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])

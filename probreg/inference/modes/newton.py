@@ -31,11 +31,7 @@ from probreg.inference.base import (
     split_parameters,
 )
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
-from probreg.inference.modes.closed_form import (
-    combinations,
-    null_space,
-    open_directions,
-)
+from probreg.inference.modes.closed_form import open_directions
 from probreg.inference.modes.existence import (
     Divergence,
     find_divergence,
@@ -575,9 +571,8 @@ def _rank_deficient_covariance(
 ) -> tuple[DenseCovariance, FreeDirections | None]:
     """Return the covariance of the least-norm coefficients, and the directions that
     collinear columns leave undetermined."""
-    rank = model.design.moments.rank
-    dropped = np.array(rank.dropped, dtype=int)
-    if not len(dropped) or model.joint.informative[dropped].all():
+    opened = open_directions(model)
+    if opened is None:
         if root is None:
             raise NotConverged(
                 unbounded_density_message(model)
@@ -585,8 +580,6 @@ def _rank_deficient_covariance(
                 or "newton: the curvature at the end is not positive definite: try another start, or give a prior"
             )
         return _covariance_of_root(model, root), None
-    N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
     covariance = _covariance_of_root(model, root)
-    words = combinations(rank, model.design.columns)
-    return covariance.of_least_norm(N), FreeDirections(N, words)
+    return covariance.of_least_norm(opened.directions), opened
