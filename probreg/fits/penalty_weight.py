@@ -117,7 +117,13 @@ def fit_penalised(
                 )
         if lam:
             fitted = fit_penalised(model, penalty, None, lam, None)
-        return with_dual(fitted, penalty.name, radius, lam)
+        fitted = with_dual(fitted, penalty.name, radius, lam)
+        is_norm = penalty.ratio == 1.0 and not unit.has_relative_prior
+        if lam or not is_norm:
+            return fitted
+        # the flat prior of maximum likelihood does not show which norm the ball has
+        stats = {**fitted.solution.stats, "norm_of_ball": penalty.q}
+        return replace(fitted, solution=replace(fitted.solution, stats=stats))
     sigma = 1.0
     if least_squares and penalty.q != 2.0:
         beta = penalty.fit_at(unit, lam).solution.beta

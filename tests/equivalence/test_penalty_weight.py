@@ -205,3 +205,23 @@ def test_a_penalty_without_a_mode_is_refused_and_not_sampled(strength) -> None:
     with pytest.raises(pr.Incompatible, match="mode of a quantile"):
         pr.lasso(X, y, likelihood=loss, **{strength: 1.0})
     assert pr.ridge(X, y, likelihood=loss, **{strength: 1.0}).target == "mode"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "of"), [(pr.ridge, "kernel ball"), (pr.lasso, "l1 ball")]
+)
+def test_the_bound_of_a_ball_is_that_of_its_radius_if_it_does_not_bind(
+    recipe: Any, of: str
+) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1.0, 1.0, (400, 3))
+    y = np.clip(0.5 + x @ [0.2, -0.1, 0.0] + 0.05 * rng.normal(size=400), 0, 1)
+    given = {"intercept": False, "offset": np.full(400, 0.5)}
+    widths = []
+    for radius in (0.05, 0.5):
+        fit = recipe(x, y, radius=radius, **given)
+        found = pr.guarantee(fit, y_range=(0.0, 1.0), row_norm=2.0)
+        (line,) = [b for b in found.lines if b.theorem == f"{of}, r = 2"]
+        widths.append(line.bound.complexity)
+    assert dict(fit.notes[0].values)["lam"] == 0.0
+    assert_allclose(widths[1], 10 * widths[0])

@@ -114,6 +114,8 @@ class Ball:
     @property
     def radius(self) -> float:
         """Lam, an upper bound of ||f||, because lam ||f||^power is at most the mean loss of f = 0."""
+        if self.lam == 0:
+            return float("inf")
         if self.epsilon is None:
             at_zero = self.B**2
         else:
@@ -221,12 +223,37 @@ def require_ball(inputs: BoundInputs) -> None:
     model = inputs.fit.model
     design = inputs.design
     lik = model.likelihood
-    joint = model.joint
     learned = ", ".join(design.recipe.learned_terms)
     if not (lik.least_squares or lik.insensitive is not None):
         raise NotApplicable(
             f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
         )
+    if not _is_inside_stated_ball(inputs.fit):
+        _require_prior_of_ball(inputs)
+    if learned:
+        raise NotApplicable(
+            f"the columns of {learned} depend on these rows, and so does the class"
+        )
+    if design.offset is not None and np.ptp(design.offset) > 0:
+        raise NotApplicable(
+            "the offset varies by row, so that no bound of |y - offset| is known before the rows"
+        )
+
+
+def _is_inside_stated_ball(fit: Fit) -> bool:
+    """Return whether maximum likelihood lies in the ball of `radius=`, by the norm of all columns."""
+    columns = fit.model.design.columns
+    return (
+        fit.solution.stats.get("norm_of_ball") in (1.0, 2.0)
+        and "Intercept" not in columns
+    )
+
+
+def _require_prior_of_ball(inputs: BoundInputs) -> None:
+    """Raise NotApplicable unless the prior is that of ridge with fixed lam, or of a lasso."""
+    model = inputs.fit.model
+    lik = model.likelihood
+    joint = model.joint
     flat = flat_columns(inputs.fit)
     if flat:
         raise NotApplicable(
@@ -259,14 +286,6 @@ def require_ball(inputs: BoundInputs) -> None:
         raise NotApplicable(
             "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
         )
-    if learned:
-        raise NotApplicable(
-            f"the columns of {learned} depend on these rows, and so does the class"
-        )
-    if design.offset is not None and np.ptp(design.offset) > 0:
-        raise NotApplicable(
-            "the offset varies by row, so that no bound of |y - offset| is known before the rows"
-        )
 
 
 def _ball(inputs: BoundInputs) -> Ball:
@@ -279,6 +298,8 @@ def _ball(inputs: BoundInputs) -> Ball:
     assert inputs.y_range is not None
     offset = 0.0 if design.offset is None else float(design.offset.flat[0])
     B = max(abs(end - offset) for end in inputs.y_range)
+    if _is_inside_stated_ball(fit):
+        return _stated_ball(inputs, beta, B)
     if not joint.gaussian:
         return _l1_ball(inputs, beta, B)
     if lik.least_squares and joint.sigma_units.all():
@@ -310,6 +331,20 @@ def _ball(inputs: BoundInputs) -> Ball:
         B=B,
         epsilon=epsilon,
     )
+
+
+def _stated_ball(inputs: BoundInputs, beta: Array, B: float) -> Ball:
+    """Return the ball of `radius=` where the constraint does not bind, so that lam = 0."""
+    X = inputs.design.X
+    ones = np.ones(len(beta))
+    if inputs.fit.solution.stats["norm_of_ball"] == 1.0:
+        r = _row_norm(inputs, lambda rows: np.abs(rows).max(1), ones)
+        size = float(np.linalg.norm(X, axis=0).max())
+        norm = float(np.abs(beta).sum())
+        return L1Ball(0.0, norm, size, r, B, None, columns=len(beta))
+    r = _row_norm(inputs, lambda rows: np.linalg.norm(rows, axis=1), ones)
+    norm = float(np.linalg.norm(beta))
+    return Ball(0.0, norm, float(np.square(X).sum()), r, B, None)
 
 
 def _l1_ball(inputs: BoundInputs, beta: Array, B: float) -> L1Ball:
