@@ -5,7 +5,7 @@ k(x, x) at a row far from all of them.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,10 +42,10 @@ class AnchoredBasis(KernelBasis):
     def values(self, rows: Array) -> Array:
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
 
-    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
-        if self.kind == "exact":
-            return exact(kernel, X)
-        return cholesky(kernel, X)
+    def rebuilt(
+        self, kernel: CovarianceFunction, X: ArrayLike, **settings: Any
+    ) -> KernelBasis:
+        return BASES[self.kind](kernel, X, **settings)
 
     def left_over(self, left: Array, largest: Array) -> Array:
         # a variance below -1e-8 of the largest k(x, x) is not rounding

@@ -145,7 +145,9 @@ class KernelBasis(ABC):
         )
 
     @abstractmethod
-    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> "KernelBasis":
+    def rebuilt(
+        self, kernel: CovarianceFunction, X: ArrayLike, **settings: Any
+    ) -> "KernelBasis":
         """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
 
     def spec(self) -> dict[str, Any]:

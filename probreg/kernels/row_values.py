@@ -7,7 +7,7 @@ k(x, A) k(A, A)^+ f(A) and the covariance that the columns of k leave, both at t
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -57,7 +57,9 @@ class RowValues(KernelBasis):
     def phi(self, rows: Array) -> Array:
         return self._columns_of_kernel.values(rows)
 
-    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+    def rebuilt(
+        self, kernel: CovarianceFunction, X: ArrayLike, **settings: Any
+    ) -> KernelBasis:
         return exact(kernel, self.anchors)
 
     def left_over(self, left: Array, largest: Array) -> Array:

@@ -121,16 +121,24 @@ class SineBasis(KernelBasis):
         ]
         return float(sum(errors)) / kernel.bound
 
-    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+    def rebuilt(
+        self, kernel: CovarianceFunction, X: ArrayLike, **settings: Any
+    ) -> KernelBasis:
         return self.with_kernel(kernel)
 
     def for_kernel_range(
-        self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike
+        self,
+        low: CovarianceFunction,
+        high: CovarianceFunction,
+        X: ArrayLike,
+        **settings: Any,
     ) -> "SineBasis":
-        """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
+        """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range and with
+        the stated `settings`."""
         ends = self.ends
-        half = hsgp(high, X, range=ends).half_width.tolist()
-        counts = hsgp(low, X, range=ends, half_width=half).counts
+        half = hsgp(high, X, range=ends, **settings).half_width.tolist()
+        settings["half_width"] = half
+        counts = hsgp(low, X, range=ends, **settings).counts
         return replace(
             hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)),
             plain=True,

@@ -62,16 +62,22 @@ def _requested_basis(
             counts = design.weights
         kernel = kernel.resolve(with_spread(x, counts), names)
         if kernel != basis.kernel:
-            basis = basis.rebuilt(kernel, x)
+            basis = basis.rebuilt(kernel, x, **term.settings)
     unknown = prior.unknown(kernel)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
         if lengths:
-            sines = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
+            ends = _ends_of(kernel, lengths, basis)
+            sines = basis.for_kernel_range(*ends, x, **term.settings)
         else:
             sines = replace(basis, plain=True)
         if not _same_sines(sines, basis):
             basis = sines
+    elif unknown and term.settings and not isinstance(basis, SineBasis):
+        raise DataError(
+            f"{term.key}: this basis is made anew at each {' and '.join(unknown)}, without {'=, '.join(term.settings)}=: state the "
+            "hyperparameters in the formula, such as length=1.0, or write basis='hsgp'"
+        )
     return None if basis is term.basis else basis
 
 

@@ -310,6 +310,27 @@ def test_variables_are_read_back_from_what_enters_a_process():
         np.testing.assert_array_equal(found[1], X)
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_stated_settings_of_sines_hold_at_an_unknown_length(rows, tmp_path):
+    x = np.linspace(0.0, 10.0, 40)
+    noise = 0.3 * np.random.default_rng(2).normal(size=40)
+    table = {"x": x, "y": np.sin(x) + noise}
+
+    def made(settings):
+        model = pr.Model.from_formula(f"y ~ gp(x, basis='hsgp'{settings})", table)
+        (term,) = model.design.recipe.processes.values()
+        return model, term.basis
+
+    assert made(", size=20")[1].size == 20
+    assert made(", half_width=12.5")[1].half_width == 12.5
+    assert made(", tol=0.1")[1].size < made("")[1].size
+    fit = pr.fit(made(", size=20, half_width=12.5")[0])
+    loaded = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=rows))
+    assert loaded.predict({"x": NEW[:2]}).equals(fit.predict({"x": NEW[:2]}))
+    if rows:
+        np.testing.assert_allclose(pr.fit(loaded.model).coef, fit.coef, rtol=1e-9)
+
+
 # ---- files ---------------------------------------------------------------------------------------------------------------
 
 

@@ -33,6 +33,8 @@ REFUSED = {
     "gp(x, basis='exact', tol=0.1)": "exact takes no tol=",
     "gp(x, basis='hsgp', range=(0, 4.5))": "row 27, column 0 holds 4.65517, beyond the range 0 to 4.5 of this basis: make it with range=",
     "gp(x, z, range=[(0, 5), (0, 1)])": "row 4, column 1 holds -0.756802, beyond the range 0 to 1 of this basis: make it with range=",
+    "gp(x, basis='cholesky', tol=0.1)": "made anew at each length, without tol=",
+    "gp(x, basis='cholesky', size=4)": "made anew at each length, without size=",
     "gp(x, kernel='sum')": "kernel='sum': ",
     "gp(x, kernel=1)": "kernel is a name or a covariance function",
     "gp(x, kernel='polynomial', offset=-1)": "got -1: with a negative one it is no covariance function",

@@ -5,7 +5,7 @@ follows from plain data (its state), which recipes and files contain.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -47,6 +47,8 @@ class ProcessTerm:
         Whether the formula stated the length; otherwise a search starts at the length of the basis.
     inputs : tuple of str
         The inputs of the covariance function, as written.
+    settings : mapping
+        The stated settings of the basis but its range: `tol`, `size`, `half_width`.
     """
 
     key: str
@@ -54,6 +56,7 @@ class ProcessTerm:
     basis: KernelBasis
     length_known: bool
     inputs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     by: ClassVar[str] = ""
 
     @cached_property
@@ -143,6 +146,7 @@ class ProcessTerm:
             "inputs": list(self.inputs),
             "length_known": self.length_known,
             "basis": self.basis.spec(),
+            "settings": dict(self.settings),
         }
 
 
@@ -150,7 +154,10 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     """Return the term that `to_state` wrote."""
     basis = basis_from_spec(state["basis"])
     inputs = tuple(state["inputs"])
-    return ProcessTerm(key, state["short"], basis, state["length_known"], inputs)
+    settings = state.get("settings", {})
+    return ProcessTerm(
+        key, state["short"], basis, state["length_known"], inputs, settings
+    )
 
 
 # ---- from a formula ------------------------------------------------------------------------------------------------------
@@ -184,9 +191,9 @@ def learned_process(
                 f"basis={kind!r} needs all rows in memory, but this model reads them in blocks: write basis='hsgp' with range="
             )
         _refuse_settings(x, kind, inputs)
-        return ProcessTerm(
-            key, short, basis(kernel, x, kind, **settings), length_known, inputs
-        )
+        made = basis(kernel, x, kind, **settings)
+        settings.pop("range", None)  # the basis keeps it
+        return ProcessTerm(key, short, made, length_known, inputs, settings)
 
 
 def stated_kernel(
