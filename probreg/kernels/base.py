@@ -7,13 +7,13 @@ sums, products and files follow.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.keywords import normalised_name
+from probreg.arguments.keywords import normalised_name, refuse_unknown
 from probreg.arguments.scalars import (
     check_fields,
     shown_value,
@@ -318,8 +318,15 @@ def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
             nu = int(name[-2]) / 2
             if "nu" in settings:
                 raise DataError(f"{name} has nu = {nu:g}; write 'matern' to give nu")
-            return KERNELS["matern"](**settings, nu=nu)  # type: ignore[call-arg]
-        return KERNELS[name](**settings)
+            name, settings = "matern", settings | {"nu": nu}
+        kind: Any = KERNELS[name]
+        known = [f.name for f in fields(kind)]
+        if "parts" in known:
+            raise Incompatible(
+                f"kernel={kernel!r} combines other functions: write them, such as pr.kernels.RBF(1.0) + pr.kernels.Linear()"
+            )
+        refuse_unknown(name, settings, known)
+        return kind(**settings)
     if not isinstance(kernel, CovarianceFunction) or settings:
         raise Incompatible(
             f"kernel is a name or a covariance function such as pr.kernels.RBF(1.0), got {shown_value(kernel)}"

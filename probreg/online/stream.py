@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments, check_fields
-from probreg.errors import DataError, warn_caller
+from probreg.errors import DataError, Incompatible, warn_caller
 from probreg.linalg import merge, row_blocks, triangular
 from probreg.online.learner import (
     Diverged,
@@ -275,8 +275,12 @@ class Recorder:
         compiled = record.compiled
         if compiled is None:
             compiled = not small
-        # a custom loss has no compiled loop
-        self.compiled = compiled and (learner.grows or learner.loss.code >= 0)
+        has_loop = learner.grows or learner.loss.code >= 0
+        if record.compiled and not has_loop:
+            raise Incompatible(
+                f"compiled=True: the custom loss {learner.loss.name!r} has no compiled steps"
+            )
+        self.compiled = compiled and has_loop
         self.predictions: list[Array] = []
         self.losses: list[Array] = []
         self.sum = np.zeros_like(start.w)

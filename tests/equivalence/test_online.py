@@ -135,6 +135,8 @@ def test_a_loss_is_known_by_its_function_and_not_by_its_name(rng: np.random.Gene
     assert path.regret(u).comparator_loss == pytest.approx(expected, rel=1e-12)
     with pytest.raises(Incompatible, match="pass a comparator"):
         path.regret()
+    with pytest.raises(Incompatible, match="compiled=True"):
+        online.run(path.learner, X, y, record=online.Record(compiled=True))
 
 
 HELD = [

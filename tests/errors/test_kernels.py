@@ -37,6 +37,8 @@ RBF = kernels.RBF(1.0)
         (lambda: kernels.CustomFunction("rbf"), "of a function (x, z) -> k (n, m), got 'rbf'"),
         (lambda: kernels.read_kernel("matrn"), "did you mean 'matern'?"),
         (lambda: kernels.read_kernel("matern32", nu=2.5), "matern32 has nu = 1.5; write 'matern' to give nu"),
+        (lambda: kernels.read_kernel("rbf", nu=2.5), "rbf takes no nu=: it takes length, scaled"),
+        (lambda: kernels.read_kernel("sum"), "combines other functions"),
         (lambda: kernels.read_kernel(3), "kernel is a name or a covariance function such as pr.kernels.RBF(1.0), got 3"),
         (lambda: kernels.read_kernel(RBF, length=2.0), "with length"),
     ],

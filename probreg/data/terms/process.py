@@ -209,10 +209,7 @@ def stated_kernel(
         for word, value in words.items()
         if word in KERNEL_SETTINGS
     }
-    try:
-        kernel = read_kernel(name, **settings)
-    except TypeError as error:  # of the fields of a covariance function
-        raise DataError(f"kernel={name!r}: {error}") from None
+    kernel = read_kernel(name, **settings)
     if hasattr(kernel, "period") and "period" not in settings:
         raise DataError(
             f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12"
