@@ -391,27 +391,94 @@ def test_chains_and_replicates_are_refused_where_there_are_none():
             draw(fit_of("gaussian"))
     with pytest.raises(pr.Incompatible, match="needs a posterior"):
         plot.ppc(fit_of("gaussian"))
-    laplace = pr.fit(model_of("categorical"), pr.LaplaceApproximation(draws=50))
-    with pytest.raises(pr.Incompatible, match=r"use plot\.reliability"):
-        plot.ppc(laplace)
     counts = pr.fit(model_of("poisson"), pr.LaplaceApproximation(draws=50))
     assert len(plot.ppc(counts).axes) == 1
 
 
-def test_successes_and_ordered_classes_have_a_rootogram(monkeypatch):
-    monkeypatch.setattr(chains, "_draw", lambda name, *a, **options: name)
-    rows = {"k": [1, 2, 0, 1], "n": [3, 3, 3, 3], "grade": [0, 1, 2, 1]}
-    priors = {"Intercept": pr.Normal(1.0)}
-    trials = pr.Model.from_formula("p(k, n) ~ 1", rows, prior=priors)
-    ordered = pr.Model.from_formula(
-        "grade ~ 1",
-        rows,
-        likelihood="ordinal",
-        prior=priors,
-        aux={"gap_2": pr.HalfNormal(1.0)},
+CLASSES = {
+    "event": ["no", "yes", "yes", "yes"],
+    "fruit": ["fig", "kiwi", "fig", "plum"],
+    "grade": pd.Categorical(["low", "mid", "high", "mid"], ["low", "mid", "high"], ordered=True),
+    "fig": [2, 0, 1, 0],
+    "plum": [1, 3, 0, 1],
+    "k": [0, 3, 2, 10],
+    "n": [3, 3, 4, 10],
+    "w": [1, 2, 1, 3],
+}  # fmt: skip
+
+
+def of_classes(response: str, likelihood: object) -> pr.Model:
+    """A model of an intercept under a proper prior."""
+    likelihood = likelihood or pr.Binomial()
+    prior = {"Intercept": pr.Normal(1.0)}
+    if isinstance(likelihood, pr.Multinomial):
+        y = np.column_stack([CLASSES["fig"], CLASSES["plum"]])
+        ones = np.ones((4, 1))
+        return pr.Model.from_arrays(
+            ones,
+            y,
+            columns=["Intercept"],
+            likelihood=likelihood,
+            prior=prior,
+            intercept=False,
+        )
+    aux = {"gap_2": pr.HalfNormal(1.0)} if response == "grade" else {}
+    weights = {"weights": "w"} if response == "event" else {}
+    return pr.Model.from_formula(
+        f"{response} ~ 1",
+        CLASSES,
+        likelihood=likelihood,
+        prior=prior,
+        aux=aux,
+        **weights,
     )
-    for model in (trials, ordered):
-        assert plot.ppc(model) == "plot_ppc_rootogram"
+
+
+@pytest.mark.parametrize(
+    ("response", "likelihood", "heights"),
+    [
+        ("event", "bernoulli", {"no": 1, "yes": 6}),
+        ("fruit", "categorical", {"fig": 2, "kiwi": 1, "plum": 1}),
+        ("grade", "ordinal", {"low": 1, "mid": 2, "high": 1}),
+        ("counts", pr.Multinomial(levels=("fig", "plum")), {"fig": 3, "plum": 5}),
+        ("p(k, n)", None, {"0 to 0.1": 1, "0.5 to 0.6": 1, "0.9 to 1": 2}),
+    ],
+)
+def test_classes_have_bars_of_observed_frequencies_and_predictive_intervals(
+    response, likelihood, heights
+):
+    model = of_classes(response, likelihood)
+    posterior = pr.fit(model, pr.LaplaceApproximation(draws=200))
+    for source in (model, posterior):
+        (ax,) = plot.ppc(source).axes
+        names = [text.get_text() for text in ax.get_xticklabels()]
+        bars, intervals = sorted(ax.containers, key=lambda c: hasattr(c, "has_yerr"))
+        drawn = {k: bar.get_height() for k, bar in zip(names, bars, strict=True)}
+        assert {k: v for k, v in drawn.items() if v} == heights
+        ends = intervals.lines[2][0].get_segments()
+        assert len(ends) == len(names)
+        total = sum(heights.values())
+        for (_, low), (_, high) in ends:
+            assert 0 <= low <= high <= total
+
+
+def test_intervals_of_two_classes_are_those_of_a_binomial_distribution():
+    data = {"y": ["a", "b"] * 50}
+    fixed = {"Intercept": pr.Normal(1e-6)}
+    model = pr.Model.from_formula("y ~ 1", data, likelihood="bernoulli", prior=fixed)
+    (ax,) = plot.ppc(model).axes
+    (intervals,) = [c for c in ax.containers if hasattr(c, "has_yerr")]
+    for (_, low), (_, high) in intervals.lines[2][0].get_segments():
+        # 1,000 draws: each end within two of the quantiles of Binomial(100, 1/2)
+        np.testing.assert_allclose([low, high], [40, 60], atol=2)
+
+
+def test_successes_of_equal_trials_have_a_rootogram(monkeypatch):
+    monkeypatch.setattr(chains, "_draw", lambda name, *a, **options: name)
+    rows = {"k": [1, 2, 0, 1], "n": [3, 3, 3, 3]}
+    priors = {"Intercept": pr.Normal(1.0)}
+    model = pr.Model.from_formula("p(k, n) ~ 1", rows, prior=priors)
+    assert plot.ppc(model) == "plot_ppc_rootogram"
 
 
 @pytest.mark.slow
@@ -429,8 +496,6 @@ def test_a_model_is_drawn_from_its_priors_with_the_data():
         assert len(ax.lines) + len(ax.collections) > 1
     with pytest.raises(pr.Incompatible, match="Intercept"):
         plot.ppc(model_of("gaussian"))
-    with pytest.raises(pr.Incompatible, match=r"use model\.prior_predictive"):
-        plot.ppc(model_of("bernoulli"))
 
 
 def test_a_quantile_is_called_what_it_is():

@@ -1,6 +1,7 @@
-"""Pictures of Markov chains and of data replicated from a posterior or from priors, drawn by arviz-plots."""
+"""Pictures of Markov chains and of data replicated from a posterior or from priors, drawn by arviz-plots but for classes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,9 +11,21 @@ from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Figure
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import integer_response
+from probreg.fits.inference_data import integer_response, observation_rows
+from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
-from probreg.show.plot.style import Size
+from probreg.show.plot.style import (
+    INK,
+    LIGHT,
+    Size,
+    label,
+    mark,
+    panels,
+    shorten,
+    top_legend,
+)
+
+Array = np.ndarray
 
 
 @check_arguments
@@ -97,24 +110,28 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
 @check_arguments
 def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
-    """Draw the response and data replicated from the posterior, or of a model from its priors: distributions, or a rootogram for counts and ordered classes.
+    """Draw the response and data replicated from the posterior, or of a model from its priors.
+
+    Continuous responses have their distributions, counts a rootogram. Classes have bars of the observed frequency of each level
+    with 95 % predictive intervals, and successes of trials, if their rows differ in trials, bars of ten bins of the proportion.
+    The frequencies of two classes fit nearly every model; `plot.reliability` compares probabilities with observed shares.
 
     Parameters
     ----------
     fit : Fit or Model
-        A posterior of a numeric response, or a model with proper priors before the fit.
+        A posterior, or a model with proper priors before the fit.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Figure
-        `arviz_plots.plot_ppc_dist` or `arviz_plots.plot_ppc_rootogram`, outside pyplot.
+        A figure outside pyplot: bars, `arviz_plots.plot_ppc_dist` or `arviz_plots.plot_ppc_rootogram`.
 
     Raises
     ------
     Incompatible
-        For a point estimate, for classes without an order, and for a model with a flat prior.
+        For a point estimate, for censored responses, and for a model with a flat prior.
 
     Examples
     --------
@@ -131,44 +148,93 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
             f"a posterior predictive check needs a posterior, and {fit.method.name} gives a {fit.target}; plot.ppc(fit.model) draws from "
             "its priors"
         )
-    if not likelihood.has_cdf or likelihood.binary:
-        instead = (
-            "plot.reliability(fit)"
-            if isinstance(fit, Fit)
-            else "model.prior_predictive()"
-        )
-        raise Incompatible(
-            f"no predictive distribution of {likelihood.named} response to draw: use {instead}"
-        )
     model.design.need_rows("a predictive check")
     likelihood.require_exact(
         model.design.observed, "a predictive check", "use plot.diagnose(fit)"
     )
+    rows, _ = observation_rows(model)
     name, data = "plot_ppc_dist", "observed_dist"
     if likelihood.is_discrete:
         name, data = "plot_ppc_rootogram", "observed_markers"
+    visuals: dict[str, Any] = {}
     if isinstance(fit, Fit):
-        return _draw(name, fit.tree, figsize)
-    # arviz-plots leaves the data out of prior predictive pictures by default
-    options = {"group": "prior_predictive", "visuals": {data: {}}}
-    return _draw(name, _prior_tree(model), figsize, **options)
+        tree, group = fit.tree, "posterior_predictive"
+    else:  # arviz-plots leaves the data out of prior predictive pictures by default
+        tree, group = _prior_tree(model, rows), "prior_predictive"
+        visuals = {data: {}}
+    trials = likelihood.given(model.design.observed[rows]).get("trials")
+    if likelihood.levels or (trials is not None and np.ptp(trials) > 0):
+        return _draw_bars(model, tree, group, trials, figsize)
+    return _draw(name, tree, figsize, group=group, visuals=visuals)
 
 
-def _prior_tree(model: Model) -> Any:
-    """Return responses drawn from the priors of a model, and the observed ones, as arviz-plots takes them."""
+def _prior_tree(model: Model, rows: Array) -> Any:
+    """Return responses drawn from the priors at the row of each observation, and the observed ones, as arviz-plots takes them."""
     import xarray as xr
 
-    drawn = model.prior_predictive()
+    repeated = replace(model, design=model.design.take(rows))
+    drawn = repeated.prior_predictive()
     if drawn.y is None:
         raise Incompatible(f"no draws of the response: {'; '.join(drawn.notes)}")
     y = integer_response(model, drawn.y[None])
-    observed = integer_response(model, model.likelihood.drawn(model.design.observed))
+    observed = model.likelihood.drawn(repeated.design.observed)
+    dims = ("chain", "draw", "obs", "level")
     return xr.DataTree.from_dict(
         {
-            "prior_predictive": xr.Dataset({"y": (("chain", "draw", "obs"), y)}),
-            "observed_data": xr.Dataset({"y": ("obs", observed)}),
+            "prior_predictive": xr.Dataset({"y": (dims[: y.ndim], y)}),
+            "observed_data": xr.Dataset(
+                {"y": (dims[2 : y.ndim], integer_response(model, observed))}
+            ),
         }
     )
+
+
+def _draw_bars(
+    model: Model, tree: Any, group: str, trials: Array | None, figsize: Size | None
+) -> Figure:
+    """Draw bars of the observed frequencies of levels, or of bins of a proportion, with their predictive medians and intervals."""
+    (name,) = tree["observed_data"].data_vars
+    names, observed = _frequencies(model, tree["observed_data"][name].values, trials)
+    _, drawn = _frequencies(model, tree[group][name].values, trials)
+    low, middle, high = np.quantile(drawn, (0.025, 0.5, 0.975), axis=(0, 1))
+    fig, (ax,) = panels(1, 1, width=5.0, height=3.4, figsize=figsize)
+    places = np.arange(len(names))
+    ax.bar(places, observed, 0.8, color=LIGHT, label="observed")
+    source = "prior" if group == "prior_predictive" else "posterior"
+    look = mark(0) | {"linestyle": "", "markersize": 4.5, "capsize": 3.0}
+    ends = [middle - low, high - middle]
+    words = f"{source} predictive median and 95 % interval"
+    ax.errorbar(places, middle, ends, label=words, **look)
+    crowded = max(map(len, names)) * len(names) > 45  # letters in the width of the axes
+    ax.set_xticks(places, names, rotation=90 if crowded else 0, color=INK)
+    counted = "trials" if trials is not None and model.likelihood.levels else "rows"
+    response = shorten(model.design.response)
+    x = response if model.likelihood.levels else f"proportion, {response}"
+    label(ax, x=x, y=f"number of {counted}")
+    top_legend(fig, [ax])
+    return fig
+
+
+def _frequencies(
+    model: Model, y: Array, trials: Array | None
+) -> tuple[list[str], Array]:
+    """Return the names and frequencies (..., K) of the levels in responses (..., n), or of bins of their share of the trials."""
+    levels = [shorten(level, 20) for level in model.likelihood.level_names]
+    if levels and isinstance(model.likelihood, OfTrials):  # counts of each class
+        return levels, y.sum(-2)
+    if levels:
+        return levels, _count_codes(y, len(levels))
+    bins = 10
+    assert trials is not None
+    names = [f"{k / bins:g} to {(k + 1) / bins:g}" for k in range(bins)]
+    # bins [0, 0.1), ..., [0.9, 1], in whole numbers
+    codes = np.minimum(bins * y // np.maximum(trials, 1).astype(int), bins - 1)
+    return names, _count_codes(codes, bins)
+
+
+def _count_codes(codes: Array, number: int) -> Array:
+    """Return the frequencies (..., number) of 0, 1, ... in codes (..., n)."""
+    return np.stack([(codes == k).sum(-1) for k in range(number)], -1)
 
 
 def _chains(fit: Fit) -> Any:
