@@ -130,8 +130,6 @@ def interval_panel(
                 lower, upper = _interval_ends(fit, kind, prob)[:, j]
             except ProbregError as error:
                 reason = str(error)
-            if not reason and np.isnan(lower + upper):
-                reason = "no estimate of it exists"
             rows[name, kind] = estimate, lower, upper, upper - lower, reason
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["estimate", "lower", "upper", "width", "reason"]
@@ -350,15 +348,11 @@ def _once(
             continue
         status = estimate.solution.status
         try:
-            interval = _interval_ends(estimate, kind, prob)
+            ends[kind] = _interval_ends(estimate, kind, prob)
         except Incompatible:
             raise  # true of every data set: the question is wrong
         except ProbregError as error:
             ends[kind] = _CAUSES.get(status, type(error).__name__)
-            continue
-        ends[kind] = interval
-        if np.isnan(interval).any():
-            ends[kind] = _CAUSES.get(status, "no value")
     return ends
 
 

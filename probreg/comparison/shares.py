@@ -346,24 +346,27 @@ def _steps_of_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step
             Cause.MONTE_CARLO: np.stack([none, np.where(by_chance, spread, 0.0)]),
             Cause.COVARIANCE: np.stack([none, np.where(by_chance, 0.0, spread)]),
         }
+    is_curvature = covariance_kind(fit) == "curvature"
     if s.df is not None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
+        small = spread
+        if not is_curvature:
+            small = 0.5 * coefficient * np.log(fit.model.design.total / s.df)
         return {
-            Cause.SMALL_SAMPLE: np.stack([np.where(coefficient, 0.0, gap), spread]),
+            Cause.SMALL_SAMPLE: np.stack([np.where(coefficient, 0.0, gap), small]),
+            Cause.COVARIANCE: np.stack([none, spread - small]),
             Cause.CONVERGENCE: np.where(coefficient, shift, 0.0),
         }
-    if covariance_kind(fit) == "curvature":
+    if is_curvature:
         return {Cause.CONVERGENCE: step}
     return {Cause.CONVERGENCE: shift, Cause.COVARIANCE: np.stack([none, spread])}
 
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return the Monte Carlo error of each mean, in standard deviations, and of each log standard deviation, (J,); 0 for exact values."""
+    """Return the Monte Carlo error of each mean of a posterior by simulation, in standard deviations, and of each log standard deviation, (J,)."""
     size = fit.coef.size + len(aux)
     stats = fit.solution.stats
     if "mcse_mean" in stats:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
-    if not fit.method.makes_chains:
-        return np.zeros(size), np.zeros(size)
     beta = by_outcome(fit.model, coefficient_draws(fit))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
     ess = mixing_measure(fit, aux, "ess_bulk")
@@ -392,11 +395,9 @@ def error_of_log_sd(draws: Array) -> float:
 def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
     none = np.zeros(fit.coef.size + len(aux), bool)
-    draws = fit.solution.draws
+    draws = fit.solution.posterior
     if fit.solution.status in (Status.UNMIXED, Status.UNSETTLED):
         return ~none
-    if draws is None:
-        return none
     divergences = int(np.sum(draws.stats.get("diverging", 0)))
     many_divergences = 0.01  # of the draws
     if divergences > many_divergences * draws.count:
@@ -416,8 +417,6 @@ def exact_posterior(
     exact_summary = summary(other_fit) == "posterior"
     if same_posterior and exact_summary and not has_monte_carlo_error(other_fit):
         return Estimates.of(other_fit, aux)
-    if fit.model.design.weight_kind == "sampling":
-        return None
     for method in (Conjugate(draws=1), Quadrature(draws=1)):
         if method.obstacle(fit.model) is None:
             return Estimates.of(fit_model(fit.model, method), aux)

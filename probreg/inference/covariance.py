@@ -227,10 +227,15 @@ class ParameterCovariance(ABC):
         return row_slices(n, max(1, _NUMBERS // max(1, self._row_width)))
 
     def wald(self, L: Array, gap: Array) -> float:
-        """gap' (L V L')^-1 gap."""
-        # |R'^-1 gap|^2 with B' = Q R, B B' = L V L'
-        R = np.linalg.qr(self.half(L).T, mode="r")
-        return float(np.square(np.linalg.solve(R.T, gap)).sum())
+        """gap' (L V L')^-1 gap. LinAlgError if L V L' is singular, as of more rows of L than V has independent clusters."""
+        # |R'^-1 gap / s|^2 with (B / s)' = Q R, B B' = L V L' and s the standard errors of L theta
+        B = self.half(L)
+        size = np.linalg.norm(B, axis=1)
+        R = np.linalg.qr((B / size[:, None]).T, mode="r")
+        rounding = 1e-8  # sd of one combination given the others, over its sd: less is a sum of rounding errors
+        if not (np.abs(np.diagonal(R)) > rounding).all():
+            raise np.linalg.LinAlgError("singular covariance")
+        return float(np.square(np.linalg.solve(R.T, gap / size)).sum())
 
     def change(self, L: Array, gap: Array) -> Array:
         """(p m,) V L' (L V L')^-1 gap: the smallest change in standard errors of the

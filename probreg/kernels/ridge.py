@@ -366,7 +366,7 @@ def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePa
 def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
     """Eigenvectors (n, k) of A A' and their eigenvalues, for penalties of `min_lam` and more."""
     n, q = A.shape
-    if min_lam and 2 * q >= n:
+    if min_lam and 2 * q >= n > 0:
         d, V = np.linalg.eigh(A @ A.T)
         # at a smaller lam, K = Phi Phi' loses digits that Phi has
         if min_lam >= 1e-7 * d[-1]:

@@ -622,3 +622,49 @@ def test_a_row_far_from_the_mode_of_the_others_is_left_out(prior):
         found.elpd[0], stats.poisson.logpmf(5000, np.exp(eta)), rtol=1e-6
     )
     assert np.isfinite(found.elpd).all()
+
+
+def test_a_fit_is_compared_with_itself():
+    fit = pr.ols("y ~ x", {"y": [1.0, 3.0, 2.0, 5.0, 4.0], "x": range(5)})
+    table = compare_models({"a": fit, "b": fit}).table
+    assert table["weight"].tolist() == [0.5, 0.5]
+
+
+def test_counts_of_trials_in_files_are_compared_by_their_sums(tmp_path):
+    rng = np.random.default_rng(0)
+    n = rng.integers(1, 9, 30)
+    data = pd.DataFrame({"s": rng.binomial(n, 0.4), "n": n, "x": rng.normal(size=30)})
+    here = pr.fit(pr.Model.from_formula("p(s, n) ~ x", data, likelihood="binomial"))
+
+    def of_file(table: pd.DataFrame) -> pr.Fit:
+        table.to_csv(tmp_path / "data.csv", index=False)
+        return pr.fit(
+            pr.Model.from_files(
+                "p(s, n) ~ x", tmp_path / "data.csv", likelihood="binomial"
+            )
+        )
+
+    aic = compare_models({"here": here, "file": of_file(data)}).table["AIC"]
+    assert aic["here"] == pytest.approx(aic["file"], rel=1e-9)
+    data.loc[3, "s"] = data.n[3] - data.s[3] + (2 * data.s[3] == data.n[3])
+    with pytest.raises(pr.DataError, match="weight of 'failure'"):
+        compare_models({"here": here, "file": of_file(data)})
+
+
+def test_held_out_counts_of_classes_are_read_by_class():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    counts = rng.multinomial(9, [0.2, 0.3, 0.5], size=30)
+    fit = pr.fit(pr.Model.from_arrays(x, counts, likelihood="multinomial"))
+    table = pd.DataFrame(counts[:2], columns=list("012")).assign(x1=x[:2])
+    p = fit.predictive(table).mean()
+    expected = stats.multinomial.logpmf(counts[:2], 9, p)
+    np.testing.assert_allclose(held_out_log_density(fit, table), expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # not separated
+def test_a_classifier_without_probabilities_has_no_score():
+    x = np.linspace(-1.0, 1.0, 20)
+    model = pr.Model.from_arrays(x, np.arange(20) % 3 > 0, likelihood="bernoulli")
+    found = compare_models({"a": pr.fit(model), "b": pr.fit(model, "perceptron")})
+    assert "b: perceptron has no probabilities" in found.notes

@@ -527,3 +527,56 @@ def test_a_posterior_slope_through_one_curved_column_and_a_move_by_one_sd():
     line = pr.fit(pr.Model.from_formula("y ~ x", data))
     moved = comparisons(line, {"x": "sd"}).table["estimate"].iloc[0]
     assert moved == pytest.approx(line.coef.values[1] * x.std(ddof=1), rel=1e-12)
+
+
+def test_a_balanced_grid_has_both_truth_values_and_the_mean_offset():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {"x": rng.normal(size=60), "b": rng.random(60) > 0.4, "w": rng.random(60) + 0.5}
+    )
+    data["k"] = rng.poisson(np.exp(0.3 * data.x))
+    model = pr.Model.from_formula(
+        "k ~ x + I(b * 1.0)", data, likelihood="poisson", offset=np.log(data.w.array)
+    )
+    fit = pr.fit(model)
+    at_mean = data.x.mean() * fit.coef.values[1] + np.log(data.w).mean()
+    eta = fit.coef.values[0] + fit.coef.values[2] * np.array([0.0, 1.0]) + at_mean
+    found = predictions(fit, grid="balanced").table["estimate"]
+    np.testing.assert_allclose(found, [np.exp(eta).mean()], rtol=1e-12)
+    assert comparisons(fit, "b").table["contrast"].tolist() == ["True against False"]
+
+
+def test_one_sd_of_a_number_is_that_of_its_rows_under_sampling_weights():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    weights = pr.weights.sampling(rng.random(40) + 0.5)
+    fit = pr.ols("y ~ x", {"x": x, "y": x + rng.normal(size=40)}, weights=weights)
+    (estimate,) = comparisons(fit, {"x": "sd"}).table["estimate"]
+    assert estimate == pytest.approx(x.std(ddof=1) * fit.coef.values[1], rel=1e-12)
+
+
+def test_contrasts_of_draws_are_those_of_each_draw():
+    rng = np.random.default_rng(0)
+    data = {"k": rng.poisson(2.0, 30), "g": np.repeat(list("abc"), 10)}
+    model = pr.Model.from_formula("k ~ g", data, likelihood="poisson", prior=pr.Normal(1.0))  # fmt: skip
+    found = predictions(pr.fit(model, "laplace", seed=1), by="g")
+    row = found.hypothesis("b3 = b1").table.iloc[0]
+    contrast = found.draws[:, 2] - found.draws[:, 0]
+    np.testing.assert_allclose(
+        row[["estimate", "sd", "lower", "upper"]].to_numpy(dtype=float),
+        [contrast.mean(), contrast.std(), *np.quantile(contrast, [0.025, 0.975])],
+        rtol=1e-3,  # the divisor of the standard deviation
+    )
+
+
+def test_a_new_group_of_a_mode_without_errors_has_an_estimate():
+    rng = np.random.default_rng(0)
+    data = {"k": rng.poisson(2.0, 40), "x": rng.normal(size=40), "g": np.repeat(list("abcde"), 8)}  # fmt: skip
+    prior = {"x": pr.Laplace(0.5), "1 | g": pr.Covariance(0.3)}
+    model = pr.Model.from_formula("k ~ x + (1 | g)", data, likelihood="poisson", prior=prior)  # fmt: skip
+    fit = pr.fit(model)
+    row = predictions(fit, groups="new").table.iloc[0]
+    typical = predictions(fit).table["estimate"][0]
+    # E exp(b) = exp(s^2 / 2) of b ~ N(0, s^2), from 4,000 draws
+    assert row["estimate"] == pytest.approx(typical * np.exp(0.3**2 / 2), rel=0.03)
+    assert row[["std_error", "lower", "upper"]].isna().all()

@@ -988,3 +988,83 @@ def test_a_loss_with_kinks_has_the_wald_test_alone(likelihood, text):
     tested = pr.hypothesis(fit, text)
     assert not {"LR", "score"} & set(tested.tests)
     assert any("likelihood ratio" in note for note in tested.notes)
+
+
+def test_the_likelihood_ratio_of_a_gaussian_term_needs_no_rows(tmp_path):
+    fit = fitted("line", "gaussian", "x1 + g")
+    moments = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    pd.testing.assert_frame_equal(pr.anova(moments, "lr"), pr.anova(fit, "lr"))
+
+
+def test_far_from_the_data_there_is_a_likelihood_ratio_and_no_score_test():
+    rows_of_six = {"x": [1.0, 2.0, 3.0, -1.0, -2.0, 0.5], "y": [1, 1, 1, 0, 1, 0]}
+    fit = pr.fit(pr.Model.from_formula("y ~ x", rows_of_six, likelihood="bernoulli"))
+    tests = hypothesis(fit, "x = -100").tests
+    assert "score" not in tests
+    offset = -100.0 * np.array(rows_of_six["x"])
+    fixed = pr.Model.from_formula(
+        "y ~ 1", rows_of_six, likelihood="bernoulli", offset=offset
+    )
+    ratio = 2.0 * (fit.log_likelihood - pr.fit(fixed).log_likelihood)
+    np.testing.assert_allclose(tests["LR"].statistic, ratio, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text", ["Intercept = 0", "x = 1000"]
+)  # no row's mean is positive
+def test_a_restricted_model_without_a_maximum_leaves_walds_test(text):
+    x = np.linspace(-1.0, 1.0, 40)
+    y = np.random.default_rng(0).poisson(1.0, 40)
+    likelihood = pr.Poisson(link="identity")
+    model = pr.Model.from_formula("y ~ x", {"y": y, "x": x}, likelihood=likelihood)
+    found = hypothesis(pr.fit(model), text)
+    assert [*found.tests] == ["Wald", "z"]
+    assert "no maximum" in found.notes[0]
+
+
+def test_the_probability_that_a_scale_is_below_a_number_is_a_share_of_draws():
+    fit = pr.fit(
+        fitted("line", "gaussian", aux={"sigma": pr.HalfNormal(1.0)}).model,
+        pr.Quadrature(draws=200),
+    )
+    sigma = fit.solution.posterior["sigma"]
+    share = hypothesis(fit, "sigma < 0.95").beliefs[0].value
+    assert 0.0 < share < 1.0
+    assert share == np.mean(sigma < 0.95)
+
+
+def test_combinations_of_a_posterior_without_nodes_of_sigma_are_of_its_draws():
+    prior = pr.Normal(pr.HalfNormal(1.0))
+    known = {"sigma": 0.9}
+    model = fitted("line", "gaussian", "x1 + x2", prior=prior, aux=known).model
+    fit = pr.fit(model, pr.Integrate(nodes=64, draws=200))
+    draws = fit.solution.posterior.flat["beta"][:, 1:, 0]
+    found = hypothesis(fit, "x1 > x2")
+    assert found.beliefs[0].value == np.mean(draws[:, 0] > draws[:, 1])
+    np.testing.assert_allclose(
+        found.estimates["estimate"], [np.mean(draws[:, 0] - draws[:, 1])]
+    )
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # few draws
+def test_a_bayes_factor_is_printed_if_it_is_exact():
+    flat_scale = pr.Normal(1.0, sigma_units=True)
+    held = fitted("line", "gaussian", prior=pr.Normal(1.0), aux={"sigma": 0.9}).model
+    free = fitted("line", "gaussian", prior=flat_scale).model
+    exact = hypothesis(pr.fit(held, "conjugate"), "x2 = 0")
+    assert f"(Savage-Dickey): {exact.log_bayes_factor:.4g}" in str(exact)
+    for method in ("conjugate", "quadrature"):  # sigma has no proper prior
+        assert hypothesis(pr.fit(free, method), "x2 = x3").log_bayes_factor is None
+    chains = pr.fit(
+        held.with_aux(sigma=pr.HalfNormal(1.0)), pr.NUTS(draws=20, tune=50), seed=1
+    )
+    assert hypothesis(chains, "x2 = x3").log_bayes_factor is None
+
+
+def test_the_points_of_a_likelihood_ratio_by_quadrature_are_noted():
+    rng = np.random.default_rng(3)
+    effects = np.repeat(rng.normal(size=12), 5)
+    data = {"y": rng.binomial(1, 1 / (1 + np.exp(-effects))), "g": np.repeat(list("abcdefghijkl"), 5)}  # fmt: skip
+    model = pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="bernoulli")
+    fit = pr.fit(model, pr.Evidence(criterion="ML", points=5))
+    assert "5 points" in hypothesis(fit, "sd(Intercept | g) = 1").notes[-1]

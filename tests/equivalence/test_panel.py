@@ -286,3 +286,23 @@ def test_what_intervals_of_odds_reach():
     )
     error = np.sqrt(0.95 * 0.05 / 20)
     assert (np.abs(found.table["covered"] - 0.95) < 0.01 + 4 * error).all()
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+def test_an_interval_without_ends_is_the_whole_line_and_no_missing_one():
+    x = np.arange(6.0)
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            np.c_[x, [1, 0, 0, 1, 0, 1]], x > 2, likelihood="bernoulli"
+        )
+    )
+    table = pr.interval_panel(fit, "x2", kinds=["profile", "score"]).table
+    assert table["reason"].tolist() == ["", ""]
+    assert table[["lower", "upper"]].to_numpy().tolist() == [[-np.inf, np.inf]] * 2
+
+
+def test_posteriors_that_cannot_be_fitted_are_counted_by_their_error():
+    model = pr.Model.from_arrays(rows(20)[:, :1], rows(20)[:, 0] > 0, likelihood="bernoulli")  # fmt: skip
+    found = coverage(model, [0.0, 5.0], kinds=["eti"], reps=8, n=6, seed=1)
+    (causes,) = found.failures.values()
+    assert sum(causes.values()) + found.table["count"].iloc[0] == 8

@@ -946,3 +946,22 @@ def test_effects_by_group_have_no_path(choose):
     model = pr.Model.from_formula("y ~ x + (1 | g)", frame, prior=prior)
     with pytest.raises(pr.Incompatible, match="by evidence"):
         choose(model)
+
+
+@pytest.mark.parametrize("link", ["log", "identity"])
+def test_scales_are_found_where_a_predictor_of_zero_has_no_mean(link):
+    X, eta = rows(60)
+    probability = np.exp(np.minimum(0.3 * eta - 1.0, -0.1))
+    y = np.random.default_rng(0).random(60) < probability
+    model = pr.Model.from_arrays(X, y, likelihood=pr.Bernoulli(link=link), prior=pr.Normal(1.0))  # fmt: skip
+    found = tune(model, "loo")
+    assert np.isfinite(found.scale)
+    missing = int(np.isnan(found.table["score"]).sum())
+    assert (f"{missing} of 50 scales have no score" in found.notes) == (missing > 0)
+
+
+def test_a_leave_one_out_at_a_kink_holds_sigma():
+    X, eta = rows()
+    y = eta + np.random.default_rng(0).normal(size=len(eta))
+    found = tune(pr.Model.from_arrays(X, y, prior=pr.Laplace(1.0)), "loo")
+    assert "at a kink fixed there, sigma fixed" in unfolded(str(found))[0]

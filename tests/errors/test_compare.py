@@ -211,3 +211,10 @@ def test_a_perfect_fit_has_a_table_without_warnings():
 def test_a_ridge_needs_a_scale(scale):
     with pytest.raises(pr.DataError, match="scale"):
         ridge(X, Y, scale=scale)
+
+
+def test_a_head_counts_rows_and_fits():
+    weighted = pr.fit(pr.Model.from_arrays(X, Y, weights=[1, 2, 3, 1, 2, 3]))
+    text = str(compare({f"f{i}": weighted for i in range(10)}))
+    assert "12 observations in 6 rows" in text
+    assert "2 more fits in .fits" in text

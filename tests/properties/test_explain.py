@@ -541,3 +541,130 @@ def test_what_no_path_splits_says_why_it_stays_one_cause():
     lasso = pr.fit(model.with_prior({"x1": pr.Laplace(0.3)}), pr.Bootstrap(reps=20))
     found = pr.explain(pr.fit(model), lasso)
     assert list(found.shares["cause"].values) == ["prior and method and covariance"]
+
+
+def test_a_sandwich_is_a_cause_of_its_own_beside_degrees_of_freedom():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=50)
+    data = {"x": x, "y": (rng.random(50) < 1 / (1 + np.exp(-x))).astype(int)}
+    a, b = pr.ols("y ~ x", data), pr.linear_probability("y ~ x", data)
+    shares = pr.explain(a, b).shares["log_se"].to_pandas()
+    assert list(shares) == ["covariance"]
+    log_ratio = np.log(b.std_error / a.std_error).values
+    np.testing.assert_allclose(shares["covariance"][:2], log_ratio, rtol=1e-9)
+
+
+def test_other_weighted_sandwiches_are_a_difference_of_covariances():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    weights = pr.weights.sampling(0.5 + rng.random(60))
+    model = pr.Model.from_arrays(x, x + rng.normal(size=60), weights=weights)
+    flat, normal = pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.5)))
+    found = pr.explain(flat, normal).shares
+    assert {"prior of x1", "covariance"} == set(found["cause"].values)
+    total = found["log_se"].sum("cause") - found["log_se_ratio"]
+    assert float(np.abs(total).max()) < 1e-8
+
+
+def test_a_prior_of_sigma_with_a_far_tail_is_a_small_sample():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9, 4))
+    model = pr.Model.from_arrays(X, rng.normal(size=9))
+    wide = model.with_aux(sigma=pr.priors.Gamma(2.0, 0.1))
+    found = pr.explain(pr.fit(wide), pr.fit(wide, "quadrature"))
+    assert all(found.largest(str(p)) == "small sample" for p in found.shares["param"].values[:5])  # fmt: skip
+
+
+def test_columns_of_a_factor_with_many_levels_are_one_cause():
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=60), "f": np.tile([f"l{i:02d}" for i in range(20)], 3)}
+    model = pr.Model.from_formula("y ~ f", data, aux={"sigma": 1.0})
+    shrunk = model.with_prior({"f": pr.Normal(1.0)})
+    found = pr.explain(pr.fit(model), pr.fit(shrunk)).shares
+    assert set(found["cause"].values) == {"prior of f"}
+
+
+def test_draws_without_an_exact_answer_share_their_error_with_the_shape():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    model = pr.Model.from_arrays(
+        x, rng.poisson(np.exp(0.3 * x)), likelihood="poisson", prior=pr.Normal(1.0)
+    )
+    draws = pr.fit(model, "importance", seed=1)
+    found = pr.explain(pr.fit(model), draws)
+    assert not found.chance_known
+    assert "or shape of the posterior" in found.sentences["x1"]
+
+
+def test_a_smooth_function_of_other_values_is_named():
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=40), "x": rng.normal(size=40)}
+    fits = [
+        pr.fit(pr.Model.from_formula("y ~ s(x, k=5)", data | {"x": values}))
+        for values in (data["x"], data["x"] ** 2)
+    ]
+    found = pr.explain(*fits)
+    assert found.without_path == "other columns for s(x, k=5)"
+    notes = str(pr.compare({"a": fits[0], "b": fits[1]}))
+    assert "its coefficients are left out" in notes
+
+
+def test_more_than_hundreds_of_coefficients_have_no_path():
+    rng = np.random.default_rng(0)
+    model = pr.Model.from_arrays(rng.normal(size=(320, 305)), rng.normal(size=320))
+    found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(1.0))))
+    assert found.without_path == "more than 300 coefficients"
+
+
+def effect_fits(kind: str) -> tuple[pr.Fit, pr.Fit]:
+    """Two fits by maximum likelihood of one mixed model, of other priors or other points of quadrature."""
+    rng = np.random.default_rng(3)
+    effects = np.repeat(rng.normal(size=15), 4)
+    g = np.repeat(list("abcdefghijklmno"), 4)
+    if kind == "points":
+        y = rng.binomial(1, 1 / (1 + np.exp(-1.5 * effects)))
+        model = pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": y, "g": g}, likelihood="bernoulli")  # fmt: skip
+        return tuple(pr.fit(model, pr.Evidence(criterion="ML", points=k)) for k in (1, 7))  # fmt: skip
+    data = {"y": effects + rng.normal(size=60), "g": g}
+    prior = pr.Covariance(pr.HalfNormal(0.2))
+    models = [pr.Model.from_formula("y ~ 1 + (1 | g)", data, prior=p) for p in ({}, {"1 | g": prior})]  # fmt: skip
+    return tuple(pr.fit(model, pr.Evidence(criterion="ML")) for model in models)
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [("points", "method"), ("priors", "prior of the standard deviations")],
+)
+def test_maxima_of_other_likelihoods_of_scales_are_one_share(kind, label):
+    found = pr.explain(*effect_fits(kind))
+    assert list(found.shares["cause"].values) == [label]
+    assert found.without_path == "the standard deviations of effects are found from the rows"  # fmt: skip
+
+
+def unfinished() -> tuple[pr.Fit, pr.Fit]:
+    x = np.linspace(-2.0, 2.0, 40)
+    y = x + np.random.default_rng(0).standard_t(2, 40)
+    model = pr.Model.from_arrays(x, y, likelihood="huber")
+    return pr.fit(model, pr.Newton(max_steps=1)), pr.fit(model, "newton")
+
+
+def kinked_chains(*lengths: int) -> tuple[pr.Fit, ...]:
+    x = np.random.default_rng(0).normal(size=40)
+    model = pr.Model.from_arrays(x, x + 1.0, prior=pr.Laplace(1.0), aux={"sigma": 1.0})
+    return tuple(pr.fit(model, pr.NUTS(draws=n, tune=n), seed=n) for n in lengths)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize(
+    ("make", "label"),
+    [
+        (unfinished, "convergence"),
+        (lambda: kinked_chains(15, 16), "sampler"),
+        (lambda: kinked_chains(1000, 1001), "Monte Carlo error"),
+        (lambda: effect_fits("points"), "no known cause"),
+    ],
+)
+def test_without_a_path_the_method_is_the_cause(make, label):
+    a, b = make()
+    comparison = pr.compare({"a": a, "b": b}, apart=1e-3)
+    assert label in " ".join(map(str, comparison.reasons.values()))

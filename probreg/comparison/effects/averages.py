@@ -346,8 +346,6 @@ def effect_sums(
     """The sums of all targets; None for a model without processes. `closed`: the sums are for a covariance in the units of the solution's
     scale, not for draws."""
     model = fit.model
-    if not model.design.recipe.processes and not model.design.recipe.grouped:
-        return None
     aux = None
     if closed:
         noise = noise_of_scale(model, fit.solution)

@@ -150,12 +150,6 @@ class Population:
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences within the observed range."""
         x = floats(self.table[name], f"column {name!r}")
-        missing = np.flatnonzero(np.isnan(x))
-        if len(missing):
-            self.design.at(self.table, offset=self.offset)  # names the rows
-            raise DataError(
-                f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
-            )
         column = self._own_column(name)
         inputs = self.here.inputs
         still = np.zeros((self.n, 5))
@@ -421,17 +415,18 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
             f"{where}: {name!r} names groups, and it moves nothing where {describe_group_choice(rows.groups, identity=True)}; "
             "ask with groups='known'"
         )
-    if name not in rows.table:
+    names = rows.design.recipe.all_variables
+    known = [variable for variable in names if variable in rows.table]
+    if name not in known:
         remedy = ""
-        if name in rows.design.recipe.all_variables:
+        if name in names:
             remedy = ". Pass data=, the table it was fitted to"
         raise DataError(
-            f"{where}: {name!r} is no variable of this model; there are: {', '.join(rows.table) or 'none'}{remedy}"
+            f"{where}: {name!r} is no variable of this model; there are: {', '.join(known) or 'none'}{remedy}"
         )
     recipe: Any = rows.design.recipe
     if (
         rows.offset is not None
-        and name in rows.design.recipe.all_variables
         and not _array_offset(rows.design)
         and name in recipe.offset_variables
     ):
@@ -493,11 +488,8 @@ def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
             contrasts.append(Contrast(f"{pair[1]} against {pair[0]}", *ends))
         return contrasts
     x = floats(rows.table[name], f"column {name!r}")
-    weights = rows.weights
-    if (weights % 1 != 0).any():
-        # weights that count nothing: each row is one observation
-        weights = np.ones(len(x))
-    low, high, label = _numeric(name, x, weights, how)
+    counts = rows.weights if rows.units is None else rows.units
+    low, high, label = _numeric(name, x, counts, how)
     ends = [np.broadcast_to(end, x.shape) for end in (low, high)]
     return [Contrast(label, *ends)]
 

@@ -494,7 +494,7 @@ def _likelihood_ratio_of_term(fit: Fit, L: Array, left_out: Array) -> Test:
     if not fit.model.flat:
         c = Combinations.at(fit, L, np.zeros(len(L)), None)
         raise Incompatible(describe_scales(c)[-1])
-    if not fit.model.design.has_rows:
+    if not (fit.model.likelihood.least_squares or fit.model.design.has_rows):
         raise Incompatible(f"no likelihood ratio: {fit.model.design.rows_absent}")
 
     def ratio(restricted: Array) -> float:

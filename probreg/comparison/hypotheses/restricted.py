@@ -48,7 +48,8 @@ def independent(L: Array, r: Array) -> Restrictions:
     size = np.linalg.norm(L, axis=1)
     if (size == 0).any():
         raise DataError(
-            f"restriction {int(np.argmin(size)) + 1} holds no coefficient that this model has"
+            f"restriction {int(np.argmin(size)) + 1} tests nothing: its sum of coefficients is 0 in every fit, because the coefficients of "
+            "the classes sum to 0"
         )
     A = L / size[:, None]
     b = r / size
@@ -129,7 +130,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
         )
         information = score_information(fit.model, theta, local)
         g = local.gradient[: len(information)]
-        if is_regular:
+        if is_regular and np.linalg.matrix_rank(information) == len(g):
             score = float(g @ np.linalg.solve(information, g))
         else:
             held = directions_of_restrictions(fit.model, restrictions)[: len(g)]

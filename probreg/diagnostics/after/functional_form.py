@@ -206,13 +206,21 @@ def require_linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> None:
     s = fit.solution
     likelihood = model.likelihood
     if fit.target != "mode" or s.draws is not None:
-        raise NotApplicable("it needs a point estimate: fit by evidence")
+        raise NotApplicable(
+            "a test of linearity needs a point estimate: fit by evidence"
+        )
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
-        raise NotApplicable("it needs normal priors with given or estimated scales")
+        raise NotApplicable(
+            "a test of linearity needs normal priors with given or estimated scales"
+        )
     if not isinstance(likelihood, SmoothLikelihood):
-        raise NotApplicable(f"it needs a smooth likelihood, not {likelihood.name}")
+        raise NotApplicable(
+            f"a test of linearity needs a smooth likelihood, not {likelihood.name}"
+        )
     if not (likelihood.least_squares or model.design.n):
-        raise NotApplicable(f"it needs the rows, and {model.design.rows_absent}")
+        raise NotApplicable(
+            f"a test of linearity needs the rows, and {model.design.rows_absent}"
+        )
     if not np.isfinite(s.beta).all() or s.null_space is not None:
         raise NotApplicable("the coefficients are not all identified")
     if not all(f.of.blocks for f in functions):

@@ -142,7 +142,7 @@ def _first_point(
         near = _near_mode_of_sample(model, tol)
         if near is not None:
             return near
-        point = _rough_point(model)
+        point = rough_point(model)
     local = evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
@@ -313,7 +313,7 @@ def sample_of_rows(model: Model) -> Design | None:
     return replace(sample, weights=stride * sample.row_weights)
 
 
-def _rough_point(model: Model) -> Array:
+def rough_point(model: Model) -> Array:
     """Return the weighted regression of the likelihood's rough eta on the standardised columns, and rough log aux."""
     design = model.design.sample
     frame = model.design.frame

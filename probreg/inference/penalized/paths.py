@@ -31,6 +31,7 @@ import numpy as np
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Method, Status
 from probreg.inference.modes.closed_form import ClosedForm, least_norm, open_directions
+from probreg.inference.modes.newton import rough_point
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.penalized.coordinate_descent import (
@@ -192,7 +193,9 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
             model.design.moments, beta, np.asarray(model.noise(aux))
         )
     else:
-        log_lik = model.log_lik(beta, **aux)
+        # sigma is 0 if the columns reproduce the response
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_lik = model.log_lik(beta, **aux)
     open_ = open_directions(model)
     if open_ is not None:
         beta = least_norm(beta, open_.directions)
@@ -350,7 +353,13 @@ def _spectrum(model: Model) -> tuple[float, float]:
         beta = wide.start(beta)
     base = with_normal_priors(model)
     aux = {a: _spread(model) for a in model.unknown}
-    H = expected_information_of(base, beta, None, **aux)
+    with np.errstate(all="ignore"):  # eta = 0 may be outside the domain of the link
+        H = expected_information_of(base, beta, None, **aux)
+    if not np.isfinite(H).all():
+        beta = base.design.frame.to_raw(
+            rough_point(base)[: beta.size].reshape(beta.shape)
+        )
+        H = expected_information_of(base, beta, None, **aux)
     P = smooth_prior_curvature(base, beta, **aux)
     use = np.repeat(model.joint.informative, model.shape[1])
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
