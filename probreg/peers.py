@@ -101,6 +101,48 @@ OF_PACKAGE: Mapping[str, str] = (
     | dict.fromkeys(("Student", "t"), "probreg.StudentT")
     | {"NegBinomial": "probreg.NegativeBinomial", "Multinom": "probreg.Multinomial", "StandardScaler": "the argument scaled=True of a prior"}
 )  # fmt: skip
+# names in modules of a package
+OF_MODULE: Mapping[str, Mapping[str, str]] = {
+    "probreg.priors": dict.fromkeys(("Gaussian", "Ridge", "L2"), "probreg.priors.Normal(1.0)")
+    | dict.fromkeys(("Lasso", "L1", "DoubleExponential"), "probreg.priors.Laplace(1.0)")
+    | dict.fromkeys(("Student", "T"), "probreg.priors.StudentT(1.0, nu=4.0)")
+    | dict.fromkeys(("HalfT", "HalfStudent"), "probreg.priors.HalfStudentT(1.0)")
+    | dict.fromkeys(("Improper", "NoPrior"), "probreg.priors.Flat()")
+    | dict.fromkeys(("MvNormal", "MultivariateGaussian"), "probreg.priors.MultivariateNormal")
+    | dict.fromkeys(("LKJCorr", "LKJCholeskyCov"), "probreg.priors.LKJ, or probreg.priors.Covariance with standard deviations")
+    | dict.fromkeys(("InvGamma", "HalfInverseGamma"), "probreg.priors.InverseGamma")
+    | dict.fromkeys(("R2D2", "R2D2M2"), "probreg.priors.R2")
+    | dict.fromkeys(("RegularizedHorseshoe", "Finnish"), "probreg.priors.Horseshoe")
+    | {"Firth": "probreg.priors.Jeffreys()", "Zellner": "probreg.priors.GPrior", "GroupLasso": "probreg.priors.GroupLaplace(1.0)", "Bridge": "probreg.priors.ExponentialPower"},
+    "probreg.likelihoods": dict.fromkeys(("Normal", "LeastSquares"), "probreg.likelihoods.Gaussian()")
+    | dict.fromkeys(("Logistic", "Logit", "Binary"), "probreg.likelihoods.Bernoulli()")
+    | {"Probit": "probreg.likelihoods.Bernoulli(link='probit')"}
+    | dict.fromkeys(("Softmax", "Multiclass"), "probreg.likelihoods.Categorical()")
+    | dict.fromkeys(("NegBinomial", "NegBin"), "probreg.likelihoods.NegativeBinomial()")
+    | dict.fromkeys(("Student", "T"), "probreg.likelihoods.StudentT()")
+    | dict.fromkeys(("Cumulative", "Ordered", "OrderedLogistic", "OrderedLogit"), "probreg.likelihoods.Ordinal()")
+    | dict.fromkeys(("AsymmetricLaplace", "Pinball"), "probreg.likelihoods.Quantile(0.5)")
+    | {"Laplace": "probreg.likelihoods.AbsoluteLoss()", "Wald": "probreg.likelihoods.InverseGaussian()"}
+    | dict.fromkeys(("ZeroInflatedPoisson", "ZIP"), "probreg.likelihoods.ZeroInflated(probreg.Poisson())")
+    | {"HurdlePoisson": "probreg.likelihoods.Hurdle(probreg.Poisson())"},
+    "probreg.kernels": dict.fromkeys(("Gaussian", "SquaredExponential", "ExpQuad", "gaussian"), "probreg.kernels.RBF(1.0)")
+    | {"Matern12": "probreg.kernels.Matern(1.0, nu=0.5)", "Matern32": "probreg.kernels.Matern(1.0, nu=1.5)", "Matern52": "probreg.kernels.Matern(1.0, nu=2.5)"}
+    | {"ConstantKernel": "probreg.kernels.Constant", "DotProduct": "probreg.kernels.Linear", "ExpSineSquared": "probreg.kernels.Periodic"}
+    | {"WhiteKernel": "sigma of the likelihood, such as aux={'sigma': 1.0}"},
+    "probreg.scores": dict.fromkeys(("brier_score", "brier_score_loss"), "probreg.scores.brier")
+    | dict.fromkeys(("log_loss", "logloss", "cross_entropy"), "probreg.scores.log_score")
+    | dict.fromkeys(("crps", "crps_gaussian", "crps_ensemble"), "probreg.scores.crps_normal or probreg.scores.crps_sample")
+    | dict.fromkeys(("pinball_loss", "mean_pinball_loss", "quantile_loss"), "probreg.scores.pinball")
+    | dict.fromkeys(("accuracy", "accuracy_score", "zero_one_loss"), "probreg.scores.zero_one")
+    | dict.fromkeys(("auc", "roc_auc", "roc_auc_score"), "sklearn.metrics.roc_auc_score(y, p)")
+    | {"winkler_score": "probreg.scores.interval_score", "calibration_curve": "probreg.scores.decompose, or probreg.plot.reliability"},
+    "probreg.plot": dict.fromkeys(("forest", "posterior", "plot_forest", "coefs"), "probreg.plot.coefficients(fit)")
+    | dict.fromkeys(("predictions", "plot_predictions", "conditional_effects", "slopes", "comparisons"), "probreg.plot.effects(fit, condition=['x', 'g'])")
+    | dict.fromkeys(("residuals", "resid", "qq", "qqplot", "leverage"), "probreg.plot.diagnose(fit)")
+    | dict.fromkeys(("pp_check", "plot_ppc", "posterior_predictive", "prior_predictive"), "probreg.plot.ppc(fit)")
+    | dict.fromkeys(("calibration", "calibration_curve"), "probreg.plot.reliability")
+    | dict.fromkeys(("kaplan_meier", "km"), "probreg.plot.survival(fit)"),
+}  # fmt: skip
 # keywords of functions
 KEYWORDS: Mapping[str, str] = (
     dict.fromkeys(("family", "dist", "distribution"), "likelihood='poisson'")
@@ -169,7 +211,7 @@ FORMULA_FUNCTIONS: Mapping[str, str] = {
     "as.numeric": "a column of data['{0}'].astype(float)", "is.na": "a column of data['{0}'].isna()", "month": "a column of data['{0}'].dt.month",
     "Error": "(1 | {0})", "pol": "poly({0}, 2)", "lo": "s({0})", "standardize": "scale({0})", "strata": "C({0}), or fit each level apart",
 }  # fmt: skip
-# registered names, by what is registered
+# registered names and options, by what they name
 REGISTERED: Mapping[str, Mapping[str, str]] = {
     "method": dict.fromkeys(("mcmc", "hmc", "stan", "sample"), "'nuts'")
     | dict.fromkeys(("mle", "ml", "irls", "bfgs", "lbfgs"), "'auto', or 'newton'")
@@ -199,7 +241,25 @@ REGISTERED: Mapping[str, Mapping[str, str]] = {
     | dict.fromkeys(("newey-west", "NeweyWest", "kernel"), "'HAC'")
     | dict.fromkeys(("nonrobust", "const", "model"), "'classical' or 'observed'")
     | {"quasi": "'dispersion'"},
-}
+    # of the command line
+    "option": dict.fromkeys(("--family", "--distribution", "--dist"), "--likelihood poisson")
+    | dict.fromkeys(("--data", "--input", "--file"), "the file as the first argument of the command")
+    | dict.fromkeys(("--formula", "--model", "--response"), "the formula as the argument after the file")
+    | {"--link": '--likelihood "bernoulli(link=probit)"'}
+    | dict.fromkeys(("--tau", "--quantile"), '--likelihood "quantile(0.9)"')
+    | dict.fromkeys(("--robust", "--vcov", "--cov-type", "--cov_type"), "--covariance HC3")
+    | dict.fromkeys(("--cluster", "--clusters"), "--covariance cluster:COLUMN")
+    | dict.fromkeys(("--level", "--conf-level", "--alpha", "--ci"), "--prob 0.95")
+    | dict.fromkeys(("--draws", "--chains", "--iter", "--warmup", "--tune"), '--method "nuts(draws=2000, chains=4)"')
+    | dict.fromkeys(("--reml", "--REML"), "--method evidence")
+    | dict.fromkeys(("--priors", "--penalty"), '--prior "normal(1)"')
+    | dict.fromkeys(("--exposure",), '--offset "log(exposure)"')
+    | dict.fromkeys(("--random-state", "--random_state", "--random-seed"), "--seed 1")
+    | dict.fromkeys(("--na-action", "--na_action", "--dropna"), "--missing drop")
+    | dict.fromkeys(("--sep", "--delimiter"), '--separator ";"')
+    | dict.fromkeys(("--groups", "--random"), "a term (1 | g) of the formula")
+    | dict.fromkeys(("--out",), "--output, or --save to write a fit"),
+}  # fmt: skip
 
 
 def unknown_name(kind: str, name: str, names: Collection[str]) -> str:
@@ -221,8 +281,20 @@ def missing_attribute(
     >>> missing_attribute("Fit", "params", OF_FIT)
     AttributeError("Fit has no attribute 'params'; use fit.coef")
     """
-    advice = f"; use {peers[name]}" if name in peers else ""
-    return AttributeError(f"{owner} has no attribute {name!r}{advice}")
+    problem = f"{owner} has no attribute {name!r}"
+    if name in peers:  # an empty name: Python adds no similar one to the message
+        return AttributeError(f"{problem}; use {peers[name]}", name="")
+    return AttributeError(problem)
+
+
+def answer_names(namespace: dict[str, Any]) -> None:
+    """Give names that a module lacks an error with what to use instead; type checkers do not see this `__getattr__`."""
+    module = namespace["__name__"]
+
+    def lookup(name: str) -> Any:
+        raise missing_attribute(module, name, OF_MODULE[module])
+
+    namespace["__getattr__"] = lookup
 
 
 class NamesPeers:

@@ -49,8 +49,12 @@ from probreg.kernels.stationary import (
     Periodic as Periodic,
     RationalQuadratic as RationalQuadratic,
 )
+from probreg.peers import answer_names as _answer_names
 from probreg.registry import public_names as _public_names
 
 
 def __dir__() -> list[str]:
     return _public_names(globals())
+
+
+_answer_names(globals())

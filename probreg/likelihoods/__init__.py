@@ -60,8 +60,12 @@ from probreg.likelihoods.zeros import (
     Hurdle as Hurdle,
     ZeroInflated as ZeroInflated,
 )
+from probreg.peers import answer_names as _answer_names
 from probreg.registry import public_names as _public_names
 
 
 def __dir__() -> list[str]:
     return _public_names(globals())
+
+
+_answer_names(globals())

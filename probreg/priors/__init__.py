@@ -1,5 +1,6 @@
 """The second half of a model: p(beta) and p(sigma), one file each. Adding one is one file and one line here."""
 
+from probreg.peers import answer_names as _answer_names
 from probreg.priors.base import (
     PRIORS as PRIORS,
     DataDependentPrior as DataDependentPrior,
@@ -64,3 +65,6 @@ from probreg.registry import public_names as _public_names
 
 def __dir__() -> list[str]:
     return _public_names(globals())
+
+
+_answer_names(globals())

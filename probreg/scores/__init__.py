@@ -4,6 +4,7 @@ Functions take and return arrays; y is the first argument, and smaller scores ar
 lower the expected score by reporting anything other than their belief (Gneiting & Raftery 2007).
 """
 
+from probreg.peers import answer_names as _answer_names
 from probreg.registry import public_names as _public_names
 from probreg.scores.comparison import (
     PairedComparison as PairedComparison,
@@ -40,3 +41,6 @@ from probreg.scores.rules import (
 
 def __dir__() -> list[str]:
     return _public_names(globals())
+
+
+_answer_names(globals())

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -11,15 +12,19 @@ from probreg import peers
 from probreg.formula.expression import FUNCTIONS, OPTIONS
 from probreg.inference import Method
 from probreg.inference.uncertainty.covariance import DEFINITIONS
+from probreg.show.cli.parser import build_parser
+from tests.commands import run
 
 TABLE = {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 2.0, 4.0, 3.0]}
 FIT = pr.ols("y ~ x", TABLE)
+MODULES = {name: getattr(pr, name.removeprefix("probreg.")) for name in peers.OF_MODULE}
 ROOTS = {"probreg": pr, "fit": FIT, "model": FIT.model}
 TABLES = {
     "of_fit": peers.OF_FIT,
     "of_model": peers.OF_MODEL,
     "of_package": peers.OF_PACKAGE,
     "keywords": peers.KEYWORDS,
+    **peers.OF_MODULE,
 }
 REGISTRIES = {"method": pr.METHODS, "likelihood": pr.LIKELIHOODS, "prior": pr.PRIORS}
 
@@ -40,7 +45,12 @@ def test_all_that_an_answer_names_exists(table: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "owner"),
-    [("of_fit", FIT), ("of_model", FIT.model), ("of_package", pr)],
+    [
+        ("of_fit", FIT),
+        ("of_model", FIT.model),
+        ("of_package", pr),
+        *MODULES.items(),
+    ],
 )
 def test_no_peer_name_is_one_of_ours_and_each_is_answered(
     table: str, owner: Any
@@ -69,6 +79,24 @@ def test_unknown_covariances_are_answered(name: str, ours: str) -> None:
         FIT.covariance(name)
     for text in re.findall(r"'([^']+)'", ours):
         assert text in DEFINITIONS
+
+
+FIT_COMMAND = ("fit", "challenger", "damage ~ temperature")
+
+
+@pytest.mark.parametrize(("name", "ours"), peers.REGISTERED["option"].items())
+def test_unknown_options_of_the_command_line_are_answered(name: str, ours: str) -> None:
+    done = run(*FIT_COMMAND, name, "3")
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert f"no option is called '{name}'; use {ours}." in done.stderr
+    if ours.startswith("--") and "," not in ours.partition(" ")[0]:
+        build_parser().parse_args([*FIT_COMMAND, *shlex.split(ours)])
+
+
+def test_a_misspelled_option_has_a_similar_one() -> None:
+    done = run(*FIT_COMMAND, "--likelihod=gaussian")
+    assert "'--likelihod'; did you mean '--likelihood'?" in done.stderr
 
 
 def test_formula_functions_are_not_ours() -> None:

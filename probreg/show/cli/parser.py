@@ -34,9 +34,24 @@ COVARIANCE = "Of standard errors: classical, observed, HC0 to HC3, cluster:COLUM
 class OneLineParser(argparse.ArgumentParser):
     """A parser that reports a usage error in one line."""
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, rest = self.parse_known_args(args, namespace)
+        unknown = [text for text in rest if text.startswith("-")]
+        if unknown:
+            option = unknown[0].partition("=")[0]
+            self.error(unknown_name("option", option, options.option_names()))
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options
+
     def error(self, message: str) -> NoReturn:
         write_message(message)
         self.exit(USAGE)
+
+    def option_names(self) -> list[str]:
+        """Return the options with their dashes, in the order of the help, which is not one of them."""
+        options = [name for a in self._actions for name in a.option_strings]
+        return [name for name in options if name not in ("-h", "--help")]
 
 
 def build_parser() -> OneLineParser:
@@ -49,7 +64,7 @@ def build_parser() -> OneLineParser:
     parser.add_argument(
         "--version", action="version", version=f"probreg {probreg.__version__}"
     )
-    parser.set_defaults(command=None)
+    parser.set_defaults(command=None, option_names=parser.option_names)
     subparsers = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, run: Callable[..., int], text: str, example: str) -> Any:
@@ -60,7 +75,11 @@ def build_parser() -> OneLineParser:
             epilog=f"Example: probreg {name} {example}",
             allow_abbrev=False,
         )
-        command.set_defaults(command=run, usage_error=command.error)
+        command.set_defaults(
+            command=run,
+            usage_error=command.error,
+            option_names=command.option_names,
+        )
         return command
 
     fit = add("fit", commands.fit_command, "Fit a model and print its table, beside maximum likelihood if it has a prior.",
