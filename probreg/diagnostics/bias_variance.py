@@ -5,6 +5,7 @@ with the true ones. If the fit is linear in y, bias and variance have a closed f
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import Design
 from probreg.diagnostics.simulation.simulate import (
     chosen_method,
+    repeat_rows,
     require_method,
     simulate_response,
 )
@@ -29,7 +31,6 @@ from probreg.diagnostics.simulation.truth import (
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import Fitted
-from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
 from probreg.inference import Method, MethodName
 from probreg.inference.modes.closed_form import (
@@ -167,6 +168,12 @@ def bias_variance(
     else:
         models = [scale_prior(model, s) for s in parse_scales(scales)]
     f = model.likelihood.mean(eta_x, **known_truth.aux)
+    noise = noise_variance(
+        model.likelihood,
+        eta_x,
+        model.likelihood.at_rows(known_truth.aux, target.precision),
+        model.given(target),
+    )
     if method == "auto" and all(is_linear_in_response(m) for m in models):
         parts = [
             decompose_linear(m, eta, target, f, model.noise(known_truth.aux))
@@ -186,13 +193,6 @@ def bias_variance(
         )
         parts = [moments(g, f, row_shares(target)) for g in draws]
         how = "simulation"
-    noise = noise_variance(
-        model.likelihood,
-        eta_x,
-        model.likelihood.at_rows(known_truth.aux, target.precision),
-        seed,
-        model.given(target),
-    )
     data, average = _tables(parts, f, noise, target, model.likelihood, scales)
     return BiasVariance(data, average, how, reps, design.response)
 
@@ -328,10 +328,8 @@ def simulate_predictions(
 ) -> list[Array]:
     """Return the predicted means of each model for each simulated response, (reps, n) or (reps, n, K); nan for a fit without an
     estimate."""
-    rows, weight = observation_rows(models[0])
-    if weight is not None:
-        raise DataError("responses can be simulated for whole-number weights only")
-    repeated = replace(models[0], design=models[0].design.repeat_rows())
+    repeated = repeat_rows(models[0])
+    rows = models[0].design.row_of_observations
     methods = [chosen_method(m, method) for m in models]
     for m, chosen in zip(models, methods):
         require_method(m, chosen)
@@ -344,10 +342,12 @@ def simulate_predictions(
         estimates: list[Array | None] = []
         for m, chosen in zip(models, methods):
             this = replace(m, design=simulated)
-            solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
             prediction = None
-            if solution.status.good:
-                prediction = _predict_mean(Fitted(this, chosen, solution, seed), target)
+            with suppress(NotConverged):  # such as of an exact fit
+                solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
+                if solution.status.good:
+                    fit = Fitted(this, chosen, solution, seed)
+                    prediction = _predict_mean(fit, target)
             estimates.append(prediction)
         return estimates
 

@@ -9,6 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg import comparisons, predictions, slopes
+from probreg.diagnostics.before import vif
 from probreg.show.report.answer import answer
 
 
@@ -98,6 +99,19 @@ QUESTIONS = {
     "sensitivity of groups": (lambda: pr.prior_sensitivity(fitted("y ~ x + (1 | g)")), "effects of groups"),
     "sensitivity of many": (lambda: pr.prior_sensitivity(pr.fit(pr.Model.from_arrays(np.random.default_rng(0).normal(size=(210, 205)),
         np.arange(210.0), prior=pr.Normal(1.0)))), "210 rows of 206 columns are too many"),
+    # simulations and guarantees
+    "bias and variance of a truncated response": (lambda:
+        pr.bias_variance(model("trunc(low, lower=0) ~ x"), pr.Truth([0.0, 1.0], SIGMA), reps=2), "needs the variance of the response, and a truncated gaussian"),
+    "bias and variance of many rows": (lambda: pr.bias_variance(model("k ~ x", likelihood="poisson", weights=HEAVY), [0.0, 1.0], reps=2), "more than a million rows"),
+    "bias and variance of a classifier": (lambda: pr.bias_variance(model("e ~ x", likelihood="bernoulli"), [0.0, 1.0], method="perceptron", reps=2),
+        "perceptron is a classifier"),
+    "simulation of many rows": (lambda: pr.simulate(model("y ~ x", prior=TWO, aux=SIGMA, weights=HEAVY), np.random.default_rng(0)), "more than a million rows"),
+    "truth of numbers": (lambda: pr.Truth([0.0, 1.0], 3.0), "aux=3.0: expected nuisance parameters by name"),
+    "truth of other rows": (lambda: pr.bias_variance(model("y ~ x", aux=SIGMA), fitted("y ~ x + z", data=ROWS[:50], aux=SIGMA), reps=2), "fitted to 50 rows .* 60"),
+    "power scaling of a smooth": (lambda: pr.power_scaling(fitted("y ~ 0 + s(x, k=4)", pr.NUTS(draws=20, tune=20),
+        prior={"s(x, k=4)": pr.Normal(pr.HalfNormal(1.0))}, aux=SIGMA)), "every coefficient belongs to a smooth function"),
+    "collinear inflation": (lambda: vif(model("y ~ x + twice")), "exact collinearity: twice is a combination"),
+    "a tube wider than the range": (lambda: pr.guarantee(pr.svr("y ~ x", ROWS, C=1.0, epsilon=20.0), (-6.0, 6.0)), "epsilon=20: expected less than the width 12"),
 }  # fmt: skip
 
 

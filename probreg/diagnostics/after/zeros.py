@@ -91,11 +91,21 @@ def _zero_error(pieces: FitArrays) -> float:
     likelihood, eta, w = pieces.likelihood, pieces.eta[0], pieces.w
     p0 = np.exp(_log_zero(pieces)[0])
     g = likelihood.value_grad_hessian(np.zeros(len(eta)), eta, **pieces.aux).gradient
-    H = likelihood.value_grad_hessian(pieces.y[0], eta, **pieces.aux).curvature
     Z = pieces.Z[:, 0]
     c = np.r_[(w * p0 * g[:, 0]) @ Z, (w * p0) @ g[:, 1:]]
-    cross = (w[:, None] * Z).T @ H[:, 0, 1:]
-    among = np.tensordot(w, H[:, 1:, 1:], 1)
+    # the expected information of nuisance parameters is the mean of products of scores of simulated responses; the observed
+    # one may leave no variance
+    rng = np.random.default_rng(0)
+    n_draws = 1
+    if likelihood.nuisance:
+        n_draws += 20_000 // len(eta)  # so that many scores in all
+    products = np.zeros((len(eta), g.shape[1], g.shape[1] - 1))
+    for _ in range(n_draws):
+        y = likelihood.sample(rng, eta, **pieces.aux)
+        u = likelihood.value_grad_hessian(y, eta, **pieces.aux).gradient
+        products += u[:, :, None] * u[:, None, 1:] / n_draws
+    cross = (w[:, None] * Z).T @ products[:, 0]
+    among = np.tensordot(w, products[:, 1:], 1)
     information = np.block([[pieces.hat[0][0], cross], [cross.T, among]])
     variance = w @ (p0 * (1.0 - p0)) - c @ np.linalg.pinv(information) @ c
     return float(np.sqrt(max(variance, 1e-12)))

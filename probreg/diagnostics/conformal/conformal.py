@@ -79,10 +79,6 @@ def conformal(
     (20, 1.858)
     """
     chosen = KINDS.resolve(kind)
-    if not isinstance(chosen, ConformalMethod):
-        raise Incompatible(
-            f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
-        )
     weight_kind = fit.model.design.weight_kind
     if weight_kind != "frequency":
         raise Incompatible(

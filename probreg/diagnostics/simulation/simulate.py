@@ -75,13 +75,16 @@ def unroll_rows(model: Model) -> Model:
         )
     model.design.refuse_sampling("a simulation of responses")
     model.design.need_rows("a simulation of responses")
-    _, weight = observation_rows(model)
-    if weight is not None:
+    return replace(repeat_rows(model), prior=model.with_prior_frozen.prior)
+
+
+def repeat_rows(model: Model) -> Model:
+    """Return the model with a row for each observation. Incompatible for more than a million of repeated rows."""
+    if observation_rows(model)[1] is not None:
         raise Incompatible(
             "weights of more than a million rows in all are too many to simulate: leave the weights out"
         )
-    design = model.design.repeat_rows()
-    return replace(model, design=design, prior=model.with_prior_frozen.prior)
+    return replace(model, design=model.design.repeat_rows())
 
 
 def _improper_coefficients(model: Model) -> dict[str, str]:

@@ -187,23 +187,16 @@ def noise_variance(
     likelihood: Likelihood,
     eta: Array,
     aux: Mapping[str, Any],
-    seed: int,
     row_data: Mapping[str, Array],
 ) -> Array:
     """Return the variance of a new response on the scale of its mean, per row, or per row and class.
 
-    `aux` has one number or one per row (n,). A class has p (1 - p), a share of n trials p (1 - p) / n.
+    `aux` has one number or one per row (n,). A class has p (1 - p), a share of n trials p (1 - p) / n. Incompatible for a truncated
+    response, whose mean is that of the family before truncation.
     """
-    n_draws = 20_000  # behind Var(y) of a likelihood that does not state it
     variance = likelihood.response_variance(eta, **aux, **row_data)
-    if variance is not None:
-        return variance
-    # Var(y_i) from draws of y_i | eta_i, where it has no formula.
-    rng = np.random.default_rng([seed, 5])
-    rows = {k: np.broadcast_to(v, len(eta)) for k, v in aux.items()}
-    variances = []
-    for i, e in enumerate(eta):
-        given = {k: v[i] for k, v in rows.items()}
-        drawn = likelihood.sample(rng, np.repeat(e[None], n_draws, 0), **given)
-        variances.append(drawn.var())
-    return np.array(variances)
+    if variance is None:
+        raise Incompatible(
+            f"bias_variance needs the variance of the response, and {likelihood.named} likelihood has no formula for it"
+        )
+    return variance
