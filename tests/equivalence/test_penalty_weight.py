@@ -1,6 +1,7 @@
 """`lam=` and `radius=` of penalised recipes: against scikit-learn, a constrained optimum by SLSQP, and the KKT conditions."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -225,3 +226,18 @@ def test_the_bound_of_a_ball_is_that_of_its_radius_if_it_does_not_bind(
         widths.append(line.bound.complexity)
     assert dict(fit.notes[0].values)["lam"] == 0.0
     assert_allclose(widths[1], 10 * widths[0])
+
+
+@pytest.mark.parametrize(
+    "recipe", [partial(pr.elastic_net, ratio=0.5), partial(pr.bridge, q=1.5), pr.ols]
+)
+def test_a_model_without_an_intercept_is_not_asked_to_leave_it_out(recipe: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1.0, 1.0, (40, 2))
+    ball = {} if recipe is pr.ols else {"radius": 100.0}
+    for intercept in (True, False):
+        fit = recipe(x, x[:, 0] / 2, intercept=intercept, **ball)
+        found = pr.guarantee(fit, y_range=(-1.0, 1.0))
+        text = " ".join(str(found).split())
+        assert ("leave the intercept" in text) == intercept
+        assert ("use ridge or lasso" in text) != intercept

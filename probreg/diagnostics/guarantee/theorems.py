@@ -256,8 +256,11 @@ def _require_prior_of_ball(inputs: BoundInputs) -> None:
     joint = model.joint
     flat = flat_columns(inputs.fit)
     if flat:
+        remedy = "use ridge or lasso"
+        if "Intercept" in model.design.columns:
+            remedy = "leave the intercept out, with offset= the middle of y_range"
         raise NotApplicable(
-            f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
+            f"a flat prior on {flat} gives no bound of the norm: {remedy}"
         )
     lasso = lik.least_squares and joint.of_kind(Laplace)
     known = joint.gaussian or lasso
