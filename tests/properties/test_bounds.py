@@ -3,6 +3,8 @@
 import itertools
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from probreg import bounds, kernels
@@ -172,6 +174,14 @@ def test_the_best_of_several_pays_for_the_choice(kind):
         alone.append(bounds.hold_out(named[best], delta=DELTA, kind="hoeffding").value)
     assert held(mean, np.array(limits)) >= 1 - DELTA
     assert held(mean, np.array(alone)) < 1 - DELTA
+
+
+def test_losses_of_several_forecasters_are_read_from_tables():
+    rng = np.random.default_rng(RNG_SEED)
+    losses = {"a": rng.random(30), "b": rng.random(30) / 2}
+    expected = bounds.best_of(losses)
+    for table in (pd.DataFrame(losses), pa.table(losses)):
+        assert bounds.best_of(table) == expected
 
 
 def gibbs(coins, beta):

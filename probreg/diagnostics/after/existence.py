@@ -28,7 +28,7 @@ class RowsDiagnostic(Diagnostic):
     """Reports a fit without rows in memory, to which the diagnostics of single rows do not apply."""
 
     name = "rows"
-    title = "Sample size"
+    title = "Rows and columns"
     when = "a fit without its rows"
 
     def require(self, fit: Fit) -> None:

@@ -35,7 +35,7 @@ class RowsCheck(Check):
     """
 
     name = "rows"
-    title = "Sample size"
+    title = "Rows and columns"
 
     def find(self, model: Model) -> list[Finding]:
         design = model.design

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from probreg.arguments.scalars import (
     check_arguments,
     shown_value,
 )
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.types import ArrayLike, TableLike
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.balls import largest_beyond
@@ -191,7 +191,7 @@ def hold_out(
 
 @check_arguments
 def best_of(
-    losses: Mapping[str, ArrayLike],
+    losses: Mapping[str, ArrayLike] | TableLike,
     *,
     delta: Fraction = 0.05,
     most: Positive = 1.0,
@@ -204,7 +204,7 @@ def best_of(
 
     Parameters
     ----------
-    losses : mapping from str to array (h,)
+    losses : mapping from str to array (h,), or a table with a column for each forecaster
         The losses of each forecaster, between 0 and M, on rows that it has not seen.
     delta : float
         The probability with which the bound may fail.
@@ -233,14 +233,18 @@ def best_of(
     >>> found.theorem, round(found.value, 4)
     ('a, best of 2, hold-out of 200 rows', 0.246)
     """
-    if not isinstance(losses, Mapping) or not losses:
+    import narwhals as nw
+
+    table = nw.from_native(losses, eager_only=True, pass_through=True)
+    named: Any = table.to_dict() if isinstance(table, nw.DataFrame) else losses
+    if not isinstance(named, Mapping) or not named:
         raise DataError(
-            f"losses={shown_value(losses)}: expected a mapping with the losses of at least one forecaster"
+            f"losses={shown_value(losses)}: expected a mapping or a table with the losses of at least one forecaster"
         )
-    K = len(losses)
+    K = len(named)
     bounds = {
         name: hold_out(values, delta=delta / K, most=most, kind=kind)
-        for name, values in losses.items()
+        for name, values in named.items()
     }
     name = min(bounds, key=lambda name: bounds[name].empirical)
     made_before = f"the {K} forecasters were made without these rows"
