@@ -332,6 +332,7 @@ FOUND: dict[str, Callable[[], Any]] = {
     "probreg.plot.bias_variance": cache(
         lambda: pr.bias_variance(model(), fitted(), reps=2)
     ),
+    "probreg.plot.regret": cache(lambda: pr.online.run(pr.online.lms(0.01), X, Y)),
     "probreg.plot.sbc": cache(lambda: pr.sbc(model(), "conjugate", 2)),
     "probreg.plot.tune": cache(lambda: pr.tune(model(), "evidence")),
 }

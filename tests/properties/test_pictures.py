@@ -145,6 +145,11 @@ def told(name: str) -> Any:
     if name == "bias_variance":
         known = fit.model.with_aux(sigma=0.7)
         return pr.bias_variance(known, np.zeros(5), scales=[0.1, 1.0, 10.0])
+    if name == "regret":
+        rng = np.random.default_rng(4)
+        X = rng.uniform(-1.0, 1.0, (N, 2))
+        y = X @ [1.0, -1.0] + 0.1 * rng.normal(size=N)
+        return pr.online.run(pr.online.lms(0.2), X, y)
     if name == "sbc":
         known = pr.Model.from_arrays(
             [[0.0], [1.0], [2.0]],

@@ -730,3 +730,40 @@ def test_effects_of_another_quantity_are_drawn_without_the_data():
     assert fig.axes[0].get_ylabel() == "the median"
     assert _data_points(fig) == []
     assert "Points" not in fig.get_supxlabel()
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_the_picture_of_a_run_ends_at_its_loss_regret_and_bound(passes):
+    rng = np.random.default_rng(5)
+    X, u = rng.uniform(-1.0, 1.0, (130, 2)), np.array([0.5, -1.0])
+    y = X @ u + 0.1 * rng.normal(size=130)
+    run = pr.online.run(pr.online.lms(0.3), X, y, passes=passes, shuffle=1)
+    found = run.guarantee(u)
+    left, right = pr.plot.regret(run, u).axes
+    ends = [line.get_ydata()[-1] for line in left.lines]
+    np.testing.assert_allclose(
+        ends, [run.loss, run.loss_of(u), found.bound], rtol=1e-10
+    )
+    rounds, bound = left.lines[2].get_data()
+    assert len(rounds) == 50
+    assert rounds[-1] == 130 * passes
+    regret, limit = (line.get_ydata() for line in right.lines[:2])
+    assert (regret <= limit).all()
+    assert (np.diff(bound) >= 0).all()
+    np.testing.assert_allclose(regret[-1], run.regret(u).value)
+    if passes == 1:  # a prefix of the rows is a run of its own
+        part = pr.online.run(pr.online.lms(0.3), X[run.order[:65]], y[run.order[:65]])
+        assert rounds[24] == 65
+        np.testing.assert_allclose(regret[24], part.regret(u).value)
+
+
+def test_a_run_without_rows_or_weights_has_no_picture():
+    X, y = np.ones((4, 1)), np.ones(4)
+    stream = pr.online.run(pr.online.lms(0.3), zip(X, y))
+    with pytest.raises(pr.DataError, match="pass arrays"):
+        pr.plot.regret(stream)
+    functions = pr.online.run(
+        pr.online.kernel(pr.online.lms(0.3), pr.kernels.RBF(1.0)), X, y
+    )
+    with pytest.raises(pr.Incompatible, match="learns a function"):
+        pr.plot.regret(functions)
