@@ -98,9 +98,8 @@ def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]
     The scales are estimates, the posterior mean of S, or fixed by the model. Raises Incompatible if S is not known.
     """
     off = off_span_of(model, solution)
+    assert off is not None  # effects vary by a group
     parts = dict[str, list[Array]]()
-    if off is None:
-        return {}
     for effects in off.of_groups:
         # S = Lambda Lambda'; a standard deviation that is reported as 0 has a tiny number in Lambda
         term = effects.term

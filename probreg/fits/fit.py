@@ -1450,10 +1450,6 @@ def fit(
     2.129
     """
     chosen = METHODS.resolve(method)
-    if not isinstance(chosen, Method):
-        raise Incompatible(
-            f"method is the name of a method or a Method, got {chosen!r}"
-        )
     with (
         limit_threads(threads),
         progress_bar(

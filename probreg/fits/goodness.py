@@ -16,7 +16,7 @@ from probreg.errors import Incompatible, ProbregError
 from probreg.fits.effects_table import covariances_of_effects
 from probreg.fits.fitted import Fitted, has_working_errors, statistic_saved_without_rows
 from probreg.inference import METHODS
-from probreg.inference.base import Status, has_effects, positive_limits
+from probreg.inference.base import Status, positive_limits
 from probreg.inference.modes.closed_form import open_directions
 from probreg.likelihoods import Ordinal
 from probreg.linalg import triangular
@@ -63,15 +63,11 @@ class VarianceShares(NamedTuple):
 
 
 def variance_shares(fit: Fitted) -> VarianceShares:
-    """Return the variance components at the estimate, for a posterior at its means.
+    """Return the variance components at the estimate of a model with effects of groups, for a posterior at its means.
 
     Raises Incompatible if they are not defined or the rows are not in memory.
     """
     model = fit.model
-    if not has_effects(model):
-        raise Incompatible(
-            "marginal and conditional R² are of models with effects that vary by a group"
-        )
     if model.likelihood.outcomes:
         raise Incompatible(
             f"R² of groups is of one linear predictor; {model.likelihood.name} has several"

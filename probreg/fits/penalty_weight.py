@@ -361,7 +361,10 @@ def _solve_scales(
         sigma = model.noise_held or 1.0
 
     def scales(log_tau: Array) -> dict[str, float]:
-        return dict(zip(targets, np.exp(log_tau).tolist()))
+        # beyond it, squares leave the range of numbers
+        farthest = 300.0
+        tau = np.exp(np.clip(log_tau, -farthest, farthest))
+        return dict(zip(targets, tau.tolist()))
 
     def log_odds(degrees: Array) -> Array:
         """The log odds of the shares of columns in use are almost linear in log tau."""
@@ -382,7 +385,7 @@ def _solve_scales(
     found = root(excess, start, tol=1e-13)
     if np.abs(found.fun).max() > tolerance:
         raise NotConverged(
-            f"df: no scales spend {_format_values('df', targets)}; the functions overlap, so ask for fewer"
+            f"df: no scales spend {_format_values('df', targets)}: ask for fewer, or fit at REML"
         )
     return scales(found.x)
 

@@ -93,9 +93,7 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
     prior = model.joint.blocks[i].prior
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
-        values = {} if solution.draws is None else solution.draws.values
-        if not set(names.values()) <= set(values):
-            return np.nan
+        values = solution.posterior.values
         internal = prior.internal(
             {h: float(values[name].mean()) for h, name in names.items()}
         )

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg import comparisons, predictions, slopes
+from probreg import comparisons, plot, predictions, slopes
 from probreg.diagnostics.before import vif
+from probreg.likelihoods import Quantile
 from probreg.show.report.answer import answer
 
 
@@ -112,6 +113,25 @@ QUESTIONS = {
         prior={"s(x, k=4)": pr.Normal(pr.HalfNormal(1.0))}, aux=SIGMA)), "every coefficient belongs to a smooth function"),
     "collinear inflation": (lambda: vif(model("y ~ x + twice")), "exact collinearity: twice is a combination"),
     "a tube wider than the range": (lambda: pr.guarantee(pr.svr("y ~ x", ROWS, C=1.0, epsilon=20.0), (-6.0, 6.0)), "epsilon=20: expected less than the width 12"),
+    # fits
+    "effects without errors": (lambda: fitted("y ~ x + (1 | g)", prior={"1 | g": pr.Laplace(1.0)}, aux=SIGMA).effects("g"), "gives no standard errors"),
+    "residuals of an exact fit": (lambda: pr.residuals(pr.ols("y ~ x", EXACT), "pearson"), "pearson residuals: the fit meets every response exactly"),
+    "partial residuals of a mean": (lambda: pr.residuals(fitted("y ~ 1"), "partial"), "none beside the intercept"),
+    "a band under kinks": (lambda: fitted("y ~ s(x, k=5) + z", **KINKED).smooth("s(x, k=5)"), "needs standard errors, and this fit has none"),
+    "a band under another prior": (lambda: fitted(f"y ~ z + {GP}", prior={GP: pr.Laplace(1.0)}, aux=SIGMA).smooth(GP), "needs a normal prior of one scale"),
+    "noise of classes": (lambda: fitted("e ~ x", likelihood="bernoulli").residual_sd, "has no noise scale"),
+    "support of no kinks": (lambda: fitted("y ~ x").support, "support vectors are those of a loss with kinks"),
+    "degrees of kinks": (lambda: pr.gam("y ~ s(x)", ROWS, likelihood=Quantile(0.5), df=3), "df= needs a smooth likelihood"),
+    "degrees and kinks": (lambda: pr.gam("y ~ s(x) + z", ROWS, df=3, prior={"z": pr.Laplace(1.0)}), "df= needs normal priors of the other columns"),
+    "degrees and sigma": (lambda: pr.gam("y ~ s(x) + z", ROWS, df=3, prior={"z": pr.Normal(1.0)}), "need sigma fixed"),
+    "degrees of separated rows": (lambda: pr.gam("y ~ s(x, k=4)", pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20) > 9}), likelihood="bernoulli", df=2.5),
+        "no scales spend df = 2.5 for s"),
+    # pictures
+    "a curve of no variable": (lambda: plot.fitted(fitted("y ~ x"), "q"), "'q' is not a numeric variable of this model; those are: x"),
+    "survival of intervals": (lambda: plot.survival(fitted("cens(lower=low, upper=high) ~ x", likelihood="weibull")), "left or interval censored"),
+    "survival of many": (lambda: plot.survival(fitted("cens(low, b) ~ many", likelihood="weibull"), by="many"), "has 10 values; at most 6"),
+    "two forecasts of one": (lambda: plot.reliability(ROWS.e, {"A": np.full((60, 2), 0.5)}), r"got shape \(60, 2\)"),
+    "effects of moments": (lambda: answer(pr.fit(pr.Model.from_moments(model("y ~ x").design.moments)), ["x"], data=None, prob=0.9), "needs the rows in memory"),
 }  # fmt: skip
 
 

@@ -57,6 +57,10 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
         {"prior": {"gp(x, size)": Normal(1.0)}, "aux": {"sigma": 0.5}},
         "closed_form",
     ),
+    "quadrature": ("real ~ x", {"prior": Normal(0.7)}, pr.Quadrature(draws=5)),
+    "groups": ("real ~ x + (1 | g)", {}, "evidence"),
+    "bernoulli": ("flag ~ x", {"likelihood": "bernoulli"}, "newton"),
+    "length": ("real ~ gp(x, kernel='rbf')", {}, "evidence"),
     "student": (
         "real ~ poly(x, 2)",
         {
@@ -231,6 +235,19 @@ def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
         ),
         ({"seed": "x"}, "'seed' is 'x': expected a whole number"),
         ({"seed": -1}, "'seed' is -1: expected a whole number"),
+        (
+            {"solution__note_topics": []},
+            "the notes, their topics and severities differ",
+        ),
+        (
+            {"solution__aux": {"sigma": 1.0, "nu": 2.0}},
+            "an estimate of 'nu', which its",
+        ),
+        ({"solution__stats": {}}, r"solution\.stats\.rss is None: expected"),
+        (
+            {"method": {"name": "conjugate", "draws": 5}},
+            "draws: conjugate has the target",
+        ),
     ],
     ids=str,
 )
@@ -265,6 +282,71 @@ def test_a_group_that_is_missing_is_named(group, saved, tmp_path):
         pr.load_fit(
             edited(saved["softmax with draws"], lambda file: file.pop(group), tmp_path)
         )
+
+
+def put(name: str, value: Any, row: Any = 0) -> Callable[[h5py.File], None]:
+    """The change that sets an entry of an array."""
+
+    def change(file: h5py.File) -> None:
+        file[name][row] = value
+
+    return change
+
+
+ALTERED = {
+    "no coefficient": ("closed_form", put("solution/beta", np.nan), "its coefficients are not finite"),
+    "no draw": ("quadrature", put("posterior/beta", np.nan), "posterior/beta: expected"),
+    "half of the nodes": ("quadrature", lambda file: file.pop("solution/marginal_sd"), "marginals hold only"),
+    "no moments": ("groups", lambda file: file.pop("moments"), "no group 'moments'"),
+    "half a group": ("groups with rows", put("rows/inputs_0", 0.5), "groups of .*: expected whole numbers"),
+    "a value that is none": ("groups with rows", put("arrays/array_0", np.nan), "expected finite|values of 'x'"),
+    "a level that is none": ("groups with rows", put("arrays/array_1", 7), "levels of 'g': expected texts"),
+    "a class that is none": ("bernoulli with rows", put("rows/y", 7), "codes of levels, 0 to 1"),
+    "a row that is none": ("poisson with rows", put("rows/absent", 99), "increasing numbers below 30"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_an_altered_array_is_refused(name, saved, tmp_path):
+    case, change, message = ALTERED[name]
+    with pytest.raises(pr.DataError, match=message):
+        pr.load_fit(edited(saved[case], change, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "message"),
+    [
+        (
+            "quadrature",
+            {"solution__draws__values": []},
+            "no draws of sigma, which is unknown",
+        ),
+        (
+            "groups",
+            {"solution__scales__theta": [], "solution__scales__hessian": []},
+            "are 0 numbers: expected 2",
+        ),
+        ("groups with rows", {"design__read": [{"name": 3}]}, "lacks a name or 30"),
+    ],
+)
+def test_an_altered_table_is_refused(case, changes, message, saved, tmp_path):
+    with pytest.raises(pr.DataError, match=message):
+        pr.load_fit(respecified(saved[case], tmp_path, **changes))
+
+
+def test_a_file_without_the_number_of_rows_asks_for_it(saved, tmp_path):
+    path = respecified(saved["bernoulli"], tmp_path, solution__stats__n=None)
+    fit = pr.load_fit(path)
+    with pytest.raises(pr.DataError, match="number of observations is not known"):
+        _ = fit.nobs
+    assert "rows not kept" in str(pr.compare({"a": fit, "b": pr.load_fit(path)}))
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+def test_a_length_that_was_estimated_is_read_with_the_rows(saved):
+    a, b = (pr.load_fit(saved[name]) for name in ("length", "length with rows"))
+    pd.testing.assert_frame_equal(a.summary(), b.summary())
+    assert b.stated_model.design.n == 30
 
 
 def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):

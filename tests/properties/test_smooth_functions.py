@@ -461,7 +461,7 @@ def test_a_term_is_tested_as_a_whole_or_by_level() -> None:
 
 def test_a_posterior_is_not_tested() -> None:
     post = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior", seed=1)
-    with pytest.raises(Incompatible, match="it needs a point estimate"):
+    with pytest.raises(Incompatible, match="needs a point estimate"):
         pr.hypothesis(post, "s(x) is linear")
 
 

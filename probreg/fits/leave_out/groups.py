@@ -24,7 +24,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
-from probreg.fits.leave_out.rows import LeftOut, normal_given_scales
+from probreg.fits.leave_out.rows import LeftOut, has_normal_prior
 from probreg.fits.off_span import off_span_of
 from probreg.fits.prediction import parameter_draws
 from probreg.inference import ClosedForm
@@ -87,13 +87,14 @@ def _obstacle(fit: Fit) -> str | None:
 
 def _normal_given_scales(fit: Fit) -> bool:
     """Return whether coefficients are normal given the scales, and the scales are known or drawn."""
-    has_draws = fit.solution.draws is not None
-    if not has_draws and fit.model.unknown and not fit.model.flat:
+    model = fit.model
+    draws = fit.solution.draws
+    if draws is None:
+        known = model.flat or not model.unknown
+        return known and has_normal_prior(model.joint, model.design, ())
+    if draws.elliptical and fit.solution.df is not None:
         return False
-    priors = [b.prior for b in fit.model.joint.blocks]
-    is_normal = all(normal_given_scales(p, drawn=has_draws) for p in priors)
-    elliptical = has_draws and fit.solution.posterior.elliptical
-    return is_normal and not (elliptical and fit.solution.df is not None)
+    return has_normal_prior(model.joint, model.design, draws.values)
 
 
 def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:

@@ -6,12 +6,13 @@ least squares, conjugate posteriors, and modes of Gaussian noise under normal pr
 approximated by one Newton step (`modes`); other posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 
+from probreg.data import Design
 from probreg.data.rows import full_weights, some_rows, times_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_groups, observation_rows
@@ -28,11 +29,12 @@ from probreg.inference.base import Solution, hold_at_limits
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_slices
+from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.priors import BlockPrior, Flat, HierarchicalPrior, Normal
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
-from probreg.priors.joint import mapping_of
+from probreg.priors.joint import JointPrior, mapping_of
 from probreg.system.terminal import shorten_names
 
 Array = np.ndarray
@@ -129,17 +131,22 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
     return _one_per_observation(fit, log_p + np.log(root), method)
 
 
-def normal_given_scales(prior: object, *, drawn: bool) -> bool:
-    """Whether a prior is normal given its scales, and these are known, or drawn."""
-    if isinstance(prior, VaryingEffects):
-        return drawn or not prior.hyper
-    if isinstance(prior, HierarchicalPrior):
-        return (
-            drawn
-            and isinstance(prior.base, GaussianPrior)
-            and prior.base.independent(1) is not None
-        )
-    return isinstance(prior, GaussianPrior)
+def has_normal_prior(joint: JointPrior, design: Design, drawn: Container[str]) -> bool:
+    """Whether coefficients are normal given the scales of their priors, and these are known or among the names `drawn`."""
+    names = hyper_names(joint, design)
+    for i, block in enumerate(joint.blocks):
+        prior = block.prior
+        if not all(name in drawn for name in names.get(i, {}).values()):
+            return False
+        if isinstance(prior, VaryingEffects):
+            continue
+        if isinstance(prior, HierarchicalPrior):
+            prior = prior.base
+        if not isinstance(prior, GaussianPrior) or (
+            prior is not block.prior and prior.independent(1) is None
+        ):
+            return False
+    return True
 
 
 def _normal_at_known_scales(fit: Fit) -> bool:
@@ -148,8 +155,8 @@ def _normal_at_known_scales(fit: Fit) -> bool:
     plain = not (
         fit.solution.sandwich or fit.solution.replicates or model.has_relative_prior
     )
-    normal = all(normal_given_scales(b.prior, drawn=False) for b in model.joint.blocks)
-    return plain and model.likelihood.least_squares and not model.unknown and normal
+    known = model.likelihood.least_squares and not model.unknown
+    return plain and known and has_normal_prior(model.joint, model.design, ())
 
 
 def _subtract_squares(total: float, part: Array) -> Array:

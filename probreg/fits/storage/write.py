@@ -68,8 +68,6 @@ def write_fit(
             name = f"array_{len(arrays)}"
             arrays[name] = value
             return {ARRAY: name}
-        if isinstance(value, np.generic):
-            return value.item()
         raise TypeError(f"{type(value).__name__} cannot be saved")
 
     text = json.dumps(spec, default=encode)
