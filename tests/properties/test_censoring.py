@@ -534,10 +534,15 @@ def test_times_of_survival_are_numbers(fit):
         (Truncated(pr.Gaussian(), upper=0.0), 8.0, {"sigma": 0.5}),
         (Truncated(pr.Gaussian(), lower=1.0, upper=1.2), 0.0, {"sigma": 0.01}),
         (Truncated(pr.Weibull(), lower=20.0), 0.0, {"scale": 0.5}),
+        # far from the end
+        (Truncated(pr.Gaussian(), lower=0.0), -30.0, {"sigma": 200.0}),
+        (Truncated(pr.Gaussian(), upper=0.0), 30.0, {"sigma": 200.0}),
     ],
     ids=lambda v: "" if isinstance(v, dict) else str(v),
 )
-def test_draws_of_an_interval_without_mass_have_its_distribution(likelihood, eta, aux):
+def test_draws_of_an_interval_with_little_mass_have_its_distribution(
+    likelihood, eta, aux
+):
     eta = np.full((400, 1), eta)
     y = likelihood.sample(np.random.default_rng(3), eta, **aux)
     share = likelihood.cdf(y, eta, **aux)

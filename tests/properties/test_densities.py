@@ -526,6 +526,14 @@ def test_the_variance_of_each_row_is_that_of_scipy(name):
         assert np.shape(found) == (5,)
 
 
+@pytest.mark.parametrize("k", [0.5, 1.345, 3.0])
+def test_the_variance_of_huber_noise_is_that_of_its_density(k):
+    noise = pr.likelihoods.Huber(k=k)
+    r, step = np.linspace(-60.0, 60.0, 400_001, retstep=True)
+    second = step * float(np.square(r) @ np.exp(noise.standard_log_prob(r)))
+    assert noise.standard_variance == pytest.approx(second, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", LIKELIHOOD_CASES)
 def test_derivatives_have_an_axis_for_each_predictor(name):
     likelihood, y, eta, aux, _ = LIKELIHOOD_CASES[name]

@@ -165,6 +165,16 @@ def test_a_link_and_its_inverse_agree_with_pymc(name):
     np.testing.assert_allclose(link.hessian(eta), bend, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("link", [CAUCHIT, CLOGLOG, IDENTITY, LOG, LOGIT])
+def test_probabilities_of_a_link_are_those_of_pymc(link):
+    pytensor = pytest.importorskip("pytensor")
+    likelihood = pr.Bernoulli(link=link)
+    y, eta, _ = draw(likelihood)
+    kind, parameters = likelihood.pymc(pytensor.tensor.as_tensor(eta))
+    log_p = pytest.importorskip("pymc").logp(kind.dist(**parameters), y)
+    np.testing.assert_allclose(log_p.eval(), likelihood.log_prob(y, eta), rtol=1e-12)
+
+
 def test_intervals_of_an_inverse_link_swap_their_ends():
     low, high = INVERSE.interval(np.array([0.5, 0.5, -0.5]), np.array([0.25, 1.0, 1.0]))
     np.testing.assert_allclose(low, [4 / 3, 2 / 3, -np.inf])
