@@ -329,10 +329,8 @@ class SineProcess(ProcessPrior):
         return Normal(tuple(np.exp(self._log_sds(values)).tolist()))
 
     def spread(self, **values: Any) -> Any:
-        """Return numbers, or symbols for functions with a symbolic density."""
+        """Return the standard deviations (q,) at symbols, for functions with a symbolic density."""
         inside = {name: values[name] for name, _ in self.unknown}
-        if all(isinstance(v, int | float | np.number) for v in inside.values()):
-            return np.exp(self._log_sds(values))
         if self._symbolic is None:
             raise Incompatible(
                 f"{self.basis.kernel} has a density that is not written in symbols: use integrate or evidence, or 'rbf'"

@@ -87,6 +87,28 @@ def test_the_evidence_of_a_process_is_that_of_its_rows(kernel):
     )
 
 
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.8), Matern(0.8, nu=2.5), Matern(0.8, nu=0.5)], ids=str
+)
+def test_standard_deviations_of_sines_in_symbols_are_those_in_numbers(kernel):
+    pt = pytest.importorskip("pytensor.tensor")
+    prior = GaussianProcess(kernel, HalfNormal(2.0), LogNormal(0.2))
+    model = model_of("y ~ gp(x, basis='hsgp')", prior={"gp(x)": prior})
+    block = model.joint.blocks[-1].prior
+    values = {"amplitude": 1.3, "length": 0.7}
+    symbols = {name: pt.as_tensor(value) for name, value in values.items()}
+    found = block.spread(**symbols).eval()
+    expected = block.given(**values).independent(len(found))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_process_without_a_symbolic_density_has_no_pymc_model():
+    prior = GaussianProcess(RBF(0.7) + Matern(1.2, nu=1.5), length=LogNormal(0.2))
+    model = model_of("y ~ gp(x, basis='hsgp')", prior={"gp(x)": prior})
+    with pytest.raises(Incompatible, match="not written in symbols.*or 'rbf'"):
+        model.to_pymc()
+
+
 @pytest.mark.parametrize("weights", ["frequency", "precision"])
 def test_weights_of_a_process_count_rows_and_noise(weights):
     """Frequencies are rows that stand several times; precisions divide the variance of the noise."""
