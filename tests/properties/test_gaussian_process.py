@@ -105,7 +105,7 @@ def test_standard_deviations_of_sines_in_symbols_are_those_in_numbers(kernel):
 def test_a_process_without_a_symbolic_density_has_no_pymc_model():
     prior = GaussianProcess(RBF(0.7) + Matern(1.2, nu=1.5), length=LogNormal(0.2))
     model = model_of("y ~ gp(x, basis='hsgp')", prior={"gp(x)": prior})
-    with pytest.raises(Incompatible, match="not written in symbols.*or 'rbf'"):
+    with pytest.raises(Incompatible, match=r"not written in symbols.*or 'rbf'"):
         model.to_pymc()
 
 
