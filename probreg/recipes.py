@@ -462,7 +462,7 @@ def ard(
 
 @check_arguments
 def kernel_ridge(
-    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive | None = None, radius: Positive | None = None,
+    x: str | ArrayLike, data: RowsLike, *, kernel: CovarianceFunction | str, lam: Positive | None = None, radius: Positive | None = None,
     intercept: Flag = True, basis: Word = "exact", **options: Any,
 ) -> Fit:  # fmt: skip
     """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
@@ -473,10 +473,10 @@ def kernel_ridge(
 
     Parameters
     ----------
-    X : array (n, d) or (n,)
-        The inputs of the kernel; at most 5,000 distinct rows of the exact basis.
-    y : array (n,)
-        The response.
+    x : str or array (n, d) or (n,)
+        The inputs of the kernel, at most 5,000 distinct rows of the exact basis, or a formula of plain columns such as "y ~ x1 + x2".
+    data : table or array (n,)
+        The table that a formula reads, or the response y of an array.
     kernel : CovarianceFunction or str
         A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
     lam : float, optional
@@ -484,11 +484,11 @@ def kernel_ridge(
     radius : float, optional
         Least sum of squares subject to ||f|| <= radius. A note states the dual `lam`.
     intercept : bool
-        Whether a constant b without a penalty is added.
+        Whether a constant b without a penalty is added; a formula without one writes "- 1".
     basis : {"exact", "cholesky", "hsgp"}
         The columns; all but "exact" are approximations, for many rows "cholesky".
     **options
-        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
+        `weights`, `offset` and `aux`; `columns` and `response` of an array, as in `Model.from_arrays`; `missing` of a formula.
 
     Returns
     -------
@@ -514,18 +514,12 @@ def kernel_ridge(
     >>> fit.predict([[1.5], [3.0]])["mean"].values.round(6).tolist()
     [0.516761, 0.671134]
     """
-    refuse_unknown(
-        "kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"]
-    )
+    names = ["weights", "offset", "aux"]
+    _check_inputs("kernel_ridge", x, intercept, options, names)
+    inputs, y, options = _read_inputs(x, data, {"intercept": intercept, **options})
     only_one(lam=lam, radius=radius)
     model = model_of_kernel(
-        X,
-        y,
-        kernel,
-        Normal(1.0, sigma_units=True),
-        basis=basis,
-        intercept=intercept,
-        **options,
+        inputs, y, kernel, Normal(1.0, sigma_units=True), basis=basis, **options
     )
     if lam is None:
         assert radius is not None
@@ -1002,14 +996,9 @@ def svr(
     """
     from probreg.inference.penalized.support_vectors import SupportVectors
 
-    others = ["missing"] if isinstance(x, str) else ["columns", "response"]
-    refuse_unknown("svr", options, ["weights", "offset", *others])
+    _check_inputs("svr", x, intercept, options, ["weights", "offset"])
     likelihood = EpsilonInsensitive(epsilon)
     read = read_kernel(kernel)
-    if isinstance(x, str) and not intercept:
-        raise Incompatible(
-            "svr: a formula says itself whether there is a constant: write '- 1' in it for intercept=False"
-        )
     if isinstance(read, Linear):
         if basis != "exact":
             raise Incompatible(
@@ -1021,10 +1010,7 @@ def svr(
             _read_model(x, data, options, likelihood=likelihood, prior=Normal(1.0)),
             SupportVectors(C=C),
         )
-    inputs: Any = x
-    y: Any = data
-    if isinstance(x, str):
-        inputs, y, options = inputs_of_formula(x, data, options)
+    inputs, y, options = _read_inputs(x, data, {"intercept": intercept, **options})
     model = model_of_kernel(
         inputs,
         y,
@@ -1033,9 +1019,32 @@ def svr(
         basis=basis,
         likelihood=likelihood,
         triangular=True,
-        **{"intercept": intercept, **options},
+        **options,
     )
     return fit(model, SupportVectors(C=C))
+
+
+def _check_inputs(
+    recipe: str, x: Any, intercept: bool, options: dict[str, Any], names: list[str]
+) -> None:
+    """Raise Incompatible for an option that a recipe of a kernel does not have, and for `intercept=False` beside a formula."""
+    others = ["missing"] if isinstance(x, str) else ["columns", "response"]
+    refuse_unknown(recipe, options, [*names, *others])
+    if isinstance(x, str) and not intercept:
+        raise Incompatible(
+            f"{recipe}: a formula says itself whether there is a constant: write '- 1' in it for intercept=False"
+        )
+
+
+def _read_inputs(
+    x: Any, data: Any, options: dict[str, Any]
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the inputs of a kernel, the response, and the options of `model_of_kernel`, of a formula or of arrays."""
+    if isinstance(x, str):
+        return inputs_of_formula(x, data, options)
+    if isinstance(data, str):
+        raise DataError(f"the formula {data!r} is the second argument: write it first")
+    return x, data, options
 
 
 def _read_model(x: Any, data: Any, options: dict[str, Any], **choices: Any) -> Model:

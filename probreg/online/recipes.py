@@ -137,6 +137,9 @@ def rls(
 def eg(step: Step = 0.1) -> Gradient:
     """Exponentiated gradient on the simplex: w_i proportional to w_i exp(-step (w'x - y) x_i), w_1 uniform.
 
+    The weights are positive and sum to 1, so that a prediction is a weighted mean of the values in its row, as of experts. For
+    negative weights or another sum use `eg_pm(norm=...)`, or `lms`.
+
     Parameters
     ----------
     step : float or Rate
@@ -162,7 +165,7 @@ def eg(step: Step = 0.1) -> Gradient:
 
 @scalars.check_arguments
 def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
-    """Exponentiated gradient EG+- for signed weights with ||w||_1 < norm.
+    """Exponentiated gradient EG+- for signed weights with ||w||_1 < norm, which good weights must not exceed.
 
     Parameters
     ----------

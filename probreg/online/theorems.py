@@ -278,7 +278,12 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
         w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     comparator_loss = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
     inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
-    reachable = Assumption("u in the set the learner can reach", float(v.sum()), inside)
+    if isinstance(learner.geometry, Signed):
+        size = float(np.abs(w).sum())
+        reachable = Assumption(f"||u||_1 <= norm = {norm:g}", size, inside)
+    else:
+        advice = "" if inside else "; eg_pm takes other weights"
+        reachable = Assumption(f"u >= 0 with sum 1{advice}", float(v.sum()), inside)
     entropy = float(rel_entr(v, start).sum())
     return Guarantee(
         "exponentiated gradient",

@@ -2,6 +2,8 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -140,16 +142,30 @@ def test_near_rows_leave_no_negative_variance_between_them(
     assert np.isfinite(new["mean_std_error"]).all()
 
 
-def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        partial(pr.svr, kernel=RBF(1.0), C=2.0, epsilon=0.2),
+        partial(pr.kernel_ridge, kernel=RBF(1.0), lam=0.5),
+    ],
+)
+def test_a_kernel_of_a_formula_is_that_of_its_columns(recipe: Any) -> None:
     x, y = rows(40)
     table = {"a": x[:, 0], "b": x[:, 1], "y": y}
-    one = pr.svr("y ~ a + b", table, kernel=RBF(1.0), C=2.0, epsilon=0.2)
-    two = pr.svr(x, y, kernel=RBF(1.0), C=2.0, epsilon=0.2)
+    one, two = recipe("y ~ a + b", table), recipe(x, y)
     np.testing.assert_allclose(
         one.predict(table)["mean"], two.predict(x)["mean"], atol=1e-9
     )
     with pytest.raises(pr.DataError, match="'log\\(a\\)' is none"):
-        pr.svr("y ~ log(a) + b", {**table, "a": np.exp(x[:, 0])}, C=1.0, epsilon=0.1)
+        recipe("y ~ log(a) + b", {**table, "a": np.exp(x[:, 0])})
+    without = recipe("y ~ a + b - 1", table).coef
+    np.testing.assert_allclose(without, recipe(x, y, intercept=False).coef)
+    with pytest.raises(pr.Incompatible, match="write '- 1'"):
+        recipe("y ~ a + b", table, intercept=False)
+    with pytest.raises(pr.Incompatible, match="takes no columns="):
+        recipe("y ~ a", table, columns=["a"])
+    with pytest.raises(pr.DataError, match="second argument"):
+        recipe(table, "y ~ a")
 
 
 @pytest.mark.slow

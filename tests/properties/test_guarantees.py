@@ -65,7 +65,13 @@ PLANTED: dict[
         "the run starts at round 1, from no weights",
     ),
     "EG, step": (online.eg(9.0), "real", None, None, "step R^2 / 4 < 1"),
-    "EG, u": (online.eg(0.1), "real", None, FAR, "u in the set the learner can reach"),
+    "EG, u": (
+        online.eg(0.1),
+        "real",
+        None,
+        FAR,
+        "u >= 0 with sum 1; eg_pm takes other weights",
+    ),
     "EG, start": (
         online.eg(0.1),
         "real",
@@ -78,7 +84,7 @@ PLANTED: dict[
         "real",
         None,
         FAR,
-        "u in the set the learner can reach",
+        "||u||_1 <= norm = 1",
     ),
     "perceptron, start": (
         online.perceptron(),

@@ -114,15 +114,15 @@ def test_diabetes_by_the_recipe(
             "K + lam I is not positive definite to rounding at lam = 1e-20: the least lam that is, is ",
         ),
         ({"kernel": "sigmoid"}, "no covariance function"),
-        ({"y": [1.0]}, "y has one value per row of X"),
+        ({"data": [1.0]}, "y has one value per row of X"),
         ({"alpha": 1.0}, "kernel_ridge takes no alpha="),
         ({"lenght": 1.0}, "kernel_ridge takes no lenght="),
     ],
 )
 def test_a_kernel_ridge_that_cannot_be(change: dict[str, Any], said: str) -> None:
     given = {
-        "X": np.linspace(0, 1, 30),
-        "y": np.arange(30.0),
+        "x": np.linspace(0, 1, 30),
+        "data": np.arange(30.0),
         "kernel": kernels.RBF(1.0),
         "lam": 0.1,
         **change,
@@ -134,8 +134,8 @@ def test_a_kernel_ridge_that_cannot_be(change: dict[str, Any], said: str) -> Non
 
 def test_the_least_lam_that_is_said_is_enough() -> None:
     given = {
-        "X": np.linspace(0, 1, 30),
-        "y": np.arange(30.0),
+        "x": np.linspace(0, 1, 30),
+        "data": np.arange(30.0),
         "kernel": kernels.RBF(1.0),
     }
     with pytest.raises(pr.DataError) as met:
