@@ -100,12 +100,9 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> Figure:
     Raises
     ------
     Incompatible
-        For a fit without energies.
+        For a fit without Markov chains.
     """
-    tree = _chains(fit)
-    if "energy" not in tree["sample_stats"]:
-        raise Incompatible(f"{fit.method.name} does not store energies")
-    return _draw("plot_energy", tree, figsize)
+    return _draw("plot_energy", _chains(fit), figsize)
 
 
 @check_arguments
