@@ -5,7 +5,7 @@ no means, without one of sigma no outcomes; the effect of a column with a proper
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from probreg.system.terminal import clean_lines, few_names, truncate_lines
 from probreg.tables.render import notebook_html
 
 Array = np.ndarray
+# proper priors of random effects and of processes
+_OF_EFFECTS, _OF_PROCESS = "Covariance(HalfNormal(1.0))", "Normal(HalfNormal(1.0))"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,10 @@ def prior_predictive(
     prob: float = 0.95,
     seed: int = 0,
 ) -> PriorPredictive:
-    """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design."""
+    """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design; correlations of effects without a
+    prior have LKJ(1), as in a posterior."""
+    blocks = [replace(b, prior=b.prior.for_posterior()) for b in prior.blocks]
+    prior = replace(prior, blocks=tuple(blocks))
     rng = np.random.default_rng(seed)
     aux_draws = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
     improper = [k for k, v in aux_draws.items() if v is None]
@@ -102,11 +107,17 @@ def prior_predictive(
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
-    proper = {c for b in prior.blocks if b.prior.proper for c in b.columns}
-    flat = [c for j, c in enumerate(design.columns) if c in lacking and j not in proper]
+    stated = {c for b in prior.blocks if b.prior.proper for c in b.columns}
+    flat = [c for j, c in enumerate(design.columns) if c in lacking and j not in stated]
     if lacking or improper:
         quantities = "means or outcomes" if lacking else "outcomes"
-        examples = [f"prior={{{name!r}: Normal(1.0)}}" for name in flat[:1]]
+        proper_priors = dict.fromkeys(design.columns, "Normal(1.0)")
+        proper_priors |= dict.fromkeys(design.recipe.grouped, _OF_EFFECTS)
+        proper_priors |= dict.fromkeys(design.recipe.processes, _OF_PROCESS)
+        terms: Mapping[str, Any] = {**design.recipe.grouped, **design.recipe.processes}
+        names_of = {c: key for key, term in terms.items() for c in term.columns}
+        flat = list(dict.fromkeys(names_of.get(c, c) for c in flat))
+        examples = [f"prior={{{n!r}: {proper_priors[n]}}}" for n in flat[:1]]
         examples += [f"aux={{{name!r}: HalfNormal(1.0)}}" for name in improper[:1]]
         notes.append(
             f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as {' and '.join(examples)}"

@@ -59,7 +59,7 @@ class Covariance(DataDependentPrior):
         Of every effect, in units of its coefficient; a mapping names effects, others are unknown as by default.
     cor : LKJ or float, optional
         The prior of the correlations, or the correlation of two effects as a number. None is flat for a mode, LKJ(1) under a
-        posterior.
+        posterior and in draws from the priors.
 
     Raises
     ------

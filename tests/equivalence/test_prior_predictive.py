@@ -159,6 +159,40 @@ def test_each_column_has_a_sentence_and_a_note_says_why_there_are_no_means():
     assert "sigma without a proper prior" in unfolded(relative)[-1]
 
 
+def test_effects_and_processes_without_a_prior_are_named_by_their_term_with_a_prior():
+    data = {
+        "y": np.arange(12.0),
+        "x": np.tile([0.0, 1.0, 3.0], 4),
+        "g": [*"aaabbbcccddd"],
+    }
+    given = {"Intercept": pr.Normal(1.0)}
+    aux = {"sigma": pr.HalfNormal(1.0)}
+    for term in ("(x | g)", "gp(x)"):
+        bare = pr.Model.from_formula(f"y ~ {term}", data, prior=given, aux=aux)
+        (note,) = bare.prior_predictive(20).notes
+        name, _, advice = note.rpartition(" without a proper prior, such as prior=")
+        assert name.endswith(f": {term}")
+        written = eval(advice, {k: getattr(pr, k) for k in pr.__all__})
+        assert list(written) == [term]
+        assert bare.with_prior(given | written).prior_predictive(20).y is not None
+
+
+def test_correlations_without_a_prior_have_that_of_a_posterior():
+    data = {
+        "y": np.arange(12.0),
+        "x": np.tile([0.0, 1.0, 3.0], 4),
+        "g": [*"aaabbbcccddd"],
+    }
+    drawn = []
+    for cor in (None, pr.LKJ(1.0)):
+        prior = {"(x | g)": pr.Covariance(pr.HalfNormal(1.0), cor=cor)}
+        m = pr.Model.from_formula(
+            "y ~ 0 + (x | g)", data, prior=prior, aux={"sigma": 1.0}
+        )
+        drawn.append(m.prior_predictive(20).y)
+    np.testing.assert_array_equal(*drawn)
+
+
 def test_the_same_seed_gives_the_same_draws():
     m = model(RNG.integers(0, 2, 50), "bernoulli")
     a, b, c = (m.prior_predictive(50, seed=s) for s in (1, 1, 2))
