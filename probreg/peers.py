@@ -12,7 +12,8 @@ OF_FIT: Mapping[str, str] = (
     | dict.fromkeys(("conf_int", "confint", "confidence_interval", "ci"), "fit.interval(0.95)")
     | dict.fromkeys(("pvalue", "pvalues", "p_values", "tvalues", "zvalues"), "fit.summary(), or probreg.hypothesis(fit, 'x = 0')")
     | dict.fromkeys(("cov_params", "vcov", "cov", "normalized_cov_params"), "fit.covariance()")
-    | dict.fromkeys(("rsquared", "prsquared", "r2", "score"), "fit.r_squared")
+    | dict.fromkeys(("rsquared", "prsquared", "r2"), "fit.r_squared")
+    | {"score": "fit.r_squared, or probreg.scores for predicted probabilities"}
     | dict.fromkeys(("rsquared_adj", "adj_r_squared"), "fit.adjusted_r_squared")
     | dict.fromkeys(("fvalue", "f_pvalue"), "fit.overall")
     | dict.fromkeys(("llf", "loglik", "logLik", "log_lik", "loglike"), "fit.log_likelihood")
@@ -65,13 +66,16 @@ OF_MODEL: Mapping[str, str] = dict.fromkeys(
 OF_PACKAGE: Mapping[str, str] = (
     dict.fromkeys(("OLS", "WLS", "lm", "LinearRegression", "LeastSquares"), "probreg.ols('y ~ x', data)")
     | dict.fromkeys(("glm", "GLM"), "probreg.logistic, probreg.poisson, or probreg.fit(probreg.Model.from_formula('y ~ x', data, likelihood='gamma'))")
-    | dict.fromkeys(("Logit", "logit", "LogisticRegression", "LogisticRegressionCV"), "probreg.logistic('y ~ x', data)")
+    | dict.fromkeys(("Logit", "logit", "LogisticRegression"), "probreg.logistic('y ~ x', data)")
     | dict.fromkeys(("Probit", "probit"), "likelihood=probreg.Bernoulli(link='probit')")
     | dict.fromkeys(("MNLogit", "multinom", "mnlogit", "SoftmaxRegression"), "probreg.softmax('y ~ x', data)")
     | dict.fromkeys(("lmer", "lme", "glmer", "mixedlm", "MixedLM", "mixed", "glmmTMB", "brm", "stan_glm", "stan_glmer"), "probreg.fit(probreg.Model.from_formula('y ~ x + (1 | g)', data))")
     | dict.fromkeys(("Ridge", "KernelRidge"), "probreg.ridge or probreg.kernel_ridge")
     | dict.fromkeys(("Lasso", "glmnet", "ElasticNet"), "probreg.lasso, probreg.elastic_net and probreg.path")
-    | dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV", "cv"), "probreg.tune(model, 'cv')")
+    | dict.fromkeys(("RidgeCV", "LassoCV", "ElasticNetCV", "LogisticRegressionCV", "cv"), "probreg.tune(model, 'cv')")
+    | {"train_test_split": "sklearn.model_selection.train_test_split, or probreg.compare_models(fits) without a split"}
+    | dict.fromkeys(("log_loss", "brier_score_loss", "brier_score"), "probreg.scores.log_score(y, p) or probreg.scores.brier(y, p)")
+    | dict.fromkeys(("roc_auc_score", "roc_auc", "auc", "confusion_matrix"), "sklearn.metrics with the probabilities of fit.predict(table)")
     | dict.fromkeys(("cross_val_score", "cross_validate", "GridSearchCV"), "probreg.compare_models(fits)")
     | dict.fromkeys(("BayesianRidge", "ARDRegression"), "probreg.bayesian_ridge or probreg.ard")
     | dict.fromkeys(("SVR", "svm", "SVC", "LinearSVC"), "probreg.svr for a regression; there is no support vector classifier, so use probreg.logistic")
@@ -141,6 +145,7 @@ OF_MODULE: Mapping[str, Mapping[str, str]] = {
     | dict.fromkeys(("residuals", "resid", "qq", "qqplot", "leverage"), "probreg.plot.diagnose(fit)")
     | dict.fromkeys(("pp_check", "plot_ppc", "posterior_predictive", "prior_predictive"), "probreg.plot.ppc(fit)")
     | dict.fromkeys(("calibration", "calibration_curve"), "probreg.plot.reliability")
+    | dict.fromkeys(("roc", "roc_curve", "confusion_matrix"), "sklearn.metrics with the probabilities of fit.predict(table)")
     | dict.fromkeys(("kaplan_meier", "km"), "probreg.plot.survival(fit)"),
 }  # fmt: skip
 # keywords of functions
@@ -171,6 +176,7 @@ KEYWORDS: Mapping[str, str] = (
         "freq_weights": "weights=, whole numbers of equal rows",
         "var_weights": "weights=probreg.weights.precision(w)",
         "sample_weight": "weights=",
+        "class_weight": "weights='sampling' with sample_weight=",
         "exposure": "offset=, the log of the exposure",
         "exponentiate": "exp=True",
         "typ": "type=, as in probreg.anova(fit, type='I')",
@@ -183,6 +189,7 @@ KEYWORDS: Mapping[str, str] = (
         "fit_intercept": "a formula 'y ~ 0 + x' without intercept",
         "max_iter": "max_steps= of a method, such as probreg.Newton(max_steps=50)",
         "maxiter": "max_steps= of a method, such as probreg.Newton(max_steps=50)",
+        "target_accept": "a method with options, such as probreg.NUTS(target_accept=0.95)",
         "draws": "a method with options, such as probreg.NUTS(draws=1000)",
         "chains": "a method with options, such as probreg.NUTS(chains=4)",
         "tune": "a method with options, such as probreg.NUTS(tune=1000)",

@@ -9,11 +9,13 @@ from scipy.special import stdtrit
 
 from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.scalars import Probability, check_arguments, shown_value
+from probreg.arguments.types import TableLike
 from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,
     finite_numbers,
     frequencies,
+    named_columns,
     read_scored,
     refuse_values,
 )
@@ -142,7 +144,7 @@ class PairedComparison:
 @check_arguments
 def compare_forecasts(
     y: Any,
-    forecasts: Mapping[str, Any],
+    forecasts: Mapping[str, Any] | TableLike,
     *,
     rule: str | Rule = "brier",
     prob: Probability = 0.95,
@@ -159,7 +161,7 @@ def compare_forecasts(
     ----------
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
-    forecasts : mapping
+    forecasts : mapping or table
         Two names with their forecasts, (n,) or (n, K).
     rule : str or Rule
         A name in `RULES`, or a rule.
@@ -184,11 +186,12 @@ def compare_forecasts(
     (0.05, 'these rows do not tell them apart')
     """
     r = RULES.resolve(rule)
-    first, two = _two(forecasts)
-    a, b = (read_scored(y, forecasts[k]) for k in (first, two))
+    named = named_columns(forecasts)
+    first, two = _two(named)
+    a, b = (read_scored(y, named[k]) for k in (first, two))
     if a.pair != b.pair or a.p.shape != b.p.shape:
         raise DataError(
-            f"{first} has forecasts of shape {np.shape(forecasts[first])} and {two} of {np.shape(forecasts[two])}: give both one "
+            f"{first} has forecasts of shape {np.shape(named[first])} and {two} of {np.shape(named[two])}: give both one "
             "probability per row, or both a row of class probabilities"
         )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
@@ -209,7 +212,7 @@ def compare_forecasts(
 
 @check_arguments
 def compare_scores(
-    scores: Mapping[str, Any],
+    scores: Mapping[str, Any] | TableLike,
     *,
     scored_by: str = "score",
     span: Any = None,
@@ -220,7 +223,7 @@ def compare_scores(
 
     Parameters
     ----------
-    scores : mapping
+    scores : mapping or table
         Two names to scores (n,).
     scored_by : str
         The name of the score.
@@ -248,8 +251,9 @@ def compare_scores(
     >>> print(found)
     A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 rows; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these rows do not tell them apart.
     """
-    first, two = _two(scores)
-    a, b = (_scores(scores[k], f"the score of {k}") for k in (first, two))
+    named = named_columns(scores)
+    first, two = _two(named)
+    a, b = (_scores(named[k], f"the score of {k}") for k in (first, two))
     if a.shape != b.shape or not len(a):
         raise DataError(
             f"{first} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one"

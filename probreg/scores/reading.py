@@ -24,6 +24,11 @@ class Scored(NamedTuple):
 def read_scored(y: Any, p: Any) -> Scored:
     """Read outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
     forecast = finite_numbers(p, "the forecast")
+    first = next(iter(as_array(y, "y").flat), None)
+    if isinstance(first, str):
+        raise DataError(
+            f"y has levels such as '{first}': give whether the event happened, y == '{first}', or the number of the class, 0 to K - 1"
+        )
     happened = finite_numbers(y, "y")
     pair = forecast.shape == happened.shape
     if not pair and forecast.shape[:-1] != happened.shape:
@@ -38,6 +43,19 @@ def read_scored(y: Any, p: Any) -> Scored:
     hint = "; y comes first and the forecast second" * pair
     refuse_values(bad, f"an outcome is {kind}", "y", happened, hint)
     return Scored(happened.astype(int), full, pair)
+
+
+def named_columns(values: Any) -> Any:
+    """Return a table as a mapping from names to columns, and anything else as it is.
+
+    >>> import pandas as pd
+    >>> {name: list(column) for name, column in named_columns(pd.DataFrame({"a": [1.0, 2.0]})).items()}
+    {'a': [1.0, 2.0]}
+    """
+    import narwhals as nw
+
+    table = nw.from_native(values, eager_only=True, pass_through=True)
+    return table.to_dict() if isinstance(table, nw.DataFrame) else values
 
 
 def distributions(p: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any, Self, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probreg.arguments.arrays import floats
+from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import read_argument
 from probreg.data import Design
 from probreg.data.weights import RowWeights, WeightKind
@@ -42,6 +43,10 @@ class ModelEstimator(BaseEstimator):
     weights: WeightKind
     seed: int
     fit_: Fit
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        refuse_unknown(cls.__name__, settings, cls._get_param_names())
+        return super().__new__(cls)
 
     @abstractmethod
     def likelihood_for(self, response: Array) -> Likelihood:

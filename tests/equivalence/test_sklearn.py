@@ -437,6 +437,12 @@ def test_tables_pipelines_searches_clones_and_pickles():
         found.predict(table.rename(columns={"age": "years"}))
 
 
+@pytest.mark.parametrize("name", ["C", "penalty", "class_weight"])
+def test_parameters_of_other_estimators_are_answered(name):
+    with pytest.raises(pr.Incompatible, match=f"Classifier takes no {name}=: use "):
+        Classifier(**{name: 1.0})
+
+
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     for name in [
         name

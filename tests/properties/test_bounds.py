@@ -9,6 +9,7 @@ import pytest
 
 from probreg import bounds, kernels
 from probreg.errors import DataError
+from probreg.scores import compare_scores
 
 SAMPLES, DELTA = 2000, 0.1
 RNG_SEED = 4
@@ -182,6 +183,7 @@ def test_losses_of_several_forecasters_are_read_from_tables():
     expected = bounds.best_of(losses)
     for table in (pd.DataFrame(losses), pa.table(losses)):
         assert bounds.best_of(table) == expected
+        assert str(compare_scores(table)) == str(compare_scores(losses))
 
 
 def gibbs(coins, beta):

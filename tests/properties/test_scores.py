@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
@@ -523,7 +524,7 @@ def test_skill_is_the_share_of_the_reference_that_is_saved(rng):
         (lambda: scores.log_score([0, 0], [[0.5, 0.5], [0.2, 0.7]]), "sum is 0.9 in row 1"),
         (lambda: scores.log_score([0], [[-0.1, 1.1]]), "the forecast is -0.1 in row 0, column 0"),
         (lambda: scores.brier([0, 1, 1], [0.5, 0.5]), r"shape \(3,\) and the forecast \(2,\)"),
-        (lambda: scores.brier(["no"], [0.5]), r"y is numeric, got .* \['no'\]"),
+        (lambda: scores.brier(["no"], [0.5]), "y == 'no'"),
         (lambda: scores.expected("brier", [0.5], forecast=[0.5, 0.5]), "expected equal shapes"),
         (lambda: scores.expected("bryer", [0.5], forecast=[0.5]), "did you mean 'brier'"),
         (lambda: scores.crps_normal([0.0, 1.0], 0.0, sd=[1.0, 0.0]), "sd is 0 in row 1"),
@@ -612,3 +613,16 @@ def test_a_fit_and_classes_have_their_panels():
         reliability([1, 0])
     with pytest.raises(pr.DataError, match="pass the Fit alone"):
         reliability(fit, [0.5])
+
+
+def test_levels_as_text_are_answered_and_event_names_one() -> None:
+    y, p = np.array(["no", "yes", "yes", "no"]), np.array([0.2, 0.7, 0.4, 0.6])
+    for values in (y, y.tolist(), pd.Series(y)):
+        with pytest.raises(pr.DataError, match="y == 'no'"):
+            scores.brier(values, p)
+    text, number = (
+        reliability(outcomes, p, event="yes").axes[0].lines
+        for outcomes in (y, y == "yes")
+    )
+    for line, other in zip(text, number, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), other.get_xydata())

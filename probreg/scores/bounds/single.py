@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from probreg.scores.bounds.result import (
     read_losses,
     spread_of_mean,
 )
+from probreg.scores.reading import named_columns
 
 HoldOut = Literal["maurer_pontil", "hoeffding"]
 APART = Assumption(
@@ -233,10 +234,7 @@ def best_of(
     >>> found.theorem, round(found.value, 4)
     ('a, best of 2, hold-out of 200 rows', 0.246)
     """
-    import narwhals as nw
-
-    table = nw.from_native(losses, eager_only=True, pass_through=True)
-    named: Any = table.to_dict() if isinstance(table, nw.DataFrame) else losses
+    named = named_columns(losses)
     if not isinstance(named, Mapping) or not named:
         raise DataError(
             f"losses={shown_value(losses)}: expected a mapping or a table with the losses of at least one forecaster"

@@ -76,7 +76,7 @@ def reliability(
     weights : array (n,), optional
         Frequencies of the rows.
     event : str, optional
-        Name of the event of 0/1 outcomes.
+        Name of the event of 0/1 outcomes, or the level of text that is the event.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -167,6 +167,8 @@ def _read_forecasts(
             ]
             return classes, "forecast probability"
         forecasts = {None: p}
+    if event is not None and event in outcomes.tolist():
+        outcomes = outcomes == event
     panels = []
     for name, values in forecasts.items():
         p = np.asarray(values)
