@@ -645,7 +645,10 @@ class FactoredCovariance(ParameterCovariance):
         w = rng.standard_normal((size, S.shape[1])) @ S.T
         z += (w[:, :r] - z @ self.axes) @ self.axes.T
         z *= self.spread
-        return np.hstack([z, w[:, r:]])
+        draws = np.hstack([z, w[:, r:]])
+        if self.missing is not None:
+            draws[:, self.missing] = 0.0
+        return draws
 
 
 @dataclass(frozen=True, eq=False)

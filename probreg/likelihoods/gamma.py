@@ -82,8 +82,9 @@ class Gamma(PositiveLikelihood):
         return f"the mean of {response} on the {self.link} scale, with gamma variance phi mean^2"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        a, constant, _ = _terms_of_phi([aux["phi"]], ())
-        with np.errstate(all="ignore"):  # y <= 0, and exp of more than 709
+        phi = np.asarray(aux["phi"], dtype=float)
+        with np.errstate(all="ignore"):  # y <= 0, exp of more than 709, and phi = 0
+            a, constant, _ = _terms_of_phi([phi], ())
             s = np.log(y) - np.log(self.mean(eta))
             value = a * (s - np.expm1(s)) + constant - np.log(y)
         inside = (np.asarray(y) > 0) & (s < np.inf)  # a mean that underflows to 0

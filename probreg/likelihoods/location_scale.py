@@ -314,7 +314,7 @@ class LogLocationScaleLikelihood(StandardDensity):
         return -self.transform(y)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             log_density = super().log_prob(y, eta, **aux)
         return np.where(np.asarray(y) > 0.0, log_density, -np.inf)
 

@@ -361,3 +361,33 @@ def test_a_column_of_zeros_alone_is_not_identified(likelihood):
     )  # fmt: skip
     with pytest.warns(pr.ProbregWarning, match=r"not identified \(z = 0\)"):
         assert np.isnan(pr.fit(model).coef).all()
+
+
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+@pytest.mark.parametrize("status", ["at zero", "no maximum"])
+def test_coefficients_beside_one_without_a_standard_error_keep_theirs(
+    status, monkeypatch, tmp_path
+):
+    """alpha at 0, and a flat column that separates the rows: on n coordinates as on all columns."""
+    rng = np.random.default_rng(5)
+    w, Z = rng.normal(size=40), rng.normal(size=(40, 260))
+    names = [f"z{j}" for j in range(260)]
+    chosen = {"columns": ["w", *names], "prior": {tuple(names): pr.Normal(0.3)}}
+    if status == "at zero":
+        y, likelihood = rng.poisson(2.0, 40), "negative_binomial"
+    else:
+        y, likelihood = (w > 0).astype(int), "bernoulli"
+    model = pr.Model.from_arrays(
+        np.column_stack([w, Z]), y, likelihood=likelihood, **chosen
+    )
+    fit = pr.fit(model)
+    assert isinstance(fit.solution.scale, FactoredCovariance)
+    monkeypatch.setattr(wide, "FEW", 10_000)
+    expected = pr.fit(model.with_prior(chosen["prior"]))
+    assert fit.solution.status is expected.solution.status
+    np.testing.assert_allclose(fit.std_error, expected.std_error, rtol=1e-6)
+    assert np.isnan(fit.std_error[:2]).all() == (status == "no maximum")
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(again.std_error, fit.std_error)
+    draws = fit.solution.scale.draws(rng, 2)
+    assert not draws[:, fit.solution.scale.missing].any()

@@ -232,3 +232,17 @@ def test_half_of_a_surrogate_pair_is_no_response_and_no_name():
         pr.Model.from_arrays(x, BROKEN, likelihood="categorical")
     with pytest.raises(pr.DataError, match="surrogate"):
         pr.Model.from_arrays(x, x % 7, columns=["\ud800"])
+
+
+@pytest.mark.parametrize("likelihood", ["gamma", "log_normal"])
+def test_positive_responses_on_a_curve_are_printed_and_saved(likelihood, tmp_path):
+    """The density increases without bound, and the coefficients are those of the curve."""
+    x = np.arange(6.0)
+    model = pr.Model.from_arrays(x, 2.0**x, likelihood=likelihood)
+    with pytest.warns(pr.ProbregWarning, match="runs to 0"):
+        fit = pr.fit(model)
+    assert fit.log_likelihood == np.inf
+    np.testing.assert_allclose(fit.coef, [0.0, np.log(2.0)], atol=1e-12)
+    assert "runs to 0" in str(fit.summary())
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(again.coef, fit.coef)

@@ -166,14 +166,20 @@ class Rotated:
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         units = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
         units = np.concatenate([units, np.ones(len(inner.further))])
-        root = inner.raw_root() / units[:, None]
-        return FactoredCovariance.of(
+        root = np.nan_to_num(inner.raw_root()) / units[:, None]
+        covariance = FactoredCovariance.of(
             np.repeat(spread, m),
             map_of_columns(axes, m),
             root @ root.T,
             m,
             inner.further,
         )
+        if inner.missing is None:
+            return covariance
+        missing = np.zeros((p, m), dtype=bool)
+        missing[self.flat] = inner.missing[: f * m].reshape(f, m)
+        missing = np.concatenate([missing.ravel(), inner.missing[r * m :]])
+        return replace(covariance, missing=missing)
 
     def draws(
         self, solution: Solution, unit: Array | float, rng: np.random.Generator
