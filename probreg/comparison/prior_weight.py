@@ -173,12 +173,14 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
 
 
 def _prior_pull(fit: Fit) -> Array:
-    """Return H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
+    """Return H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink, and where the rows do
+    not identify all coefficients."""
     shape = fit.solution.beta.shape
     slope, P = prior_derivatives_of_fit(fit)
     H = P + information_of_fit(fit)[0]
     pull = np.full(shape, np.nan)
-    if np.isfinite(H).all() and np.isfinite(slope).all():
+    identified = fit.solution.null_space is None
+    if identified and np.isfinite(H).all() and np.isfinite(slope).all():
         # one Newton step: H^-1 d log p(beta) / d beta is the shift of the estimate by the prior
         with contextlib.suppress(np.linalg.LinAlgError):
             pull = np.linalg.solve(H, slope).reshape(shape)

@@ -350,6 +350,7 @@ def test_collinear_flat_columns_leave_the_coefficients_with_priors_estimable(
         assert np.isnan(values.sel(coef=["w", "w2"])).all()
     ours, expected = fit.predict(), exact.predict()
     np.testing.assert_allclose(ours["mean"], expected["mean"], rtol=1e-6)
+    assert np.isnan(pr.prior_weight(fit).table["pull"]).all()
     for name in ("mean_std_error", "mean_lower"):
         np.testing.assert_allclose(ours[name], expected[name], rtol=1e-5)
 
