@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import arviz_stats
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import betaln
 
 import probreg as pr
+from probreg.inference.base import with_proper_correlations
 from probreg.inference.sampling.density import SampledDensity
 from probreg.inference.sampling.reparameterisation import typical_scales
 from probreg.model.drawn_prior import log_prior_of_draws
@@ -688,3 +690,25 @@ def test_errors_of_nuisance_parameters_are_those_of_the_curvature_over_their_log
     error = fit.aux[name] * np.sqrt(np.linalg.inv(H)[-1, -1])
     assert fit.solution.aux_sd[name] == pytest.approx(error, rel=1e-6)
     assert fit.solution.scalars[name] == (fit.aux[name], fit.solution.aux_sd[name])
+
+
+@pytest.mark.parametrize(("sd_of_slopes", "is_centred"), [(3.0, True), (0.4, False)])
+def test_effects_are_centred_if_the_rows_determine_each_of_them(
+    sd_of_slopes, is_centred
+):
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(18), 40)
+    x = rng.normal(size=len(g))
+    effects = rng.normal(size=(2, 18)) * [[5.0], [sd_of_slopes]]
+    y = effects[0][g] + (4.0 + effects[1][g]) * x + 6.0 * rng.normal(size=len(g))
+    model = pr.Model.from_formula(
+        "y ~ x + (x | g)",
+        {"y": y, "x": x, "g": g.astype(str)},
+        prior={"(x | g)": pr.Covariance(pr.HalfNormal(9.0))},
+    )
+    (typical,) = typical_scales(with_proper_correlations(model)[0]).values()
+    assert typical.centred == is_centred
+    # of 4,000 draws; centred chains had fewer than 20 for the sd of hardly determined slopes
+    tree = pr.fit(model, "nuts", seed=1).tree["posterior"]
+    for name in ("sd(Intercept | g)", "sd(x | g)"):
+        assert arviz_stats.ess(tree[name].to_numpy()) > 250

@@ -6,7 +6,7 @@ If a scale tau is unknown, coefficients determined by the data are sampled direc
 location + (theta - location) tau / tau0 (non-centred), with theta under the prior of
 tau0. Beta given tau is then nearly the prior, with a width proportional to tau
 (Papaspiliopoulos et al. 2007). The choice is made at the tau of maximal evidence:
-centred if the data determine more than half of the coefficients. The other coefficients
+centred if the data determine more than half of the coefficients (of each effect of a group). The other coefficients
 follow the non-centred ones by their regression, which removes the effect of a correlated
 intercept.
 """
@@ -185,7 +185,9 @@ def _scale_note(model: Model, i: int, typical: "Typical") -> str:
     note = f"the unknown scale of {columns} is sampled {way}"
     if typical.share is None:
         return note
-    return f"{note}: the data determine {percent(typical.share, 2)} of its coefficients"
+    several = len(getattr(model.joint.blocks[i].prior, "effects", ())) > 1
+    part = "the coefficients of one effect" if several else "its coefficients"
+    return f"{note}: the data determine {percent(typical.share, 2)} of {part}"
 
 
 def rough_sigma(model: Model) -> float:
@@ -304,7 +306,8 @@ class Typical(NamedTuple):
 
     spread: Any
     centred: bool
-    share: float | None  # of the coefficients that the data determine; None if unknown
+    # of the coefficients that the data determine, the smallest of several effects; None if unknown
+    share: float | None
     hyper: Mapping[str, float]  # at that spread
     plain: Prior | None = None  # the prior at this value, for effects by group
 
@@ -325,7 +328,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             if grouped:
                 values = _without_zero_scales(prior, values)
                 plain = prior.given(**values)
-            # centred if the data determine more than half of the coefficients
+            # centred if the data determine more than half of the coefficients of each effect
             centred = (share or 0.0) > 0.5 and (prior.scalar or grouped)
             typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
         elif isinstance(prior, HierarchicalPrior):
@@ -387,12 +390,13 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
 
 
 def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
-    """Return the share of a group's coefficients determined by the data."""
+    """Return the share of a group's coefficients determined by the data: of several effects the smallest, because the sd of one
+    that is hardly determined goes near zero, where centred chains cannot follow."""
     if group.prior is None or not group.prior.hyper_labels:
         return float(effective[0]) / (len(group.columns) * predictors)
     scales = np.array(group.prior.scales)
     effects_per_scale = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
-    return float(effective[scales].sum() / (effects_per_scale * max(scales.sum(), 1)))
+    return float(effective[scales].min(initial=effects_per_scale) / effects_per_scale)
 
 
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
