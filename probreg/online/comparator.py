@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, softmax
 
+from probreg.errors import NotConverged
 from probreg.linalg import evenly_spaced, merge
 from probreg.online.updates import Array, Geometry
 
@@ -23,8 +24,9 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
 
 def least_squares(F: Array, geometry: Geometry) -> Array:
     """Return the u of a set with the least squared loss, and the least norm if the set is free."""
-    if geometry.size == np.inf:
-        return ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
+    free = ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
+    if np.array_equal(geometry.nearest(free), free):
+        return free
     R = F[:, :-1]
     z = F[:, -1]
     # L_u = u'Gu - 2 c'u + |z|^2: gradient 2 (Gu - c), curvature at most 2 |G|.
@@ -44,47 +46,67 @@ def _descend(
     p: int,
     curvature: float,
 ) -> Array:
-    """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
+    """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009).
+
+    NotConverged where the curvature differs so much between directions that 20,000 steps do not reach it.
+    """
     u = v = geometry.nearest(np.zeros(p))
     momentum = 1.0
     smallest = np.inf
     for _ in range(20_000):
         new = geometry.nearest(v - f(v)[1] / curvature)
         value = f(new)[0]
+        is_last = momentum > 1 and np.abs(new - u).max() <= 1e-13 * (
+            1 + np.abs(u).max()
+        )
+        if is_last:
+            return new
         if value > smallest:
             v = u
             momentum = 1.0
             smallest = np.inf
             continue
-        if np.abs(new - u).max() <= 1e-13 * (1 + np.abs(u).max()) and momentum > 1:
-            return new
         # t_(k+1) = (1 + (1 + 4 t_k^2)^(1/2)) / 2, v = u_(k+1) + (t_k - 1) / t_(k+1) (u_(k+1) - u_k).
         after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         v = new + (momentum - 1) / after * (new - u)
         u = new
         momentum = after
         smallest = value
-    return u
+    raise NotConverged(
+        "the best fixed weights were not found, because the columns differ too much in size: pass a comparator, or divide each "
+        "column by its standard deviation"
+    )
 
 
 def least_logistic(X: Array, y: Array, geometry: Geometry) -> Array:
     """Return the u with the least logistic loss over rows."""
+    from scipy.optimize import minimize
 
-    def objective(u: Array) -> tuple[float, Array]:
+    size = np.linalg.norm(X, axis=0)
+    size = np.where(size > 0, size, 1.0)
+    U, d, V = np.linalg.svd(X / size, full_matrices=False)
+    kept = d > d.max(initial=0.0) * max(X.shape) * np.finfo(float).eps
+    # eta = U v of orthonormal columns, so that the scales and correlations of the columns do not slow the search
+    start = np.zeros(int(kept.sum()))
+    options = {"gtol": 1e-9, "ftol": 0.0}
+    loss = _logistic_loss(U[:, kept], y)
+    v = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+    u = V[kept].T @ (v / d[kept]) / size
+    if np.array_equal(geometry.nearest(u), u):
+        return u
+    # the second derivative of log(1 + exp) is at most 1/4
+    curvature = np.linalg.norm(X, 2) ** 2 / 4
+    return _descend(_logistic_loss(X, y), geometry, X.shape[1], curvature)
+
+
+def _logistic_loss(X: Array, y: Array) -> Callable[[Array], tuple[float, Array]]:
+    def loss_and_gradient(u: Array) -> tuple[float, Array]:
         # L_u = sum_i log(1 + exp eta_i) - y_i eta_i; its gradient is X'(mean - y).
         eta = X @ u
         value = float(np.sum(np.logaddexp(0, eta) - y * eta))
         return value, X.T @ (expit(eta) - y)
 
-    if geometry.size == np.inf:
-        from scipy.optimize import minimize
-
-        start = np.zeros(X.shape[1])
-        options = {"gtol": 1e-9}
-        solution = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # fmt: skip
-        return np.asarray(solution.x)
-    # the second derivative of log(1 + exp) is at most 1/4
-    return _descend(objective, geometry, X.shape[1], np.linalg.norm(X, 2) ** 2 / 4)
+    return loss_and_gradient
 
 
 def widest_margin(X: Array, y: Array) -> Array | None:

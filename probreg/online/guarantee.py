@@ -162,7 +162,7 @@ class Guarantee:
 @check_arguments
 def additive_step(
     x_norm: Positive,
-    u_norm: NonNegative | None = None,
+    u_norm: Positive | None = None,
     u_loss: NonNegative | None = None,
 ) -> float:
     """Return the step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
@@ -174,7 +174,7 @@ def additive_step(
     x_norm : float
         A bound r on ||x|| of every row.
     u_norm : float, optional
-        The norm of the comparator u.
+        The norm of the comparator u; positive.
     u_loss : float, optional
         The loss L_u of the comparator over the rounds.
 
@@ -196,7 +196,7 @@ def additive_step(
 @check_arguments
 def multiplicative_step(
     spread: Positive,
-    entropy: NonNegative | None = None,
+    entropy: Positive | None = None,
     u_loss: NonNegative | None = None,
 ) -> float:
     """Return the step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
@@ -208,7 +208,7 @@ def multiplicative_step(
     spread : float
         R, the largest range of the values within a row.
     entropy : float, optional
-        d, the relative entropy of the comparator to the start.
+        d, the relative entropy of the comparator to the start; positive.
     u_loss : float, optional
         The loss L_u of the comparator over the rounds.
 
@@ -238,6 +238,4 @@ def _best_split(b: float, u_loss: float | None) -> float:
     # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
     if u_loss is None:
         return 0.5
-    if b > 0:
-        return float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))
-    return 0.5
+    return float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))

@@ -88,7 +88,7 @@ class Learner(ABC):
                 return state, i
             try:
                 after, info = self.step(state, X[i], y[i])
-            except (Diverged, StreamError):
+            except (Diverged, DataError):
                 return state, i
             arrays.square[i] = squares[i]
             arrays.prediction[i], arrays.loss[i] = info
@@ -129,7 +129,7 @@ def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array
             f"round {state.t + 1}: x has shape {row.shape}, but the learner's state has {width} columns"
         )
     if not np.isfinite(row @ row):
-        j = int(np.argmax(~np.isfinite(row)))
+        j = largest_entry(row)
         raise DataError(
             f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row"
         )
@@ -138,6 +138,11 @@ def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array
             f"y is {y:g}, but this learner needs {learner.loss.labels.advice}"
         )
     return row
+
+
+def largest_entry(row: Array) -> int:
+    """Return the column with the largest value, of which nan is one."""
+    return int(np.argmax(np.abs(row)))  # the first nan, if there is one
 
 
 def require_finite_loss(value: float, state: State) -> None:

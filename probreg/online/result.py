@@ -11,6 +11,7 @@ from probreg.arguments.scalars import Number, Seed, check_arguments
 from probreg.errors import DataError, Incompatible
 from probreg.online.guarantee import Guarantee
 from probreg.online.kernel_theorems import guarantee_of
+from probreg.online.learner import largest_entry
 from probreg.online.rounds import Rounds
 from probreg.online.updates import Array
 from probreg.system.terminal import clean_lines, shorten_names
@@ -153,6 +154,9 @@ class Run(Rounds):
             raise DataError(
                 f"comparator has shape {u.shape}: expected one {entry}, {shape}"
             )
+        if not np.isfinite(u).all():
+            i = largest_entry(u)
+            raise DataError(f"comparator[{i}] is {u[i]:g}: expected a finite number")
         return u
 
     def regret(self, comparator: ArrayLike | None = None) -> Regret:

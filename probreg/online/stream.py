@@ -18,6 +18,7 @@ from probreg.online.learner import (
     Learner,
     StreamError,
     fixed_step,
+    largest_entry,
 )
 from probreg.online.result import Run
 from probreg.online.rounds import RunStatus, Totals, pass_order
@@ -321,8 +322,8 @@ class Recorder:
     def _raise_error(self, x: Array, y: float) -> None:
         """Raise the error that explains why the learner cannot use this row."""
         row = f"row {self.totals.rounds}"
-        if not np.isfinite(x).all():
-            j = int(np.argmin(np.isfinite(x)))
+        if not np.isfinite(x @ x):
+            j = largest_entry(x)
             raise StreamError(
                 f"{row}: column {self._column_name(j)} is {x[j]:g}; drop or repair that row, then continue from the "
                 "error's `state`, the state before it",
@@ -338,7 +339,7 @@ class Recorder:
         q = float(self.learner.squares(x[None])[0])
         advice = ""
         if step and step * q >= 2:
-            advice = f" {self._step_advice(step, q, int(np.argmax(np.abs(x))))}."
+            advice = f" {self._step_advice(step, q, largest_entry(x))}."
         largest = np.abs(self.state.w).max(initial=0.0)
         raise Diverged(
             f"{row}: the loss is not a finite number, the weights have grown to {largest:.3g}.{advice} "

@@ -367,8 +367,8 @@ def novikoff(
         # M - H <= (q M)^(1/2) with q = ||u||^2 r^2, a quadratic in M^(1/2).
         q = float(u @ u) * largest
         bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4 if lack >= 1e-9 else q
-        margin = float(margins.min() / np.sqrt(u @ u))
         if default or lack == 0:
+            margin = float(margins.min() / np.sqrt(u @ u))
             condition = Assumption("margin of u / ||u|| > 0", margin, margin > 0)
             assumptions = [*assumptions, condition]
     return Guarantee(

@@ -167,6 +167,28 @@ def test_no_fixed_weights_the_learner_can_hold_beat_the_best(
             assert path.loss_of(u) >= best.comparator_loss - 1e-7 * best.comparator_loss
 
 
+@pytest.mark.parametrize("radius", [np.inf, 1e9])
+def test_the_best_logistic_weights_do_not_depend_on_units(
+    radius: float, rng: np.random.Generator
+):
+    X = rng.standard_normal((200, 4))
+    X[:, 3] = X[:, 0] + X[:, 1]  # the least of all norms among many
+    y = (X[:, 0] - X[:, 2] + rng.logistic(size=200) > 0) * 1.0
+    unit = np.array([1e3, 1.0, 1e-3, 1.0])
+    learner = online.descent(online.LOGISTIC, 1e-9, online.Euclid(radius))
+    found = online.run(learner, X * unit, y).regret()
+    score = X.T @ (1 / (1 + np.exp(-X @ (unit * found.comparator))) - y)
+    np.testing.assert_allclose(score, 0.0, atol=1e-6)
+
+
+def test_the_mistake_bound_of_zero_weights_is_the_number_of_rounds(
+    rng: np.random.Generator,
+):
+    X = rng.standard_normal((30, 3))
+    run = online.run(online.perceptron(), X, np.sign(X[:, 0]))
+    assert run.guarantee(np.zeros(3)).bound == pytest.approx(30.0, rel=1e-14)
+
+
 def test_the_widest_margin_is_the_quadratic_programme(rng: np.random.Generator):
     for _ in range(10):
         X = rng.standard_normal((200, 3))

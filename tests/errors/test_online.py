@@ -7,6 +7,7 @@ import pytest
 
 import probreg.online as online
 from probreg import DataError, Incompatible, ProbregError, ProbregWarning
+from probreg.errors import NotConverged
 
 N = 30
 BOTH = pytest.mark.parametrize("compiled", [False, True])
@@ -51,6 +52,28 @@ def test_a_value_missing_stops_before_its_row(learner, where, bad, compiled, rng
     assert caught.value.state.t == 17
     rest = online.run(learner, X[18:], y[18:], state=caught.value.state, record=keep)
     assert np.all(np.isfinite(rest.state.w))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "learner",
+    [
+        *LEARNERS[:3],
+        online.kernel(online.lms(0.1), "rbf"),
+        online.kernel(online.rls(precision=0.5), "rbf"),
+    ],
+    ids=range(5),
+)
+def test_a_row_with_an_infinite_square_is_named_by_its_largest_value(
+    learner, compiled, data
+):
+    X = data[0].copy()
+    X[17, 1] = 1e200
+    with pytest.raises(
+        online.StreamError, match="row 17: column 1 is 1e\\+200"
+    ) as caught:
+        online.run(learner, X, data[1], record=online.Record(compiled=compiled))
+    assert caught.value.state.t == 17
 
 
 def test_the_column_is_named_where_columns_have_names(data):
@@ -175,6 +198,9 @@ def test_streams_cannot_do_what_needs_their_rows(data):
         lambda: online.Rate(0.1, eps=0.5),
         lambda: online.additive_step(1.0, 2.0),
         lambda: online.multiplicative_step(1.0, u_loss=2.0),
+        lambda: online.additive_step(1.0, 0.0, 2.0),  # the bound falls towards step 0
+        lambda: online.multiplicative_step(1.0, 0.0, 2.0),
+        lambda: replace(online.logistic(0.1), rate=online.implicit_lms(0.1).rate),
     ],
 )
 def test_settings_without_a_meaning_are_refused(make):
@@ -200,3 +226,43 @@ def test_rows_to_predict_have_the_columns_of_the_state(data):
     path = online.run(online.lms(0.1), *data)
     with pytest.raises(DataError, match=r"expected \(n, 2\)"):
         path.learner.predict(path.state, np.ones((3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run: run.loss_of([1.0]), r"u has shape \(1,\)"),
+        (lambda run: run.regret([1.0, np.nan]), r"comparator\[1\] is nan"),
+        (lambda run: run.guarantee([np.inf, 1.0]), r"comparator\[0\] is inf"),
+        (lambda run: run.vote([1.0, 2.0]), r"got shape \(2,\)"),
+        (lambda run: run.regret(), "not available for the perceptron loss"),
+        (lambda run: run.guarantee().random_risk_limit(2.0), "delta"),
+    ],
+)
+def test_questions_about_a_run_are_checked(call, message, data):
+    run = online.run(online.perceptron(), data[0], np.sign(data[1]))
+    with pytest.raises(ProbregError, match=message):
+        call(run)
+
+
+def test_bounds_that_need_more_say_what(data):
+    X, y = data
+    with pytest.raises(Incompatible, match="bound on mistakes"):
+        online.run(online.lms(0.1), X, y).guarantee().random_risk_limit()
+    functions = online.run(online.kernel(online.logistic(0.1), "rbf"), X, y > 0)
+    with pytest.raises(Incompatible, match="pass a comparator"):
+        functions.guarantee()
+    undetermined = online.run(online.rls(), X[:1], y[:1])
+    with pytest.raises(DataError, match="take precision > 0"):
+        undetermined.learner.covariance(undetermined.state)
+    few = online.kernel(online.rls(precision=1e-18), "rbf")
+    record = online.Record(compiled=True)
+    with pytest.raises(online.StreamError, match=r"row 3: .*larger precision"):
+        online.run(few, X[[0, 1, 2, 0]], y[:4], record=record)
+
+
+def test_a_ball_around_columns_of_other_sizes_has_no_silent_comparator(data):
+    X = data[0] * [1e3, 1e-3]
+    ball = online.descent(online.SQUARED, 1e-9, online.Euclid(1.0))
+    with pytest.raises(NotConverged, match="differ too much in size"):
+        online.run(ball, X, data[1]).regret()
