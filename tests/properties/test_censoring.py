@@ -522,6 +522,12 @@ def test_bounds_and_conformal_sets_need_every_response():
         pr.guarantee(limited, (-99.0, 9.0), data=unused)
 
 
+@pytest.mark.parametrize("kind", ["parametric", "residual"])
+def test_a_bootstrap_of_responses_does_not_guess_their_censoring(fit, kind):
+    with pytest.raises(pr.Incompatible, match="censoring .* is not known; use pairs"):
+        pr.fit(fit.model, pr.Bootstrap(kind=kind, reps=5))
+
+
 def test_times_of_survival_are_numbers(fit):
     with pytest.raises(pr.DataError, match="times must be numeric; row 1 holds 'b'"):
         fit.survival([1.0, "b"])
