@@ -357,3 +357,12 @@ def test_a_picture_of_many_keeps_those_that_depart():
     assert len(titles) == 12
     assert "log_likelihood" in titles
     assert "sigma" not in titles
+
+
+def test_means_beyond_what_can_be_drawn_ask_for_smaller_scales():
+    priors = {"Intercept": pr.Normal(1.0), "x1": pr.Normal(1.0)}
+    model = pr.Model.from_arrays(
+        [[300.0], [500.0]], [1, 2], likelihood="poisson", prior=priors
+    )
+    with pytest.raises(pr.DataError, match="mean this large cannot be simulated"):
+        sbc(model, "laplace", reps=5, draws=9, bins=10)

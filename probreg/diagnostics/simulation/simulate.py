@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import METHODS, Auto, Method
 from probreg.model.hyperparameters import hyper_names
@@ -124,7 +124,15 @@ def simulate_response(
     """Return the model with responses drawn at the linear predictors eta (n, m) and these nuisance parameters."""
     design = model.design
     parameters = model.likelihood.at_rows(aux, design.precision)
-    y = model.likelihood.sample_like(design.observed, rng, eta, **parameters)
+    try:
+        y = model.likelihood.sample_like(design.observed, rng, eta, **parameters)
+    except ValueError as error:
+        if isinstance(error, ProbregError):
+            raise
+        raise DataError(  # numpy draws no count with a mean above 9e18
+            f"responses of {model.likelihood.named} likelihood with a mean this large cannot be simulated ({error}): give priors with "
+            "smaller scales, or state the columns in larger units"
+        ) from None
     return replace(model, design=replace(design, y=y, kept=None))
 
 
