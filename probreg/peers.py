@@ -158,6 +158,7 @@ KEYWORDS: Mapping[str, str] = (
         "vcov": "covariance='HC3'",
         "cov_kwds": "covariance='cluster' with groups=",
         "formula": "the formula as the first argument",
+        "trials": "the response p(successes, trials) in a formula, or trials= of Model.from_arrays",
         "l1_ratio": "ratio= of probreg.elastic_net",
         "robust": "covariance='HC3'",
         "interval": "the columns mean_lower and new_lower, which are always there",

@@ -14,7 +14,6 @@ _KEYWORDS_OF_MODEL = (
     "aux",
     "weights",
     "offset",
-    "trials",
     "event",
     "reference",
     "missing",

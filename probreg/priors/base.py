@@ -94,11 +94,6 @@ class Prior(NamedSettings, ABC):
     tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf where faster than any power
     derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
 
-    @classmethod
-    def from_text(cls, text: str) -> "Prior":
-        """The prior that a text such as "normal(2.5)" describes."""
-        return PRIORS.parse(text)
-
     @property
     def size(self) -> int | None:
         """The number of columns it is stated for; None when one scale serves any number."""

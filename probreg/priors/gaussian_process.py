@@ -88,13 +88,6 @@ class GaussianProcess(DataDependentPrior):
         )
         object.__setattr__(self, "others", pairs)
 
-    @property
-    def proper(self) -> bool:  # type: ignore[override]
-        return all(
-            not isinstance(v, AuxPrior) or v.proper
-            for v in (self.amplitude, self.length, *dict(self.others).values())
-        )
-
     def kernel_on(self, term: CovarianceFunction) -> CovarianceFunction:
         """Return k with the values stated here, on the term's own function unless `kernel` is given."""
         k = term if self.kernel is None else self.kernel
@@ -157,21 +150,34 @@ class GaussianProcess(DataDependentPrior):
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
-    """Return the prior with every identifiable hyperparameter unknown.
-
-    The amplitude duplicates the variance of a function that is a multiple of another, or of the first in a sum of such: that
-    one is held.
-    """
-    if kernel.name == "sum":
-        multiples = kernel.parts
-    else:
-        multiples = (kernel,)
-    held = ""
-    if all(part.name in ("scaled", "constant") for part in multiples):
-        held = next(iter(kernel.hyper), "")
+    """Return the prior with every identifiable hyperparameter unknown: of variances with one product, the first alone is."""
+    held = _redundant_variances(kernel, has_factor=True)
     return GaussianProcess(
-        others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held}
+        others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n not in held}
     )
+
+
+def _redundant_variances(k: CovarianceFunction, *, has_factor: bool) -> list[str]:
+    """Return the variances that multiply another one, or all of k where k already has a factor such as the amplitude."""
+    own = k.name in ("scaled", "constant")
+    multiples = [_is_multiple(part) for part in k.parts]
+    names = ["variance"] if own and has_factor else []
+    for i, part in enumerate(k.parts):
+        if k.name == "sum":  # a factor of the sum is one of its first part
+            inside = has_factor and i == 0 and all(multiples)
+        else:
+            inside = has_factor or own or any(multiples[:i])
+        inner = _redundant_variances(part, has_factor=inside)
+        names += k.rename_hyperparameters(i, dict.fromkeys(inner))
+    return names
+
+
+def _is_multiple(k: CovarianceFunction) -> bool:
+    """Whether a variance multiplies k as a whole."""
+    if k.name in ("scaled", "constant"):
+        return True
+    combine = any if k.name == "product" else all
+    return bool(k.parts) and combine(map(_is_multiple, k.parts))
 
 
 def is_length(name: str) -> bool:

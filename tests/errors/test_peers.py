@@ -106,6 +106,10 @@ def test_formula_functions_are_not_ours() -> None:
 def test_keywords_of_peers_are_answered() -> None:
     with pytest.raises(pr.Incompatible, match="takes no alpha=: use prob="):
         FIT.summary(alpha=0.1)
+    with pytest.raises(
+        pr.Incompatible, match=r"takes no trials=: use the response p\("
+    ):
+        pr.Model.from_formula("k ~ x", {"k": [1.0], "x": [1.0]}, trials="n")
     with pytest.raises(pr.Incompatible, match="takes no family=: use likelihood="):
         pr.Model.from_formula("y ~ x", TABLE, family="poisson")
     with pytest.raises(pr.Incompatible, match="takes no draws=: use a method with"):
