@@ -163,11 +163,11 @@ def warn_caller(message: str) -> None:
     warnings.warn(message, ProbregWarning, skip_file_prefixes=_NOT_THE_CALLER)
 
 
-def require_unicode(text: str) -> None:
+def require_unicode(text: str, place: str = "") -> None:
     """Raise DataError for text with half of a surrogate pair, which no file and no terminal can hold."""
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
         raise DataError(
-            f"the text {text!a} holds half of a surrogate pair, which is no character: decode the column again, or replace it"
+            f"the text {text!a}{place} holds half of a surrogate pair, which is no character: decode the column again, or replace it"
         )
 
 

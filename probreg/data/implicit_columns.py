@@ -57,8 +57,9 @@ class ImplicitMatrix(NDArrayOperatorsMixin):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *args: Any, **options: Any
     ) -> Any:
-        if ufunc is np.matmul:  # array @ this
-            return args[1].__rmatmul__(args[0])
+        if ufunc is np.matmul and not options:
+            A, B = args
+            return A @ B if isinstance(A, ImplicitMatrix) else B.__rmatmul__(A)
         if any(isinstance(o, ImplicitMatrix) for o in options.get("out", ())):
             del options["out"]  # X += 1 rebinds X to an array
         return getattr(ufunc, method)(*_to_dense(args), **options)

@@ -290,7 +290,7 @@ def factor_levels(name: str, column: Any) -> list[Level]:
     except UnicodeEncodeError:  # pandas stores text as UTF-8
         for value in column:
             if isinstance(value, str):
-                require_unicode(value)
+                require_unicode(value, f" of {name!r}")
         raise
     except TypeError:
         raise DataError(
