@@ -91,7 +91,16 @@ class RowSums:
                             * value
                         )
             explained[part] = np.square(self.take(part).columns(basis)).sum(1)
-        return basis.left_over(total - explained, total), total
+        left = total - explained
+        left[np.abs(left) <= self.rounding(basis)] = 0.0
+        return basis.left_over(left, total), total
+
+    def rounding(self, basis: KernelBasis) -> Array:
+        """Return the rounding error of the variance of each sum (n,), which is large where terms cancel, as in a difference quotient."""
+        variance = basis.kernel.diagonal(self.rows.reshape(-1, self.rows.shape[-1]))
+        sd = np.sqrt(np.abs(variance)).reshape(self.coefficients.shape)
+        size = (np.abs(self.coefficients) * sd).sum(1)
+        return 32.0 * np.finfo(float).eps * np.square(size)
 
     def points(self) -> tuple[Array, Any]:
         """The distinct rows (P, d), and the sums as a sparse matrix (n, P) over them."""
@@ -122,13 +131,16 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
         return np.zeros((E, E))
     off_sums = sums.take(off)
     A = weights[:, off]
-    # (sum_i |A_i| sd_i)^2 bounds the variance before the columns are known
-    bound = np.square(abs(A) @ np.sqrt(total[off]))
+    # a variance below -1e-8 of (sum_i |A_i| sd_i)^2, which bounds it before the columns are known, is not rounding
+    bound, rounding = (
+        np.square(abs(A) @ np.sqrt(v)) for v in (total[off], off_sums.rounding(basis))
+    )
+    tolerance = 1e-8 * bound + rounding
     points, M = off_sums.points()
     if len(points) > MOST_PAIRED:
         B = A @ root_left(basis, off_sums).T
         return np.asarray(B @ B.T)
-    return _positive(_quadratic_form(basis, points, (A @ M).tocsc()), bound, basis)
+    return _positive(_quadratic_form(basis, points, (A @ M).tocsc()), tolerance, basis)
 
 
 def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
@@ -149,12 +161,11 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
     return total - across @ across.T
 
 
-def _positive(C: Array, bound: Array, basis: KernelBasis) -> Array:
+def _positive(C: Array, tolerance: Array, basis: KernelBasis) -> Array:
     """Return the nearest positive semidefinite matrix: rounding, or a basis that is no projection, can make C indefinite."""
     variance = np.diagonal(C)
-    # of the variance of a sum: a negative one that is left and larger is no rounding
-    if basis.projection and (variance < -1e-8 * bound).any():
-        i = int(np.argmin(variance / np.maximum(bound, 1e-300)))
+    if basis.projection and (variance < -tolerance).any():
+        i = int(np.argmin(variance + tolerance))
         raise DataError(
             f"a sum over rows has the variance {variance[i]:.3g}: {basis.kernel} is no covariance function there"
         )

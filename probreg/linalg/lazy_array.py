@@ -47,6 +47,8 @@ class LazyArray(NDArrayOperatorsMixin):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **options: Any
     ) -> Any:
+        if any(isinstance(v, LazyArray) for v in options.get("out", ())):
+            del options["out"]  # A += 1 rebinds A to an array
         arrays = [v._array() if isinstance(v, LazyArray) else v for v in inputs]
         return getattr(ufunc, method)(*arrays, **options)
 

@@ -23,6 +23,7 @@ from probreg.linalg import (
     unit_diagonal,
     weighted_gram,
 )
+from probreg.linalg.lazy_array import LazyArray
 
 EPS = np.finfo(float).eps
 
@@ -382,3 +383,12 @@ def test_a_matrix_in_any_units_is_scaled_to_the_same_unit_diagonal():
     again, by_units = unit_diagonal(units[:, None] * H * units)
     np.testing.assert_array_equal(again, scaled)
     np.testing.assert_array_equal(by_units, units * d)
+
+
+def test_a_lazy_array_becomes_an_array_where_it_is_changed():
+    A = LazyArray((2, 2), lambda: np.array([[1.0, 2.0], [0.0, 4.0]]))
+    assert (len(A), A.ndim) == (2, 2)
+    np.testing.assert_array_equal(A.T, [[1.0, 0.0], [2.0, 4.0]])
+    before = np.array(A, copy=True)
+    A += 1.0
+    np.testing.assert_array_equal(A, before + 1.0)

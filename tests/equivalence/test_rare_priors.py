@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 from scipy.stats import multivariate_normal
 
 import probreg as pr
@@ -10,6 +11,8 @@ from probreg.inference.base import with_proper_correlations
 from probreg.inference.penalized.paths import rescale_original
 from probreg.kernels import RBF, Constant, Linear
 from probreg.kernels.pairs import RowPairs
+from probreg.kernels.row_values import root_at_rows
+from probreg.kernels.sums import RowSums, covariance_left
 from probreg.priors.gaussian_process import process_prior
 from tests.errors.test_refused_questions import ROWS
 
@@ -155,3 +158,30 @@ def test_a_sum_of_a_kernel_and_a_text_is_a_type_error():
             wrong()
     with pytest.raises(DataError, match="0 at every row"):
         kernels.exact(Linear(), np.zeros((3, 1)))
+
+
+@pytest.mark.parametrize("length", [0.6, 1.19, 2.0, 2.83])
+@pytest.mark.parametrize("n", [25, 60])
+def test_the_variance_of_a_slope_is_left_up_to_rounding(n, length):
+    x = np.random.default_rng(n).normal(size=(n, 1))
+    basis = root_at_rows(RBF(length), x)[0]
+    h = 1 / 8192
+    slopes = RowSums(np.tile([4096.0, -4096.0], (n, 1)), np.stack([x + h, x - h], 1))
+    left = np.diagonal(covariance_left(basis, slopes, csc_array(np.eye(n))))
+    # cov(f'(x), f(a)) = -(x - a) k(x, a) / length^2 and T T' = k(a, a)^-1
+    across = -(x - basis.anchors.T) / length**2 * RBF(length)(x, basis.anchors)
+    expected = 1 / length**2 - np.square(across @ np.asarray(basis.T)).sum(1)
+    # terms of 8192^2 cancel, up to a rounding error of 32 eps of them
+    np.testing.assert_allclose(left, expected, atol=32 * 8192**2 * 2.2e-16)
+
+
+def test_slopes_of_a_process_of_unknown_length_are_averaged():
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=25), np.random.default_rng(1).normal(size=25)
+    prior = priors.GaussianProcess(amplitude=pr.HalfNormal(1.0), length=priors.LogNormal(0.5))  # fmt: skip
+    data = {"x": x, "z": z, "y": np.sin(x) + z}
+    term = "gp(x, basis='exact')"
+    model = pr.Model.from_formula(f"y ~ z + {term}", data, prior={term: prior}, aux={"sigma": 0.3})  # fmt: skip
+    table = pr.slopes(pr.fit(model, "integrate", seed=1)).table
+    slope = table.loc[table["variable"] == "x", "estimate"].item()
+    assert slope == pytest.approx(np.cos(x).mean(), abs=0.1)  # its sd is 0.1
