@@ -577,3 +577,21 @@ def test_draws_of_rare_counts_have_their_probabilities(base, lower, upper, aux):
     for count in np.unique(y)[:4]:
         p = np.exp(likelihood.log_prob(np.array([count]), eta[:1], **aux))[0]
         assert abs((y == count).mean() - p) < 4.0 * np.sqrt(p * (1.0 - p) / 2000) + 1e-6
+
+
+def test_censored_arrays_are_those_of_a_formula():
+    rng = np.random.default_rng(1)
+    x, time, event = rng.normal(size=30), rng.weibull(1.5, 30), rng.integers(0, 2, 30)
+    y = pr.censored(time, event)
+    model = pr.Model.from_arrays(x, y, columns=["x"], likelihood="weibull")
+    data = {"x": x, "time": time, "event": event}
+    expected = pr.fit(
+        pr.Model.from_formula("cens(time, event) ~ x", data, likelihood="weibull")
+    )
+    np.testing.assert_array_equal(pr.fit(model).coef, expected.coef)
+    rows = model.at(x[:4], pr.censored(time[:4], event[:4]))
+    np.testing.assert_array_equal(rows.design.observed, y.ends[:4])
+    with pytest.raises(pr.DataError, match="4 new rows and 3 responses"):
+        model.at(x[:4], pr.censored(time[:3], event[:3]))
+    with pytest.raises(pr.DataError, match="30 rows and y has 3"):
+        pr.Model.from_arrays(x, pr.censored(time[:3], event[:3]))
