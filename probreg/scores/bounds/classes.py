@@ -1,5 +1,6 @@
 """Bounds for every member of a class at once, and so for the member that was chosen on the same rows."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -199,11 +200,11 @@ def pseudo_dimension(
     d = dimension
     # log of the number of ways in which level sets divide m rows, by Sauer's lemma
     if of == "loss":
-        ways = d * np.log(np.e * n / d)
+        ways = d * np.log(math.e * n / d)
     elif form == "tight":
-        ways = d * np.log(2 * np.e * n / d)
+        ways = d * np.log(2 * math.e * n / d)
     else:
-        ways = 2 * d * np.log(np.e * n / d)
+        ways = 2 * d * np.log(math.e * n / d)
     # R - R^ <= M sup_t [P(L > t) - P^(L > t)] <= M ((2 log ways / m)^(1/2) + (log(1/delta) / 2m)^(1/2))
     return bound_of(
         f"pseudo-dimension {d}" + " of the losses" * (of == "loss"), "Pollard 1984; Mohri, Rostamizadeh & Talwalkar 2018",
