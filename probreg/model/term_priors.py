@@ -13,6 +13,7 @@ from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.formula.terms import read_bar_term
 from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.row_values import RowValues
 from probreg.kernels.spectral import SineBasis
 from probreg.priors import (
     LKJ,
@@ -64,6 +65,9 @@ def _requested_basis(
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x, **term.settings)
     unknown = prior.unknown(kernel)
+    if isinstance(basis, RowValues) and not unknown:
+        # values have the covariance k; the columns of a known k have independent coefficients
+        basis = basis.rebuilt(kernel, basis.anchors)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
         if lengths:

@@ -185,3 +185,19 @@ def test_slopes_of_a_process_of_unknown_length_are_averaged():
     table = pr.slopes(pr.fit(model, "integrate", seed=1)).table
     slope = table.loc[table["variable"] == "x", "estimate"].item()
     assert slope == pytest.approx(np.cos(x).mean(), abs=0.1)  # its sd is 0.1
+
+
+def test_a_process_of_values_becomes_one_of_a_known_function():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=25)
+    y = np.sin(x) + 0.3 * rng.normal(size=25)
+    term = "gp(x, basis='exact')"
+    unknown = priors.GaussianProcess(amplitude=pr.HalfNormal(1.0), length=priors.LogNormal(0.5))  # fmt: skip
+    model = pr.Model.from_formula(f"y ~ 0 + {term}", {"x": x, "y": y}, prior={term: unknown}, aux={"sigma": 0.3})  # fmt: skip
+    integrated = pr.fit(model, "integrate", seed=1).model
+    known = {term: priors.GaussianProcess(amplitude=1.0, length=None)}
+    fit = pr.fit(integrated.with_prior(known))
+    kernel = fit.model.design.process_of(fit.model.joint.blocks[-1].columns).basis.kernel  # fmt: skip
+    K = kernel(x, x)
+    expected = K @ np.linalg.solve(K + 0.09 * np.eye(25), y)
+    np.testing.assert_allclose(fit.predict()["mean"].values, expected, atol=1e-9)
