@@ -153,6 +153,15 @@ def test_rows_that_share_labels_are_matched_by_their_order():
     assert found == expected
 
 
+def test_clusters_of_rows_with_equal_labels_are_not_matched_in_another_order():
+    table = DATA.set_axis([0, *range(N - 1)])
+    fit = pr.fit(pr.Model.from_formula("y ~ x", table))
+    own = fit.covariance("cluster", groups="g", data=table)
+    assert own.equals(fit.covariance("cluster", groups=DATA.g.to_numpy()))
+    with pytest.raises(DataError, match="labels repeat and are in another order"):
+        fit.covariance("cluster", groups="g", data=table[::-1])
+
+
 def test_a_cell_of_a_later_part_of_a_csv_is_named_by_its_row(tmp_path):
     lines = ["x,y", *["1.5,2.25"] * 140_003, "abc,1.0", *["0.5,1.0"] * 5]
     path = tmp_path / "long.csv"

@@ -1,5 +1,6 @@
 """Dependent observations: the group of each row, and sums of squares of dependent scores."""
 
+from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
@@ -127,6 +128,12 @@ def _align(values: Array, rows: Array | None, design: Design, subject: str) -> A
         design_labels = design.labels.tolist()
         if len(place) == len(rows) and all(label in place for label in design_labels):
             return values[[place[label] for label in design_labels]]
+        known = design.data_labels.tolist()
+        if Counter(rows.tolist()) == Counter(known) and rows.tolist() != known:
+            raise DataError(
+                f"{subject}: row labels repeat and are in another order than in the data of the model, so rows cannot be matched; "
+                "give the rows in their first order"
+            )
     if len(values) == design.rows:
         return values[design.places]
     raise DataError(
