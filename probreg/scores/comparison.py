@@ -13,9 +13,9 @@ from probreg.arguments.types import TableLike
 from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,
+    columns_by_name,
     finite_numbers,
     frequencies,
-    named_columns,
     read_scored,
     refuse_values,
 )
@@ -186,7 +186,7 @@ def compare_forecasts(
     (0.05, 'these rows do not tell them apart')
     """
     r = RULES.resolve(rule)
-    named = named_columns(forecasts)
+    named = columns_by_name(forecasts)
     first, two = _two(named)
     a, b = (read_scored(y, named[k]) for k in (first, two))
     if a.pair != b.pair or a.p.shape != b.p.shape:
@@ -251,7 +251,7 @@ def compare_scores(
     >>> print(found)
     A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 rows; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these rows do not tell them apart.
     """
-    named = named_columns(scores)
+    named = columns_by_name(scores)
     first, two = _two(named)
     a, b = (_scores(named[k], f"the score of {k}") for k in (first, two))
     if a.shape != b.shape or not len(a):

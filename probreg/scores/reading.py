@@ -45,11 +45,11 @@ def read_scored(y: Any, p: Any) -> Scored:
     return Scored(happened.astype(int), full, pair)
 
 
-def named_columns(values: Any) -> Any:
+def columns_by_name(values: Any) -> Any:
     """Return a table as a mapping from names to columns, and anything else as it is.
 
     >>> import pandas as pd
-    >>> {name: list(column) for name, column in named_columns(pd.DataFrame({"a": [1.0, 2.0]})).items()}
+    >>> {name: list(column) for name, column in columns_by_name(pd.DataFrame({"a": [1.0, 2.0]})).items()}
     {'a': [1.0, 2.0]}
     """
     import narwhals as nw

@@ -25,7 +25,7 @@ from probreg.scores.bounds.result import (
     read_losses,
     spread_of_mean,
 )
-from probreg.scores.reading import named_columns
+from probreg.scores.reading import columns_by_name
 
 HoldOut = Literal["maurer_pontil", "hoeffding"]
 APART = Assumption(
@@ -234,7 +234,7 @@ def best_of(
     >>> found.theorem, round(found.value, 4)
     ('a, best of 2, hold-out of 200 rows', 0.246)
     """
-    named = named_columns(losses)
+    named = columns_by_name(losses)
     if not isinstance(named, Mapping) or not named:
         raise DataError(
             f"losses={shown_value(losses)}: expected a mapping or a table with the losses of at least one forecaster"
