@@ -4,7 +4,7 @@ A flat prior has no draws. Quantities that need it are missing, with a note: wit
 no means, without one of sigma no outcomes; the effect of a column with a proper prior is always known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,8 +26,6 @@ from probreg.system.terminal import clean_lines, few_names, truncate_lines
 from probreg.tables.render import notebook_html
 
 Array = np.ndarray
-# proper priors of random effects and of processes
-_OF_EFFECTS, _OF_PROCESS = "Covariance(HalfNormal(1.0))", "Normal(HalfNormal(1.0))"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +78,31 @@ class PriorPredictive:
         return notebook_html(["what the priors alone say"], notes=self._description)
 
 
+def improper_coefficients(prior: JointPrior, design: Design) -> dict[str, str]:
+    """Return the columns and terms with an improper prior, each with an example of a proper one."""
+    examples: dict[str, str] = {}
+    for b in prior.blocks:
+        if b.prior.proper or not b.first:
+            continue
+        names = tuple(design.columns[j] for j in b.columns)
+        term = next((t for t in design.recipe.terms if names in t.blocks), None)
+        if term is None:
+            examples |= dict.fromkeys(names, "Normal(2.5)")
+        elif term.name in design.recipe.grouped:
+            examples[term.name] = "Covariance(HalfNormal(1.0))"
+        else:
+            examples[term.name] = "Normal(HalfNormal(1.0))"
+    return examples
+
+
+def proper_examples(coefficients: Mapping[str, str], nuisance: Sequence[str]) -> str:
+    """Return the arguments that give proper priors to the first of these coefficients and nuisance parameters."""
+    first = [*coefficients.items()][:1]
+    priors = [f"prior={{{name!r}: {example}}}" for name, example in first]
+    aux = [f"aux={{{name!r}: HalfNormal(1.0)}}" for name in nuisance[:1]]
+    return " and ".join(priors + aux)
+
+
 def prior_predictive(
     design: Design,
     likelihood: Likelihood,
@@ -107,20 +130,11 @@ def prior_predictive(
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
-    stated = {c for b in prior.blocks if b.prior.proper for c in b.columns}
-    flat = [c for j, c in enumerate(design.columns) if c in lacking and j not in stated]
     if lacking or improper:
         quantities = "means or outcomes" if lacking else "outcomes"
-        proper_priors = dict.fromkeys(design.columns, "Normal(1.0)")
-        proper_priors |= dict.fromkeys(design.recipe.grouped, _OF_EFFECTS)
-        proper_priors |= dict.fromkeys(design.recipe.processes, _OF_PROCESS)
-        terms: Mapping[str, Any] = {**design.recipe.grouped, **design.recipe.processes}
-        names_of = {c: key for key, term in terms.items() for c in term.columns}
-        flat = list(dict.fromkeys(names_of.get(c, c) for c in flat))
-        examples = [f"prior={{{n!r}: {proper_priors[n]}}}" for n in flat[:1]]
-        examples += [f"aux={{{name!r}: HalfNormal(1.0)}}" for name in improper[:1]]
+        flat = improper_coefficients(prior, design)
         notes.append(
-            f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as {' and '.join(examples)}"
+            f"no {quantities}: {few_names([*flat, *improper])} without a proper prior, such as {proper_examples(flat, improper)}"
         )
     if not lacking:
         eta = design.eta(beta)

@@ -246,7 +246,7 @@ def run(
 
 
 def _require_memory(learner: Learner, state: State, first: State) -> None:
-    """Raise DataError for a state of another learner, told by the names and shapes of its memory."""
+    """Raise DataError for a state of another learner, recognised by the names and shapes of its memory."""
     names = list(state.memory)
     same = set(names) == set(first.memory)
     if same and not learner.grows:

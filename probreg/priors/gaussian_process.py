@@ -138,7 +138,7 @@ class GaussianProcess(DataDependentPrior):
             isinstance(basis, SineBasis) and not basis.plain
         ):  # its columns hold the density at one length
             raise DataError(
-                f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read by the block: "
+                f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read in blocks: "
                 "state it in the formula, length="
             )
         kind: Any = InducingPoints
@@ -150,7 +150,7 @@ class GaussianProcess(DataDependentPrior):
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
-    """Return the prior with every identifiable hyperparameter unknown: of variances with one product, the first alone is."""
+    """Return the prior with every identifiable hyperparameter unknown; of several variances that are one factor of k, only the first."""
     held = _redundant_variances(kernel, has_factor=True)
     return GaussianProcess(
         others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n not in held}
@@ -158,7 +158,10 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
 
 
 def _redundant_variances(k: CovarianceFunction, *, has_factor: bool) -> list[str]:
-    """Return the variances that multiply another one, or all of k where k already has a factor such as the amplitude."""
+    """Return the names of the variances of k that are not identified, because another one multiplies the same function.
+
+    `has_factor`: the amplitude, or a variance outside k, already multiplies k.
+    """
     own = k.name in ("scaled", "constant")
     multiples = [_is_multiple(part) for part in k.parts]
     names = ["variance"] if own and has_factor else []

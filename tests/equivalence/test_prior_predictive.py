@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import probreg as pr
+from probreg.model.prior_predictive import improper_coefficients
 from tests.properties.texts import unfolded
 
 RNG = np.random.default_rng(2)
@@ -144,7 +145,7 @@ def test_each_column_has_a_sentence_and_a_note_says_why_there_are_no_means():
     *rows, note = unfolded(few)
     assert rows == [m.sentence for m in few.moves]
     assert note == (
-        "note: no means or outcomes: Intercept, sigma without a proper prior, such as prior={'Intercept': Normal(1.0)} and "
+        "note: no means or outcomes: Intercept, sigma without a proper prior, such as prior={'Intercept': Normal(2.5)} and "
         "aux={'sigma': HalfNormal(1.0)}"
     )
     (alone, *_) = unfolded(
@@ -308,3 +309,16 @@ def test_the_error_of_draws_is_that_of_their_quantile():
     assert np.mean([r.error for r in runs]) == pytest.approx(
         spread, rel=0.4
     )  # a sd of 60 values: 9 %; the rest is ranks
+
+
+def test_a_simulation_names_a_smooth_function_by_its_term():
+    """In place of each of its columns; the line of the function is a column with a flat prior."""
+    data = {"y": np.arange(12.0), "x": np.sqrt(np.arange(12.0))}
+    bare = pr.Model.from_formula("y ~ s(x)", data, aux={"sigma": pr.HalfNormal(1.0)})
+    assert improper_coefficients(bare.joint, bare.design) == {
+        "Intercept": "Normal(2.5)",
+        "s(x)[line]": "Normal(2.5)",
+        "s(x)": "Normal(HalfNormal(1.0))",
+    }
+    with pytest.raises(pr.Incompatible, match=r"Intercept, s\(x\)\[line\], s\(x\)\."):
+        pr.sbc(bare, reps=1)

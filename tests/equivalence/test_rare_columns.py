@@ -60,7 +60,7 @@ def test_splines_are_zero_beyond_their_bounds(term):
         ("cr(x)", "takes df or knots"),
         ("I((-8.0) ** 0.5 * x)", "is a complex number"),
         ("I(x > 'a')", "text is only compared"),
-        ("gp(x, basis='hsgp')", "cannot be unknown where rows are read by the block"),
+        ("gp(x, basis='hsgp')", "cannot be unknown where rows are read in blocks"),
     ],
 )
 def test_terms_without_columns_are_named(right, message, files):

@@ -370,7 +370,7 @@ def test_an_unknown_length_needs_rows_in_memory(tmp_path):
     np.savetxt(path, np.column_stack([X, Y]), delimiter=",", header="x,y", comments="")
     with pytest.raises(
         pr.errors.DataError,
-        match="cannot be unknown where rows are read by the block: state it",
+        match="cannot be unknown where rows are read in blocks: state it",
     ):
         pr.Model.from_files("y ~ gp(x, basis='hsgp')", path)
 

@@ -215,7 +215,7 @@ def population(
             "an average over the rows of the model",
             "pass data=, the rows to average over",
         )
-    table = _own_variables(design, data, also)
+    table = _variables_of_model_rows(design, data, also)
     if table is not None:
         held = design.offset is None or (
             all(v in table for v in design.recipe.all_variables)
@@ -324,7 +324,7 @@ def _array_offset(design: Design) -> bool:
     )
 
 
-def _own_variables(
+def _variables_of_model_rows(
     design: Design, data: Any, also: Sequence[str]
 ) -> dict[str, Any] | None:
     """Return the variables at the rows of the design; None if `data` has other rows."""

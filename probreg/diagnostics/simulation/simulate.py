@@ -12,6 +12,7 @@ from probreg.fits.inference_data import observation_rows
 from probreg.inference import METHODS, Auto, Method
 from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
+from probreg.model.prior_predictive import improper_coefficients, proper_examples
 
 Array = np.ndarray
 
@@ -63,15 +64,12 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
 
 def unroll_rows(model: Model) -> Model:
     """Return the model with one row per observation. Incompatible as in `simulate`."""
-    coefficients = _improper_coefficients(model)
+    coefficients = improper_coefficients(model.joint, model.design)
     nuisance = [a for a in model.unknown if not model.aux_prior(a).proper]
     if coefficients or nuisance:
-        pairs = list(coefficients.items())
-        examples = [f"prior={{{name!r}: {prior}}}" for name, prior in pairs[:1]]
-        examples += [f"aux={{{name!r}: HalfNormal(1)}}" for name in nuisance[:1]]
         raise Incompatible(
             f"data cannot be simulated from an improper prior, and this model has one on {', '.join([*coefficients, *nuisance])}. "
-            f"Give proper priors, such as {' and '.join(examples)}"
+            f"Give proper priors, such as {proper_examples(coefficients, nuisance)}"
         )
     model.design.refuse_sampling("a simulation of responses")
     model.design.need_rows("a simulation of responses")
@@ -85,20 +83,6 @@ def repeat_rows(model: Model) -> Model:
             "weights of more than a million rows in all are too many to simulate: leave the weights out"
         )
     return replace(model, design=model.design.repeat_rows())
-
-
-def _improper_coefficients(model: Model) -> dict[str, str]:
-    """Return the columns and terms with an improper prior, each with an example of a proper one."""
-    examples: dict[str, str] = {}
-    for b in model.joint.blocks:
-        if not b.prior.proper and b.first:
-            term = model.design.grouped_of(b.columns)
-            if term is None:
-                names = [model.design.columns[i] for i in b.columns]
-                examples |= dict.fromkeys(names, "Normal(2.5)")
-            else:
-                examples[term.key] = "Covariance(HalfNormal(1))"
-    return examples
 
 
 def draw(model: Model, rng: np.random.Generator) -> Simulation:

@@ -192,7 +192,7 @@ def noise_variance(
     """Return the variance of a new response on the scale of its mean, per row, or per row and class.
 
     `aux` has one number or one per row (n,). A class has p (1 - p), a share of n trials p (1 - p) / n. Incompatible for a truncated
-    response, whose mean is that of the family before truncation.
+    response, because its `mean` is the mean before truncation.
     """
     variance = likelihood.response_variance(eta, **aux, **row_data)
     if variance is None:

@@ -186,7 +186,11 @@ def _scale_note(model: Model, i: int, typical: "Typical") -> str:
     if typical.share is None:
         return note
     several = len(getattr(model.joint.blocks[i].prior, "effects", ())) > 1
-    part = "the coefficients of one effect" if several else "its coefficients"
+    part = (
+        "the coefficients of its least determined effect"
+        if several
+        else "its coefficients"
+    )
     return f"{note}: the data determine {percent(typical.share, 2)} of {part}"
 
 
@@ -390,8 +394,8 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
 
 
 def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
-    """Return the share of a group's coefficients determined by the data: of several effects the smallest, because the sd of one
-    that is hardly determined goes near zero, where centred chains cannot follow."""
+    """Return the share of a group's coefficients that the data determine, the smallest share of several effects: where the data hardly
+    determine an effect its sd comes near zero, where centred chains mix badly."""
     if group.prior is None or not group.prior.hyper_labels:
         return float(effective[0]) / (len(group.columns) * predictors)
     scales = np.array(group.prior.scales)

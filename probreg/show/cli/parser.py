@@ -49,7 +49,7 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(USAGE)
 
     def option_names(self) -> list[str]:
-        """Return the options with their dashes, in the order of the help, which is not one of them."""
+        """Return the options with their dashes, except --help, in the order of the help page."""
         options = [name for a in self._actions for name in a.option_strings]
         return [name for name in options if name not in ("-h", "--help")]
 

@@ -144,7 +144,10 @@ def fitted(
         )
     usable = (f for f in several.values() if f.solution.status.good)
     common = sweep(next(usable, first), variable, data, span)
-    paths = {name: _own_sweep(f, common, data, span) for name, f in several.items()}
+    paths = {
+        name: _sweep_along(f, common.variable, data, span)
+        for name, f in several.items()
+    }
     fig, axes = panels(
         len(several),
         3,
@@ -193,11 +196,13 @@ def fitted(
     return fig
 
 
-def _own_sweep(fit: Fit, common: Sweep, data: Any, span: Range | None) -> Sweep | None:
-    """Return rows of this fit's variables along that of `common`, None without that variable."""
-    if common.variable not in fit.model.design.recipe.all_variables:
+def _sweep_along(
+    fit: Fit, variable: str, data: Any, span: Range | None
+) -> Sweep | None:
+    """Return the rows along a variable at which a fit is drawn; None if its model lacks the variable."""
+    if variable not in fit.model.design.recipe.all_variables:
         return None
-    return sweep(fit, common.variable, data, span)
+    return sweep(fit, variable, data, span)
 
 
 def axis_name(fit: Fit, what: str) -> str:
