@@ -645,10 +645,7 @@ class FactoredCovariance(ParameterCovariance):
         w = rng.standard_normal((size, S.shape[1])) @ S.T
         z += (w[:, :r] - z @ self.axes) @ self.axes.T
         z *= self.spread
-        draws = np.hstack([z, w[:, r:]])
-        if self.missing is not None:
-            draws[:, self.missing] = 0.0
-        return draws
+        return np.hstack([z, w[:, r:]])
 
 
 @dataclass(frozen=True, eq=False)

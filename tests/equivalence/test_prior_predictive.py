@@ -321,4 +321,4 @@ def test_a_simulation_names_a_smooth_function_by_its_term():
         "s(x)": "Normal(HalfNormal(1.0))",
     }
     with pytest.raises(pr.Incompatible, match=r"Intercept, s\(x\)\[line\], s\(x\)\."):
-        pr.sbc(bare, reps=1)
+        pr.sbc(bare, "laplace", reps=1)

@@ -19,6 +19,7 @@ from tests.errors.test_refused_questions import ROWS
 KERNELS = [
     2.0 * RBF(1.0),
     RBF(1.0) + 2.0 * RBF(3.0),
+    2.0 * RBF(1.0) + RBF(3.0),
     2.0 * RBF(1.0) + 3.0 * Linear(),
     (2.0 * RBF(1.0)).on(0) + (3.0 * RBF(1.0)).on(1),
     (2.0 * RBF(1.0)) * (3.0 * RBF(2.0)),

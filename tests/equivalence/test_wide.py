@@ -388,6 +388,13 @@ def test_coefficients_beside_one_without_a_standard_error_keep_theirs(
     assert fit.solution.status is expected.solution.status
     np.testing.assert_allclose(fit.std_error, expected.std_error, rtol=1e-6)
     assert np.isnan(fit.std_error[:2]).all() == (status == "no maximum")
+    # combinations of coefficients have none if one of them has none
+    G = rng.normal(size=(3, fit.coef.size))
+    for L in (G, np.where(np.arange(fit.coef.size) < 2, 0.0, G)):
+        ours, theirs = (v.solution.scale.half(L) for v in (fit, expected))
+        np.testing.assert_allclose(
+            np.square(ours).sum(1), np.square(theirs).sum(1), rtol=1e-6
+        )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     np.testing.assert_array_equal(again.std_error, fit.std_error)
     draws = fit.solution.scale.draws(rng, 2)
