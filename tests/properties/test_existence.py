@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.base import Status
-from probreg.inference.modes.existence import find_divergence
+from probreg.inference.modes.existence import _identified_basis, find_divergence
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import escapes, separation
 from probreg.likelihoods import LIKELIHOODS, MayDiverge
@@ -155,3 +155,21 @@ def test_a_precision_far_out_runs_to_infinity_and_not_to_zero() -> None:
     found = find_divergence(model, gamma, log_phi, local)
     assert found is not None
     assert found.limits == {"phi": np.inf}
+
+
+def test_directions_that_do_not_change_the_predictors_are_not_searched():
+    """The rank of the columns without a prior finds them."""
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(2, 30))
+    X = np.column_stack([w, 2.0 * w, x, x])
+    model = pr.Model.from_arrays(
+        X,
+        np.exp(w),
+        columns=["w", "w2", "x", "x2"],
+        likelihood="inverse_gaussian",
+        prior={("x", "x2"): pr.Normal(1.0)},
+    )
+    basis = _identified_basis(model)
+    assert basis.shape == (5, 2)  # the intercept, and w + 2 w2
+    change = model.design.frame.T_inverse @ [0.0, -2.0, 1.0, 0.0, 0.0]
+    np.testing.assert_allclose(basis.T @ change, 0.0, atol=1e-12)
