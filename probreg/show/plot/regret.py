@@ -22,7 +22,7 @@ from probreg.show.plot.style import (
 
 @check_arguments
 def regret(
-    path: Run, comparator: ArrayLike | None = None, *, figsize: Size | None = None
+    found: Run, comparator: ArrayLike | None = None, *, figsize: Size | None = None
 ) -> Figure:
     """Draw the cumulative loss of an online run with its bound and the loss of fixed weights, and the regret, over the rounds.
 
@@ -31,7 +31,7 @@ def regret(
 
     Parameters
     ----------
-    path : Run
+    found : Run
         A run of arrays by a learner with a theorem and one weight per column.
     comparator : array (p,), optional
         Fixed weights; without it those with the least loss in hindsight.
@@ -57,12 +57,12 @@ def regret(
     >>> [ax.get_ylabel() for ax in regret(path).axes]
     ['cumulative squared loss', 'regret']
     """
-    if path.learner.grows:
+    if found.learner.grows:
         raise Incompatible(
             "plot.regret draws a learner of weights, and this one learns a function: use guarantee(comparator)"
         )
-    u = path.regret(comparator).comparator
-    parts = _guarantees(path, u)
+    u = found.regret(comparator).comparator
+    parts = _guarantees(found, u)
     last = parts[-1]
     rounds = [one.rounds for one in parts]
     loss = np.array([one.cumulative_loss for one in parts])
@@ -70,7 +70,7 @@ def regret(
     bound = np.array([one.bound for one in parts])
     fig, (left, right) = panels(2, 2, width=7.2, height=2.9, figsize=figsize)
     for i, (values, words) in enumerate(
-        ((loss, path.learner.title), (fixed, "comparator"), (bound, "bound"))
+        ((loss, found.learner.title), (fixed, "comparator"), (bound, "bound"))
     ):
         look = mark(i) | {"marker": "", "linewidth": 1.3}
         left.plot(rounds, values, label=words, **look)
